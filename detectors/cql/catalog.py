@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, get_type_hints
 import msgspec
 
 from detectors.cql import statements as s
+from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of
@@ -41,6 +42,8 @@ class Stream:
 
     ``timestamp``
         the attribute that is its application time, in seconds; it gives the ``ts`` of an event.
+    ``written``
+        the attribute that gives the ``ts`` of a line, and the function that reads it, if the stream names a format.
     ``system_time``
         the attribute that says when a tuple arrived, in nanoseconds, if one does.
     ``source``
@@ -56,6 +59,7 @@ class Stream:
         self.schema = schema
         self.event_type = event_type
         self.timestamp = timestamp
+        self.written: tuple[Attribute, Read] | None = None
         self.system_time: Attribute | None = None
         self.source: s.Host | s.File | None = None
         self.rows: tuple[Event, ...] | None = None
@@ -213,7 +217,7 @@ class Catalog:
         return name.lower() not in self._streams and name.lower() not in self._types
 
     def add(
-        self, name: str, schema: Schema, span: Span, timestamp: str | None = None, system_time: str | None = None
+        self, name: str, schema: Schema, span: Span, timestamp: s.Timestamp | None = None, system_time: str | None = None
     ) -> Stream:
         """Add a stream. With the name of an event type of the broker, it uses that type, which its schema must fit."""
         if name.lower() in self._streams:
@@ -224,7 +228,11 @@ class Catalog:
         else:
             schema = _fitting(event_type, schema, span)
         stream = Stream(name if event_type is None else type_name(event_type), schema, event_type)
-        stream.timestamp = _timestamp(stream, timestamp, span)
+        if timestamp is not None and timestamp.form is not None:
+            written = _known(stream, timestamp.attribute, timestamp.span)
+            stream.written = written, time_reader(timestamp.form, written.kind, timestamp.span)
+        elif timestamp is not None:
+            stream.timestamp = _timestamp(stream, timestamp.attribute, timestamp.span)
         stream.system_time = _system_time(stream, system_time, span)
         self._streams[name.lower()] = stream
         return stream
@@ -248,12 +256,14 @@ def _system_time(stream: Stream, name: str | None, span: Span) -> Attribute | No
     return found
 
 
-def _timestamp(stream: Stream, name: str | None, span: Span) -> Attribute | None:
-    if name is None or name.lower() == TS:
+def _timestamp(stream: Stream, name: str, span: Span) -> Attribute | None:
+    if name.lower() == TS:
         return None
     found = _known(stream, name, span)
     if found.kind.type not in INTEGERS | {Type.DATETIME}:
-        raise QueryError(f"TIMESTAMP {name} must be a whole number of seconds or a Datetime, not a {found.kind}", span)
+        raise QueryError(
+            f"TIMESTAMP {name} must be a whole number of seconds or a Datetime, not a {found.kind}; or add FORMAT", span
+        )
     return found
 
 

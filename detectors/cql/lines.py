@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
 
+from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Stream, find
 from detectors.language import values
 from detectors.language.types import LIMITS, Type, ValueKind
-from middleware.model.errors import TraceError
+from middleware.model.errors import EventError, TraceError
 from middleware.model.event import MAX_TS, Event, Value
+from middleware.model.operator import LineSource
 from middleware.model.time import SECOND
 
 _READ: dict[Type, Callable[[str], Value]] = {
@@ -27,9 +32,9 @@ class LineReader:
     """Reads lines of one stream.
 
     The first line may be a header that names attributes; else fields are in the order of the schema. An empty field is
-    NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds), or else the system's time when it
-    arrives: ``now``. So is its SYSTEM TIME, unless the line has it already, as a recording does. A tuple's identity is the
-    source and the line number.
+    NULL. ``ts`` of a tuple is its attribute ``ts`` (nanoseconds), or its TIMESTAMP (seconds, or as FORMAT says), or else the
+    system's time when it arrives: ``now``. So is its SYSTEM TIME, unless the line has it already, as a recording does. A
+    tuple's identity is the source and the line number.
 
     ``bad``
         how many lines were not taken, by reason; ``examples`` holds the first few.
@@ -41,6 +46,7 @@ class LineReader:
         self.examples: list[str] = []
         self._source, self._delimiter, self._now = source, delimiter, now
         self._columns: list[Attribute] | None = None
+        self._header: list[str] | None = None
         self._fields = [each for each in stream.schema if each.name != TS]
         self._number = 0
         self._latest = 0
@@ -50,16 +56,29 @@ class LineReader:
         events = []
         for line in lines:
             self._number += 1
-            text = line.rstrip("\r\n")
-            if not text.strip():
+            try:
+                event = self.tuple_of(line, self._source, self._number)
+            except EventError as error:
+                self._refuse(str(error), line)
                 continue
-            cells = self._split(text)
-            if self._columns is None and self._is_header(cells):
-                continue
-            event = self._event(cells, text)
             if event is not None:
                 events.append(event)
         return events
+
+    def tuple_of(self, line: str, source: str, number: int) -> Event | None:
+        """The tuple of a line, with this identity; None for a blank line and a header, which may come again.
+
+        Raises EventError for a line that is none, and TraceError for a header without what the stream needs.
+        """
+        text = line.rstrip("\r\n")
+        if not text.strip():
+            return None
+        cells = self._split(text)
+        if cells == self._header or (self._columns is None and self._is_header(cells)):
+            self._header = cells
+            return None
+        values, ts = self._values(cells)
+        return self.stream.event_type(*values, ts=ts, id=number, source=source)
 
     def _split(self, text: str) -> list[str]:
         if len(self._delimiter) == 1:
@@ -84,32 +103,33 @@ class LineReader:
         self._columns = [each for each in self.stream.schema if not (is_left_out and each == arrival)]
         return False
 
-    def _event(self, cells: list[str], text: str) -> Event | None:
+    def _values(self, cells: list[str]) -> tuple[list[Value], int]:
+        """The values of a tuple's own fields, and its ts."""
         assert self._columns is not None
         if len(cells) != len(self._columns):
-            self._refuse(f"{len(cells)} fields, not {len(self._columns)}", text)
-            return None
+            raise EventError(f"{len(cells)} fields, not {len(self._columns)}")
         row: dict[str, Value] = {}
-        for column, cell in zip(self._columns, cells, strict=True):
+        for column, cell in zip(self._columns, map(str.strip, cells), strict=True):
             if column is _SKIPPED:
                 continue
-            value = parsed(cell.strip(), column.kind.type) if cell.strip() else None
-            if value is None and (cell.strip() or not (column.kind.nullable or column == self.stream.system_time)):
-                self._refuse(f"{column.name} is no {column.kind}" if cell.strip() else f"{column.name} is empty", text)
-                return None
+            value = parsed(cell, column.kind.type) if cell else None
+            if value is None and (cell or not (column.kind.nullable or column == self.stream.system_time)):
+                raise EventError(f"{column.name} is no {column.kind}" if cell else f"{column.name} is empty")
             row[column.name] = value
         if (arrival := self.stream.system_time) is not None and row.get(arrival.name) is None:
             row[arrival.name] = self._arrival()
         ts = self._time(row)
         if ts is None or not -MAX_TS < ts < MAX_TS:
-            self._refuse("no time", text)
-            return None
-        given = [row.get(each.name) for each in self._fields]
-        return self.stream.event_type(*given, ts=ts, id=self._number, source=self._source)
+            raise EventError("no time")
+        return [row.get(each.name) for each in self._fields], ts
 
     def _time(self, row: dict[str, Value]) -> int | None:
         if TS in row:
             return row[TS]  # type: ignore[no-any-return]
+        if self.stream.written is not None:
+            attribute, read = self.stream.written
+            written = row.get(attribute.name)
+            return None if written is None else read(written)
         if self.stream.timestamp is not None:
             seconds: int | None = row.get(self.stream.timestamp.name)
             return None if seconds is None else seconds * SECOND
@@ -123,7 +143,25 @@ class LineReader:
     def _refuse(self, reason: str, text: str) -> None:
         self.bad[reason] += 1
         if len(self.examples) < 5:
-            self.examples.append(f"{self._source}, line {self._number}: {reason}: {text[:80]}")
+            self.examples.append(f"{self._source}, line {self._number}: {reason}: {text.rstrip()[:80]}")
+
+
+def line_source(stream: Stream, folder: Path) -> LineSource:
+    """The lines of a stream with a SOURCE, for the node that runs a query over it; paths start in ``folder``."""
+    match stream.source:
+        case s.File(path=path, delimiter=delimiter):
+            where = path
+            place: Path | tuple[str, int] = (folder / path).resolve()
+        case s.Host(host=host, port=port):
+            where, place, delimiter = f"{host}:{port}", (host, port), ","
+        case None:
+            raise ValueError(f"{stream.name} has no source")
+    parser = partial(_parser, stream, where, delimiter)
+    return LineSource(stream.name, f"{stream.name}:{where}", place, stream.event_type, parser)
+
+
+def _parser(stream: Stream, where: str, delimiter: str) -> Callable[[str, str, int], Event | None]:
+    return LineReader(stream, where, delimiter, time.time_ns).tuple_of
 
 
 _TS = Attribute(TS, ValueKind(Type.LONG), TS)

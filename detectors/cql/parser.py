@@ -134,13 +134,15 @@ class StatementBuilder(ExpressionBuilder):
         self,
         name: s.Ident,
         schema: _Schema | None,
-        timestamp: Token | None,
+        timestamp: s.Timestamp | None,
         system_time: Token | None,
         source: s.Source | None,
     ) -> s.CreateStream:
         known = _schema(schema) if schema is not None else None
-        times = (timestamp and plain(timestamp), system_time and plain(system_time))
-        return s.CreateStream(name, known, times[0], source, times[1], span=_span(name))
+        return s.CreateStream(name, known, timestamp, source, system_time and plain(system_time), span=_span(name))
+
+    def timestamp(self, name: Token, form: Token | None) -> s.Timestamp:
+        return s.Timestamp(plain(name), form and text_of(form), span=_span(name, form or name))
 
     def create_table(self, name: s.Ident, schema: _Schema, path: Token, delimiter: Token) -> s.CreateTable:
         return s.CreateTable(name, _schema(schema), self.file(path, delimiter), span=_span(name))

@@ -94,7 +94,10 @@ class Planner:
         if isinstance(source, s.Host | s.File) or source is None:
             if schema is None:
                 raise QueryError(f"{name.name} needs a schema: CREATE STREAM {name.name} (attribute Type, ...)", name.span)
-            stream = self.catalog.add(name.name, schema, name.span, statement.timestamp, statement.system_time)
+            timestamp = statement.timestamp
+            if timestamp is not None and timestamp.form is not None and source is None:
+                raise QueryError("FORMAT says how lines write the time: it needs a SOURCE", timestamp.span)
+            stream = self.catalog.add(name.name, schema, name.span, timestamp, statement.system_time)
             stream.source = source
             return []
         if statement.timestamp is not None or statement.system_time is not None:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, Stream
 from detectors.cql.joining import JoinOperator
+from detectors.cql.lines import line_source
 from detectors.cql.mapping import MappingOperator
 from detectors.cql.matching import MatchOperator
 from detectors.cql.parser import parse_statements
@@ -48,7 +49,7 @@ class Script:
     ``types``
         event types of the broker that statements may read and write without creating them.
     ``folder``
-        where the files of tables lie (default: the working directory).
+        where the files of tables and sources lie (default: the working directory).
     ``distances``
         functions of two points (tuples of numbers) that delta windows may name, besides euclidean, manhattan and maximum:
         ``[DELTA 500 ON latitude, longitude BY metres]``. What a function does is part of no checkpoint: give another one
@@ -69,7 +70,8 @@ class Script:
         self.catalog = Catalog(types)
         self.operators: list[Operator] = []
         own = {name.lower(): distance for name, distance in distances.items()}
-        self._planner = Planner(self.catalog, {**DISTANCES, **own}, folder or Path())
+        self._folder = folder or Path()
+        self._planner = Planner(self.catalog, {**DISTANCES, **own}, self._folder)
 
     @property
     def types(self) -> Streams:
@@ -102,6 +104,8 @@ class Script:
             made = [operator_of(plan) for plan in self._planner.plans[len(self.operators) :]]
             for operator in made:
                 _check_start(operator, statement)
+                read = [stream for stream in self.sources if stream.event_type in operator.subscribes]
+                operator.sources = tuple(line_source(stream, self._folder) for stream in read)
         except QueryError as error:
             self._planner.reset(before)
             raise error.located(text) from None
@@ -160,7 +164,7 @@ def compile_cql(
 
 
 def load_cql(file: str | Path, types: Iterable[EventType] = ()) -> Script:
-    """The script of a file of statements, whose tables lie beside it. Raises QueryError, naming the file."""
+    """The script of a file of statements, whose files lie beside it. Raises QueryError, naming the file."""
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -274,12 +274,20 @@ Source = Derived | Host | File
 
 
 @dataclass(frozen=True, slots=True)
+class Timestamp(Part):
+    """``TIMESTAMP attribute [FORMAT 'format']``: the attribute that orders a stream; with a format, only how lines write it."""
+
+    attribute: str
+    form: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class CreateStream(Part):
-    """``CREATE STREAM name [schema] [TIMESTAMP attribute] [SYSTEM TIME attribute] [AS ... | SOURCE ...]``."""
+    """``CREATE STREAM name [schema] [TIMESTAMP attribute [FORMAT ...]] [SYSTEM TIME attribute] [AS ... | SOURCE ...]``."""
 
     name: Ident
     schema: Schema | None = None
-    timestamp: str | None = None
+    timestamp: Timestamp | None = None
     source: Source | None = None
     system_time: str | None = None
 

@@ -16,7 +16,7 @@ from middleware.model.quantities import format_duration
 def explain(plan: Plan) -> list[str]:
     """The plan in lines of plain English."""
     lines = [f"query     {plan.query}", f"strategy  {plan.strategy}; a match spans at most {format_duration(plan.within)}"]
-    core = "native core" if native.AVAILABLE and plan.strategy is Strategy.ANY else "plain Python"
+    core = "native core" if native.AVAILABLE else "plain Python"
     lines.append(f"runs in   {core}, {_partitions(plan)}")
     for step in sorted((*plan.steps, *plan.negations), key=lambda step: step.slot):
         lines += _component(plan, step)

@@ -130,7 +130,7 @@ class _Scope:
         variable = self._group(call)
         self.whole.add(variable.slot)
         events, event = f"e{variable.slot}", f"g{variable.slot}"
-        if call.name == "count" and _is_group(call.arguments[0]):
+        if call.name == "count" and is_group(call.arguments[0]):
             return Code(f"len({events})", ValueKind(Type.LONG))
         inside = Analysis(_Inside(self, event), self.frame)
         arguments = [self.frame.sealed(inside.visit(each)) for each in call.arguments]
@@ -146,12 +146,12 @@ class _Scope:
     def _group(self, call: Call) -> Variable:
         """The Kleene variable whose events are aggregated."""
         read = [name for each in call.arguments for name in names(each)]
-        groups = [name for name in read if _is_group(name) or (isinstance(name, Field) and name.index is Index.ALL)]
-        if len({_variable_of(name) for name in groups}) != 1 or (call.name != "count" and _is_group(call.arguments[0])):
+        groups = [name for name in read if is_group(name) or (isinstance(name, Field) and name.index is Index.ALL)]
+        if len({variable_of(name) for name in groups}) != 1 or (call.name != "count" and is_group(call.arguments[0])):
             example = "count(a[])" if call.name == "count" else f"{call.name}(a[].x)"
             extra = "; of several values: least, greatest" if call.name in ("min", "max") else ""
             raise QueryError(f"{call.name} takes all events of a Kleene variable: write {example}{extra}", call.span)
-        variable = self.variable(_variable_of(groups[0]), groups[0].span)
+        variable = self.variable(variable_of(groups[0]), groups[0].span)
         if not variable.kleene:
             hint = f"aggregates are for several: SEQ(... {variable.types}+ {variable.name}[] ...)"
             raise QueryError(f"{variable.name} is one event: {hint}", groups[0].span)
@@ -207,12 +207,13 @@ def _field_code(event: str, name: str, column: Column) -> Code:
     return Code(f"{event}.{name}", column.kind, most=MAX_TS - 1 if name == "ts" else 0)
 
 
-def _is_group(node: SyntaxNode) -> bool:
+def is_group(node: SyntaxNode) -> bool:
     """Whether a node stands for the events of a Kleene variable themselves: ``a``, ``a[]``."""
     return isinstance(node, Name) and (not node.name or not isinstance(node, Field))
 
 
-def _variable_of(name: Name) -> str:
+def variable_of(name: Name) -> str:
+    """The variable that a name reads."""
     return name.variable if isinstance(name, Field) else name.name
 
 

@@ -5,24 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from detectors.language.aggregates import SYNONYMS
 from detectors.language.tree import (
     COMPARISONS,
     Between,
     Binary,
+    Call,
     In,
     IsNull,
     Junction,
     Literal,
+    Name,
     SyntaxNode,
     Unary,
     children,
     names,
 )
-from detectors.language.types import Type
+from detectors.language.types import INTEGERS, Type
 from detectors.sequence.construction import scheduled
+from detectors.sequence.expressions import is_group, variable_of
 from detectors.sequence.plan import Condition, Plan, Step
+from detectors.sequence.runs import due
 from detectors.sequence.schema import common_columns
-from detectors.sequence.syntax import Field, Index
+from detectors.sequence.syntax import Field, Index, Strategy
 from middleware.model.event import stable_hash
 
 Written = tuple[Any, ...]
@@ -31,11 +36,14 @@ Written = tuple[Any, ...]
 _WRITTEN = {Index.EACH: "field", Index.PREVIOUS: "before", Index.FIRST: "first"}
 """How fields of single events of a Kleene component are written."""
 
+_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "first", "last"})
+"""Aggregates of a group that the core knows."""
+
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
 def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
-    """A plan as ``native.SequenceMatcher`` takes it; its results are stamped with ``source`` and ``level``."""
+    """A plan as ``native.SequenceMatcher`` and ``native.SequenceRuns`` take it; results get ``source`` and ``level``."""
     return _Specification(plan).of(source, level)
 
 
@@ -51,6 +59,7 @@ class _Specification:
         plan = self._plan
         components = [self._component(step) for step in self._all]
         schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]
+        dues = [tuple([self._numbers(part) for part in due(plan, step.place)]) for step in plan.steps]
         return {
             "schedules": schedules,
             "conditions": [(list(each.slots), self._compiled(each), each.test, self._group(each)) for each in self._conditions],
@@ -64,6 +73,8 @@ class _Specification:
             "source": source,
             "level": level,
             "seed": stable_hash(source),
+            "strict": plan.strategy is Strategy.STRICT,
+            "dues": dues,
         }
 
     def _component(self, step: Step) -> dict[str, object]:
@@ -111,20 +122,45 @@ class _Specification:
                 return operator in _OPERATORS and is_of_fields and self._is_plain(left) and self._is_plain(right)
             case Unary(operator, _):
                 return operator in ("NOT", "-") and all(map(self._is_plain, children(node)))
+            case Call(name, (Name() as read,), is_star=False, is_distinct=False):
+                return self._is_plain_aggregate(SYNONYMS.get(name, name), read)
             case Literal() | Junction() | Between() | In() | IsNull():
                 return all(map(self._is_plain, children(node)))
         return False
 
+    def _is_plain_aggregate(self, name: str, read: Name) -> bool:
+        """Whether the core knows this aggregate of a plain field of all events of a Kleene component, or of these events."""
+        if name not in _AGGREGATES or is_group(read):
+            return name == "count"
+        if not isinstance(read, Field) or read.index is not Index.ALL:
+            return False
+        kind = common_columns(self._all[self._slots[read.variable]].types)[read.name].kind.type
+        return kind in INTEGERS if name in ("sum", "avg") else kind is not Type.ANY
+
+    def _at(self, slot: int, name: str) -> int:
+        """Which of the values that are taken of a component's events is that field."""
+        if name not in self._fields[slot]:
+            self._fields[slot].append(name)
+        return self._fields[slot].index(name)
+
     def _written(self, node: SyntaxNode) -> Written:
+        if isinstance(node, Call):
+            (read,) = node.arguments
+            assert isinstance(read, Name)
+            slot = self._slots[variable_of(read)]
+            return (
+                "aggregate",
+                SYNONYMS.get(node.name, node.name),
+                slot,
+                None if is_group(read) else self._at(slot, read.name),
+            )
         below = tuple(map(self._written, children(node)))
         match node:
             case Literal(value):
                 return ("constant", value)
             case Field(name, variable, index):
                 slot = self._slots[variable or ""]
-                if name not in self._fields[slot]:
-                    self._fields[slot].append(name)
-                return ("field" if index is None else _WRITTEN[index], slot, self._fields[slot].index(name))
+                return ("field" if index is None else _WRITTEN[index], slot, self._at(slot, name))
             case Binary(operator):
                 return (operator, *below)
             case Unary("-"):

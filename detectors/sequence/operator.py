@@ -83,7 +83,7 @@ Row = tuple[Value, ...]
 
 
 class Core(Protocol):
-    """Keeps the state of a query, with one class for each strategy; the native one is the twin of ``Matcher``."""
+    """Keeps the state of a query, with a class for each kind of strategy, each with a native twin."""
 
     def events(self) -> list[Event]: ...
     @property
@@ -110,7 +110,7 @@ class SequenceOperation(Operation):
         self._algorithm, self._work = algorithm or Algorithm.PARTITION, work
         self._plan = plan
         self._origin = origin
-        self._use_native = use_native and algorithm is None and plan.strategy is Strategy.ANY
+        self._use_native = use_native and algorithm is None
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
         self._columns: SequenceColumns | None = None
@@ -120,11 +120,16 @@ class SequenceOperation(Operation):
         """Make an empty core and ``_apply``, which gives it changes and returns rows of new and of withdrawn matches."""
         if self._use_native:
             spec = specification(self._plan, self._origin.source, self._origin.level)
-            core = native.SequenceMatcher(spec, self.fail)
-            read = [component["fields"] for component in spec["components"]]
-            self._columns = SequenceColumns(self._plan, read, self._origin.source, self._origin.level)
+            core: native.SequenceMatcher | native.SequenceRuns
+            if self._plan.strategy is Strategy.ANY:
+                core = matcher = native.SequenceMatcher(spec, self.fail)
+                read = [component["fields"] for component in spec["components"]]
+                self._columns = SequenceColumns(self._plan, read, self._origin.source, self._origin.level)
+                self._feed = matcher.feed
+            else:
+                core = native.SequenceRuns(spec, self.fail)
             self._core: Core = core
-            self._apply, self._feed = core.apply, core.feed
+            self._apply = core.apply
             return
         plain: Matcher | Runs
         if self._plan.strategy is Strategy.ANY:

@@ -2,6 +2,8 @@
 
 Under these strategies a run is a function of its first event and of the events that follow within the window. A change touches
 only the runs that began within one window before it: they are run before and after the change, and the difference is published.
+
+Used where the native core is not built; its native twin is `middleware/native/src/sequence/runs.rs`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import NamedTuple
 
 from detectors.sequence.construction import Test, placed
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
-from detectors.sequence.plan import Plan, Step
+from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
 from middleware.model.event import NEVER, ORDER, Event, Key, Order
 
@@ -251,12 +253,18 @@ def _merged(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def _due(plan: Plan, place: int) -> Due:
+def due(plan: Plan, place: int) -> tuple[list[Condition], list[Condition]]:
+    """The conditions to check when an event is taken for a place, and when the group of the place is complete."""
     step = plan.steps[place]
     places = plan.place_of_slot
     newest = [test for test in plan.conditions if max(places[slot] for slot in test.slots) == place]
     if not step.kleene:
-        return Due(tuple(placed(test, plan) for test in newest), ())
-    stepwise = [test for test in newest if test.is_stepwise(step.slot)]
-    others = [test for test in newest if test not in stepwise]
-    return Due(tuple(placed(test, plan) for test in stepwise), tuple(placed(test, plan) for test in others))
+        return newest, []
+    return [test for test in newest if test.is_stepwise(step.slot)], [
+        test for test in newest if not test.is_stepwise(step.slot)
+    ]
+
+
+def _due(plan: Plan, place: int) -> Due:
+    taken, complete = due(plan, place)
+    return Due(tuple(placed(test, plan) for test in taken), tuple(placed(test, plan) for test in complete))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -51,6 +51,9 @@ def node(
             metavar="URL", help="Push metrics to this OpenTelemetry collector, instead of the file's: http://HOST:4318."
         ),
     ] = None,
+    sources: Annotated[
+        bool, typer.Option(help="Read the lines that queries name (SOURCE FILE, SOURCE HOST); or leave that to others.")
+    ] = True,
     report: Annotated[Path | None, typer.Option(help="File that gets the node's report when it ends.")] = None,
     plan: Annotated[Path | None, typer.Option(hidden=True, help="The plan as JSON, instead of what the file says.")] = None,
     tethered: Annotated[
@@ -92,8 +95,8 @@ def node(
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:
             exposition.watch(running)
-        with pushing(running), calm():
-            running.run()
+        with pushing(running), calm(), _fed(chosen, name, running, own, state, sources) as has_ended:
+            running.run(has_ended)
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
 
@@ -131,12 +134,10 @@ def _begun(
 ) -> Node:
     """The node, recovered, on its state folder. Raises ScenarioError if what it was given will not do."""
     from middleware.runtime.node import Node
-    from middleware.runtime.scenario import state_folder
     from middleware.runtime.storage.late_ledger import FILE, Ledger
     from middleware.runtime.storage.store import Store
 
-    durable = chosen.is_durable(name)
-    folder = state if state is not None or not durable else state_folder(chosen) / name
+    durable, folder = chosen.is_durable(name), _state(chosen, name, state)
     was_there = folder is not None and (folder / FILE).exists()
     ledger, sources = Ledger(name, folder), chosen.plan.sources.policy()
     store = Store(folder, name) if durable and folder is not None else None
@@ -159,6 +160,55 @@ def _begun(
     if folder is not None:
         _tell_of(folder, name, is_new)
     return node
+
+
+@contextmanager
+def _fed(
+    chosen: Scenario, name: str, running: Node, keys: Keys | None, state: Path | None, wanted: bool
+) -> Iterator[Callable[[], bool]]:
+    """Read what the node's queries read, in a thread; gives what says whether that has ended, and asks it to.
+
+    If it cannot go on, the node ends, too. Raises what it met.
+    """
+    if not wanted or not chosen.sources[name]:
+        yield lambda: True
+        return
+    from middleware.connect.running import Connections
+
+    folder = _state(chosen, name, state)
+    local = running.address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+    connections = Connections(
+        chosen,
+        {name: local},
+        folder / "sources" if folder is not None else None,
+        keys=keys.of_itself() if keys is not None else None,
+        sources=chosen.sources[name],
+    )
+    failures: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            connections.run()
+        except BaseException as error:
+            failures.append(error)
+            running.stop()
+
+    def has_ended() -> bool:
+        connections.end()
+        return not thread.is_alive()
+
+    thread = threading.Thread(target=serve, name="sources", daemon=True)
+    thread.start()
+    yield has_ended
+    if failures:
+        raise failures[0]
+
+
+def _state(chosen: Scenario, name: str, state: Path | None) -> Path | None:
+    """The folder for what outlasts the process; None: nothing does."""
+    from middleware.runtime.scenario import state_folder
+
+    return state if state is not None or not chosen.is_durable(name) else state_folder(chosen) / name
 
 
 def _pusher(metrics: MetricsPlan) -> Callable[[Node], AbstractContextManager[object]]:

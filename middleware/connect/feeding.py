@@ -9,7 +9,7 @@ import structlog
 
 from middleware.broker.ingress.receipts import LISTED
 from middleware.connect.blocks import Blocks
-from middleware.connect.reading import MessageReader, Unread
+from middleware.connect.reading import Reader, Unread
 from middleware.connect.source import Message, Parted, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import NEVER
@@ -38,7 +38,7 @@ class Feed:
     def __init__(
         self,
         publisher: Publisher,
-        reader: MessageReader,
+        reader: Reader,
         ledger: Ledger,
         is_over: Callable[[], bool],
         disorder: int | None = None,
@@ -68,7 +68,7 @@ class Feed:
             if held and (not messages or len(held) >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
                 self._store(sent, unread)
                 source.acknowledge(held)
-                self.taken += len(held) - len(unread)
+                self.taken += sum(head.count for blocks in sent for head, _ in blocks)
                 self.unread += len(unread)
                 held, sent, unread = [], [], []
             if not held:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 from msgspec.structs import astuple
@@ -45,6 +45,19 @@ class Unread(NamedTuple):
     message: Message
     type: str
     reason: str
+
+
+class Reader(Protocol):
+    """Makes events of messages."""
+
+    @property
+    def types(self) -> list[EventType]:
+        """The types that messages may become."""
+        ...
+
+    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+        """The events in order, as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
+        ...
 
 
 class MessageReader:

@@ -13,12 +13,15 @@ from typing import Any, TypeVar
 import structlog
 
 from middleware.connect.feeding import Feed
-from middleware.connect.reading import MessageReader
+from middleware.connect.lines import LineEvents
+from middleware.connect.lines import opener as lines_opener
+from middleware.connect.reading import MessageReader, Reader
 from middleware.connect.source import Source, SourceSpec
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
-from middleware.model.event import END
+from middleware.model.event import END, type_name
+from middleware.model.operator import LineSource
 from middleware.model.quantities import parse_duration
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.endpoints import InputPlan, OutputPlan, expanded
@@ -44,9 +47,13 @@ class Connections:
     ``addresses``
         where the nodes are, by name.
     ``state``
-        the folder for what must outlast the process, one folder for each input: its late ledger, and numbers of messages.
+        the folder for what must outlast the process, one folder for each input: its late ledger, and numbers of messages. None:
+        nothing must.
     ``counts``
         by name: messages and events so far.
+
+    ``sources``
+        lines that are read by the one node in ``addresses``; if there are any, they are served, and nothing else.
 
     One that cannot go on, because trying again would not help, ends them all. Raises ScenarioError.
     """
@@ -55,14 +62,17 @@ class Connections:
         self,
         scenario: Scenario,
         addresses: Mapping[str, str],
-        state: Path,
+        state: Path | None,
         names: Collection[str] = (),
         keys: Keys | None = None,
+        sources: Collection[LineSource] = (),
     ) -> None:
         plan, self._scenario, self._state, self._keys = scenario.plan, scenario, state, keys
         self._addresses = dict(addresses)
-        ends = {f"input {each.name}": (each.name, partial(self._input, each)) for each in plan.inputs}
-        ends |= {f"output {each.name}": (each.name, partial(self._output, each)) for each in plan.outputs}
+        ends = {f"source {each.name}": (each.name, partial(self._lines, each)) for each in sources}
+        if not sources:
+            ends = {f"input {each.name}": (each.name, partial(self._input, each)) for each in plan.inputs}
+            ends |= {f"output {each.name}": (each.name, partial(self._output, each)) for each in plan.outputs}
         if not ends:
             raise ScenarioError(
                 f"{scenario.file} has no [[inputs]] and no [[outputs]]: docs/guide/connect.md says how they are written"
@@ -88,6 +98,10 @@ class Connections:
             self.stop()
         if self._failures:
             raise self._failures[0]
+
+    def end(self) -> None:
+        """Ask them to end: ``run`` returns once they have."""
+        self._over.set()
 
     def stop(self) -> None:
         """End them: what a source has taken in is stored and acknowledged first, if its node answers in time."""
@@ -126,13 +140,29 @@ class Connections:
             self._over.set()
 
     def _input(self, plan: InputPlan, label: str) -> None:
-        folder = self._state / plan.name
         reader = MessageReader(plan.types, self._scenario.types, plan.fields, plan.mapping, plan.unit)
-        make = opener(plan, reader, folder)
-        address = self._addresses[plan.to or self._scenario.entry]
-        types = set(plan.types.values())
+        assert self._state is not None
+        make = opener(plan, reader, self._state / plan.name)
         disorder = None if plan.disorder is None else parse_duration(plan.disorder)
-        with closing(Ledger(plan.name, folder)) as ledger:
+        address = self._addresses[plan.to or self._scenario.entry]
+        self._feed(label, plan.name, set(plan.types.values()), address, reader, make, disorder)
+
+    def _lines(self, plan: LineSource, label: str) -> None:
+        (address,) = self._addresses.values()
+        self._feed(label, plan.name, {type_name(plan.event_type)}, address, LineEvents(plan), lines_opener(plan))
+
+    def _feed(
+        self,
+        label: str,
+        name: str,
+        types: set[str],
+        address: str,
+        reader: Reader,
+        make: Callable[[], Source],
+        disorder: int | None = None,
+    ) -> None:
+        """Feed the node at ``address`` from one source after another; what is no event is listed under ``name``."""
+        with closing(Ledger(name, self._state / name if self._state is not None else None)) as ledger:
 
             def attempt() -> None:
                 with ExitStack() as stack:

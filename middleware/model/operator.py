@@ -7,9 +7,10 @@ It has two halves. An ``Operator`` is the plan, immutable and shared by all unit
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 import xxhash
@@ -81,6 +82,26 @@ class Operation:
         return [self.failures.pop(identity) for identity in done]
 
 
+class LineSource(NamedTuple):
+    """Lines of text from outside the mesh that are a stream: the node of the first operator that reads it reads them.
+
+    ``name``
+        of the stream; unique in a scenario.
+    ``source``
+        the source of its events, whose ids are the numbers of lines.
+    ``place``
+        a file, or the host and port of a TCP server.
+    ``parser``
+        makes a function of a line, the source and the number: its event, None for a header or a blank line, or EventError.
+    """
+
+    name: str
+    source: str
+    place: Path | tuple[str, int]
+    event_type: EventType
+    parser: Callable[[], Callable[[str, str, int], Event | None]]
+
+
 class Operator(Detector):
     """The plan of an incremental operator: immutable, cheap to copy, never itself changed by running.
 
@@ -99,6 +120,8 @@ class Operator(Detector):
     ``parted_by``
         names of fields that all events it reads have, if events that differ in one of them never meet in a result: its work may
         then be parted by them (``middleware.spark.archive``). Empty: it may not.
+    ``sources``
+        what it reads that is not published in the mesh, but read where it runs.
 
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
@@ -108,6 +131,7 @@ class Operator(Detector):
     definition: str = ""
     prompt: ClassVar[bool] = False
     parted_by: tuple[str, ...] = ()
+    sources: tuple[LineSource, ...] = ()
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source and with ``level``."""

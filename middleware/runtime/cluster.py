@@ -79,7 +79,7 @@ class Cluster:
         if self._alpha is not None:
             command += ["--alpha", str(self._alpha)]
         command += ["--report", str(self._report(name)), "--state", str(self.state(name))]
-        command += ["--tethered"]
+        command += ["--tethered", "--no-sources"]  # it is fed by whoever has started it
         with self.log(name).open("ab") as log, uninterrupted():
             # A session of its own: Ctrl-C in the terminal reaches only the starter of the cluster, which ends it in order. The
             # node's standard input, always empty, closes when this process ends, even if killed: then the node ends, too.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import Any, Protocol, runtime_checkable
@@ -210,8 +210,10 @@ class Node:
             self._runner = DurableRunner(self._broker, processor, types, store, rebuild)
             self._list()  # again, as far as the last life listed it: the ledger knows its entries
 
-    def run(self) -> None:
+    def run(self, has_ended: Callable[[], bool] = lambda: True) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.
+
+        ``has_ended``: asked from then on; the node goes on until what feeds it in this process has ended, too.
 
         SIGHUP makes it read the allow-list again; without keys there is none, and SIGHUP ends the node, too.
         """
@@ -219,7 +221,7 @@ class Node:
         self._watchdog.start()
         _log.info("node runs", node=self.name, address=self.address)
         try:
-            while not self._stop.is_set():
+            while not (self._stop.is_set() and has_ended()):
                 self._step(self._timeout())
             self._drain()
             self._desk.answer(self._status)  # for those who tell of its end

@@ -18,7 +18,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.event import EventTypes, stable_hash
 from middleware.model.identity import levels, named
-from middleware.model.operator import Operator
+from middleware.model.operator import LineSource, Operator
 from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
 from middleware.ordering.hierarchy import Adaptation
@@ -240,6 +240,8 @@ class Scenario:
         all of them by name.
     ``places``
         the names of the detectors of each node.
+    ``sources``
+        the lines that each node reads for its operators; each is read by the first node with an operator that wants it.
     ``types``
         every event type that occurs in it.
     """
@@ -252,6 +254,7 @@ class Scenario:
         self.detectors = _detectors(plan, self.folder)
         self.levels = levels(self.detectors)
         self.places = _places(plan, self.detectors)
+        self.sources = _sources(self.places, self.detectors)
         self.types = EventTypes()
         for detector in self.detectors.values():
             for event_type in (*detector.subscribes, *detector.publishes):
@@ -530,6 +533,16 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
         named_here = frozenset(node.detectors) - {"*"}
         places[node.name] = named_here | (rest if "*" in node.detectors else frozenset())
     return places
+
+
+def _sources(places: Mapping[str, frozenset[str]], detectors: Mapping[str, Detector]) -> dict[str, list[LineSource]]:
+    found: dict[str, tuple[str, LineSource]] = {}
+    for node, names in places.items():
+        for source in (each for name in sorted(names) for each in getattr(detectors[name], "sources", ())):
+            _, known = found.setdefault(source.name, (node, source))
+            if (known.source, known.place, known.event_type) != (source.source, source.place, source.event_type):
+                raise ScenarioError(f"detectors: two streams {source.name} have a source: rename one of them")
+    return {node: [source for where, source in found.values() if where == node] for node in places}
 
 
 def _slack(text: str, lateness: Lateness, most: int) -> Callable[[], SlackPolicy]:

@@ -57,6 +57,8 @@ mod _core {
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
+    #[pymodule_export]
+    use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
     const VERSION: u32 = 21;

@@ -1,5 +1,6 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
 
+mod aggregate;
 mod block;
 mod expression;
 mod identity;
@@ -7,8 +8,10 @@ mod matcher;
 mod partitions;
 mod plan;
 mod rows;
+mod runs;
 mod search;
 mod stack;
 mod value;
 
 pub use matcher::SequenceMatcher;
+pub use runs::SequenceRuns;

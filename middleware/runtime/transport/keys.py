@@ -161,8 +161,12 @@ class Keys:
         raise KeyFileError("--keys and --allow-list go together: one's own key, and those of the others")
 
     def entry(self, key: str) -> Allowed | None:
-        """The line of a public key, or None if it is not let in."""
-        return self._by_key.get(key)
+        """The line of a public key, or None if it is not let in. A process lets itself in."""
+        return self._by_key.get(key) or (Allowed(key, self.own.name) if key == self.own.public else None)
+
+    def of_itself(self) -> Keys:
+        """The keys of a client in the process of its node."""
+        return Keys(self.own, [Allowed(self.own.public, self.own.name)])
 
     def key_of(self, name: str | None) -> str:
         """The public key listed for a name; without a name, the only one listed. Raises KeyFileError."""

@@ -6,6 +6,7 @@ import pytest
 
 from detectors.cql import compile_cql
 from detectors.cql.lines import LineReader
+from detectors.language.errors import QueryError
 from middleware.model.change import Delta
 from middleware.model.errors import TraceError
 from middleware.model.time import SECOND
@@ -37,6 +38,50 @@ def test_times_come_from_ts_or_the_timestamp_or_the_moment_of_arrival():
     assert reader("(a Int, t Datetime) TIMESTAMP t").read(["1,1970-01-02"])[0].ts == 86400 * SECOND
     stopped = reader("(a Int)", clock=lambda: 50)
     assert [e.ts for e in stopped.read(["1", "2", "3"])] == [50, 51, 52], "system times are strictly increasing"
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "text", "expected"),
+    [
+        ("Long", "ms", "1500", 1_500_000_000),
+        ("Int", "s", "-2", -2 * SECOND),
+        ("Long", "ns", "7", 7),
+        ("String", "iso-8601", "1970-01-01T01:00:00.25+01:00", 250_000_000),
+        ("String", "ISO-8601", "1970-01-01T00:00:00.123456789Z", 123_456_789),
+        ("String", "ISO-8601", "yesterday", None),
+        ("String", "DD.MM.YYYY HH:MI:SS.F", "2.1.1970 00:00:01.5", 86_401_500_000_000),
+        ("String", "DD.MM.YYYY HH:MI:SS.F", "30.2.1970 00:00:01.5", None),
+        ("String", "DD.MM.YYYY HH:MI:SS.F", "2x1x1970 00:00:01.5", None),
+        ("String", "YYYY/MM/DD", "1969/12/31", -86_400 * SECOND),
+        ("String", "YYYYMMDDTHHMISS", "20150501T081823", 1_430_468_303 * SECOND),
+    ],
+)
+def test_a_format_says_how_the_time_is_written(kind, form, text, expected):
+    script = compile_cql(f"CREATE STREAM S (at {kind}, x Int) TIMESTAMP at FORMAT '{form}' SOURCE FILE ('x', ';')")
+    lines = LineReader(script.sources[0], "x", ";", lambda: 1 / 0)
+    found = lines.read([f"{text};1", ";2"])
+    assert [event.ts for event in found] == ([] if expected is None else [expected])
+    assert lines.bad == {"no time": 1 if expected is not None else 2}
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        (
+            "(at Long) TIMESTAMP at FORMAT 'min' SOURCE FILE ('x', ',')",
+            "FORMAT 'min' does not fit Long: a whole number has a unit",
+        ),
+        ("(at String) TIMESTAMP at FORMAT 'ms' SOURCE FILE ('x', ',')", "does not fit String"),
+        ("(at String) TIMESTAMP at FORMAT 'DD.MM.YY' SOURCE FILE ('x', ',')", "has no whole date"),
+        ("(at String) TIMESTAMP at FORMAT 'YYYY MM DD DD' SOURCE FILE ('x', ',')", "has DD more than once"),
+        ("(at Long) TIMESTAMP at FORMAT 'ms'", "it needs a SOURCE"),
+        ("(at String) TIMESTAMP at SOURCE FILE ('x', ',')", "or add FORMAT"),
+        ("(at Long) TIMESTAMP when FORMAT 'ms' SOURCE FILE ('x', ',')", "unknown attribute 'when'"),
+    ],
+)
+def test_a_format_that_does_not_fit_is_refused(schema, message):
+    with pytest.raises(QueryError, match=message):
+        compile_cql(f"CREATE STREAM S {schema}")
 
 
 def test_bad_lines_are_counted_and_shown():

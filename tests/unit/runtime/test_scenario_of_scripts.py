@@ -36,6 +36,48 @@ made = {"Mine": script.operators[0]}
 """
 
 
+TWO_NODES = """
+name = "market"
+detectors = "market_of_sources:made"
+[[nodes]]
+name = "here"
+detectors = ["Count"]
+[[nodes]]
+name = "there"
+detectors = ["*"]
+"""
+
+SOURCES = '''
+from detectors.cql import compile_cql
+
+TRADE = "CREATE STREAM Trade (price Double) SOURCE FILE ('{file}', ',');"
+script = compile_cql(TRADE.format(file="trades.csv") + """
+    CREATE STREAM Unread (a Int) SOURCE FILE ('unread.csv', ',');
+    SELECT price FROM Trade WHERE price > 3 INTO Dear; SELECT count(*) AS n FROM Trade [SIZE 3] INTO Count;
+""")
+
+def made():
+    return script.operators
+
+def clash():
+    other = compile_cql(TRADE.format(file="others.csv") + "SELECT price FROM Trade INTO Other")
+    return [*script.operators, *other.operators]
+'''
+
+
+def test_the_first_node_with_a_query_over_a_stream_reads_its_source(tmp_path: Path) -> None:
+    (tmp_path / "market_of_sources.py").write_text(SOURCES)
+    (tmp_path / "nodes.toml").write_text(TWO_NODES)
+    scenario = load_scenario(str(tmp_path))
+    assert {node: [each.source for each in sources] for node, sources in scenario.sources.items()} == {
+        "here": ["Trade:trades.csv"],
+        "there": [],
+    }
+    (tmp_path / "nodes.toml").write_text(NODES.format(module="market_of_sources", name="clash"))
+    with pytest.raises(ScenarioError, match="two streams Trade have a source"):
+        load_scenario(str(tmp_path))
+
+
 @pytest.mark.parametrize(("name", "expected"), [("script", "Dear"), ("flow", "counts"), ("made", "Mine")])
 def test_a_scenario_may_name_a_script_or_a_flow(tmp_path: Path, name: str, expected: str) -> None:
     module = f"market_{name}"

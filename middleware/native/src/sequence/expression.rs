@@ -4,6 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::aggregate::Aggregate;
 use super::value::{Operation, Sign, Unsure, Value};
 
 /// Which event of a component: of a Kleene component, `Each` stands for one after the other.
@@ -14,6 +15,10 @@ pub enum Which {
     Before,
     /// The oldest.
     First,
+    /// The one of that number, from 0.
+    At(usize),
+    /// None of them: how many there are, instead of a value.
+    Count,
 }
 
 pub enum Expression {
@@ -27,6 +32,8 @@ pub enum Expression {
     Not(Box<Self>),
     In(Box<Self>, Vec<Self>),
     IsNull(Box<Self>),
+    /// Of all events of a Kleene component; which of their values.
+    Aggregate(Aggregate, usize, Option<usize>),
 }
 
 impl Expression {
@@ -46,6 +53,12 @@ impl Expression {
             "not" => Self::Not(one(1)?),
             "in" => Self::In(one(1)?, many(2)?),
             "null" => Self::IsNull(one(1)?),
+            "aggregate" => {
+                let name: String = node.get_item(1)?.extract()?;
+                let kind =
+                    Aggregate::named(&name).ok_or_else(|| PyValueError::new_err(format!("unknown aggregate {name:?}")))?;
+                Self::Aggregate(kind, node.get_item(2)?.extract()?, node.get_item(3)?.extract()?)
+            }
             other => match (sign(other), operation(other)) {
                 (Some(sign), _) => Self::Compare(sign, one(1)?, one(2)?),
                 (_, Some(operation)) => Self::Compute(operation, one(1)?, one(2)?),
@@ -72,6 +85,11 @@ impl Expression {
                 Value::Other => Err(Unsure),
                 value => Ok(Value::Bool(value == Value::Null)),
             },
+            Self::Aggregate(kind, slot, at) => {
+                let Value::Int(count) = values(*slot, 0, Which::Count) else { return Err(Unsure) };
+                let Some(at) = at else { return Ok(Value::Int(count)) };
+                kind.of((0..count as usize).map(|number| values(*slot, *at, Which::At(number))))
+            }
         }
     }
 
@@ -169,12 +187,19 @@ impl Condition {
         values: impl Fn(usize, usize, usize) -> Value,
     ) -> Result<bool, Unsure> {
         let Some((group, reads_before)) = self.each else {
-            return Ok(expression.value(&|slot, at, _| values(slot, at, 0))?.truth()? == Some(true));
+            let of = |slot, at, which| match which {
+                Which::At(number) => values(slot, at, number),
+                Which::Count => Value::Int(count(slot) as i64),
+                _ => values(slot, at, 0),
+            };
+            return Ok(expression.value(&of)?.truth()? == Some(true));
         };
         for event in usize::from(reads_before)..count(group) {
             let of = |slot, at, which| match which {
                 Which::Each if slot == group => values(slot, at, event),
                 Which::Before => values(slot, at, event - 1),
+                Which::At(number) => values(slot, at, number),
+                Which::Count => Value::Int(count(slot) as i64),
                 _ => values(slot, at, 0),
             };
             if expression.value(&of)?.truth()? != Some(true) {

@@ -22,7 +22,7 @@ use super::value::Value;
 #[pyclass(module = "middleware.native")]
 pub struct SequenceMatcher {
     plan: Arc<Plan>,
-    partitions: Partitions,
+    partitions: Partitions<Partition>,
     /// Negatives that belong to all partitions, by negated component.
     common: Vec<Stack>,
     /// The first events of matches that wait for their window to pass: time and partition.
@@ -55,9 +55,9 @@ impl SequenceMatcher {
     #[pyo3(signature = (plan, fail, in_order = false))]
     fn new(plan: &Bound<'_, PyAny>, fail: Py<PyAny>, in_order: bool) -> PyResult<Self> {
         let parsed = Plan::parse(plan)?;
-        let negations = parsed.negations.len();
+        let (steps, negations) = (parsed.steps.len(), parsed.negations.len());
         Ok(Self {
-            partitions: Partitions::new(plan.py(), parsed.steps.len(), negations),
+            partitions: Partitions::new(plan.py(), move || Partition::new(steps, negations)),
             common: std::iter::repeat_with(Stack::default).take(negations).collect(),
             plan: Arc::new(parsed),
             due: BinaryHeap::new(),

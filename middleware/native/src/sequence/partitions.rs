@@ -7,7 +7,6 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 use super::block::Held;
-use super::stack::Partition;
 
 /// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -102,20 +101,26 @@ enum Found {
     Object(Py<PyAny>),
 }
 
-pub struct Partitions {
-    steps: usize,
-    negations: usize,
-    all: Vec<Option<(Partition, Found)>>,
+/// What is kept of a key.
+pub trait Content {
+    /// Forget what has ts <= `upto`; how much.
+    fn purge(&mut self, upto: i64) -> usize;
+    fn is_empty(&self) -> bool;
+}
+
+pub struct Partitions<P> {
+    make: Box<dyn Fn() -> P + Send + Sync>,
+    all: Vec<Option<(P, Found)>>,
     free: Vec<usize>,
     only: Option<usize>,
     whole: Scattered<i64, usize>,
     objects: Py<PyDict>,
 }
 
-impl Partitions {
-    pub fn new(py: Python<'_>, steps: usize, negations: usize) -> Self {
+impl<P: Content> Partitions<P> {
+    pub fn new(py: Python<'_>, make: impl Fn() -> P + Send + Sync + 'static) -> Self {
         let objects = PyDict::new(py).unbind();
-        Self { steps, negations, all: Vec::new(), free: Vec::new(), only: None, whole: HashMap::default(), objects }
+        Self { make: Box::new(make), all: Vec::new(), free: Vec::new(), only: None, whole: HashMap::default(), objects }
     }
 
     pub fn len(&self) -> usize {
@@ -156,15 +161,15 @@ impl Partitions {
                 Found::Object(object.unbind())
             }
         };
-        self.all[at] = Some((Partition::new(self.steps, self.negations), found));
+        self.all[at] = Some(((self.make)(), found));
         Ok(at)
     }
 
-    pub fn get(&self, at: usize) -> Option<&Partition> {
+    pub fn get(&self, at: usize) -> Option<&P> {
         self.all.get(at)?.as_ref().map(|(partition, _)| partition)
     }
 
-    pub fn get_mut(&mut self, at: usize) -> Option<&mut Partition> {
+    pub fn get_mut(&mut self, at: usize) -> Option<&mut P> {
         self.all.get_mut(at)?.as_mut().map(|(partition, _)| partition)
     }
 
@@ -173,7 +178,7 @@ impl Partitions {
         (0..self.all.len()).filter(|at| self.all[*at].is_some()).collect()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = &Partition> {
+    pub fn iter(&self) -> impl Iterator<Item = &P> {
         self.all.iter().flatten().map(|(partition, _)| partition)
     }
 

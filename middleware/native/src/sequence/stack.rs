@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 
 use super::block::Held;
+use super::partitions::Content;
 use super::value::Value;
 
 pub struct Instance {
@@ -122,14 +123,6 @@ impl Partition {
         &self.stacks
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.stacks.iter().all(|stack| stack.items.is_empty())
-    }
-
-    pub fn purge(&mut self, upto: i64) -> usize {
-        self.stacks.iter_mut().map(|stack| stack.purge(upto)).sum()
-    }
-
     #[inline]
     pub fn positive_mut(&mut self, place: usize) -> &mut Stack {
         &mut self.stacks[place]
@@ -189,9 +182,19 @@ impl Partition {
     }
 }
 
+impl Content for Partition {
+    fn purge(&mut self, upto: i64) -> usize {
+        self.stacks.iter_mut().map(|stack| stack.purge(upto)).sum()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.stacks.iter().all(|stack| stack.items.is_empty())
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Held, Instance, Partition};
+    use super::{Content, Held, Instance, Partition};
     use pyo3::prelude::*;
 
     fn instance(py: Python<'_>, ts: i64) -> Instance {
