@@ -87,7 +87,8 @@ class Inbox:
             return delta
         ingress = self._ingress
         if delta.columns is not None and (new := ingress.seen.take_columns(delta.columns)) is not None:
-            kept = delta if all(new) else some_inserts(Delta(columns=delta.columns, places=places_of(head, len(new))), new)
+            kept = Delta(columns=delta.columns, places=places_of(head, len(new)))
+            kept = delta if all(new) else some_inserts(kept, map(bool, new))
             again = list(compress(delta.inserts, map(not_, new))) if kept is not delta else []
         else:
             inserts = ingress.seen.take_new(delta.inserts)

@@ -105,19 +105,23 @@ def in_wire_types(batch: pa.RecordBatch) -> pa.RecordBatch | None:
 
 
 def _compact(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with no more names of sources than it needs: a slice shares the dictionary of the whole."""
+    """The batch with few more names of sources than it needs: a slice shares the dictionary of the whole."""
     import pyarrow as pa
 
     at = batch.schema.get_field_index("source")
     sources = batch.column(at)
     if pa.types.is_dictionary(sources.type):
-        if len(sources.dictionary) == 1:
+        if len(sources.dictionary) == 1 or _is_short(sources.dictionary, batch.num_rows):
             return batch
         sources = sources.cast(pa.string())
     names = sources.dictionary_encode()
-    longest = max(map(len, names.dictionary.to_pylist()), default=0) * 4
-    column = sources if longest * batch.num_rows > _MOST_NAMES else names
+    column = names if _is_short(names.dictionary, batch.num_rows, 1) else sources
     return batch.set_column(at, batch.schema.field(at).with_type(column.type), column)
+
+
+def _is_short(names: pa.Array, rows: int, most: int = 4) -> bool:
+    """Whether there is at most one name for each ``most`` rows, and all rows' names may be spelled out (4 bytes a letter)."""
+    return most * len(names) <= rows and 4 * max(map(len, names.to_pylist()), default=0) * rows <= _MOST_NAMES
 
 
 # -- before Arrow sees them ------------------------------------------------------------------------------------------------

@@ -224,18 +224,20 @@ runs_of = native.runs_of if native.AVAILABLE else plain_runs_of
 
 
 def runs_in(batch: pa.RecordBatch, most: int) -> list[Run] | None:
-    """The same of events in columns."""
+    """The same of events in columns; None, too, if ids are so far apart that they hardly are runs."""
     import numpy as np
 
     names, codes = _sources_of(batch)
     ids = batch.column("id").to_numpy()
-    order = np.lexsort((ids, codes))
-    codes, ids = codes[order], ids[order]
-    is_other = np.append(True, codes[1:] != codes[:-1])
-    if (~is_other[1:] & (ids[1:] == ids[:-1])).any():
+    low = int(ids.min())
+    span = int(ids.max()) - low + 2  # so that the ids of one source never touch those of the next
+    if span * len(names) >= 2**63:
         return None
-    firsts = np.flatnonzero(is_other | np.append(True, ids[1:] != ids[:-1] + 1))
-    if len(firsts) > most:
+    numbers = np.sort(codes.astype(np.int64) * span + (ids - low))
+    steps = np.diff(numbers)
+    ends = np.flatnonzero(np.append(steps, 2) != 1)
+    if len(ends) > most or not steps.all():
         return None
-    lasts = ids[np.append(firsts[1:], len(ids)) - 1]
-    return list(zip([names[code] for code in codes[firsts].tolist()], ids[firsts].tolist(), lasts.tolist(), strict=True))
+    sources, firsts = np.divmod(numbers[np.append(0, ends[:-1] + 1)], span)
+    lasts = numbers[ends] % span
+    return list(zip(map(names.__getitem__, sources.tolist()), (firsts + low).tolist(), (lasts + low).tolist(), strict=True))
