@@ -28,11 +28,6 @@ class Ready(NamedTuple):
     behind: list[Event]
     columns: EventColumns | None = None
 
-    @property
-    def size(self) -> int:
-        """How many events these are."""
-        return len(self.ahead) + len(self.behind) + (len(self.columns) if self.columns is not None else 0)
-
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
         made = self.columns.events() if self.columns is not None else []
@@ -160,8 +155,8 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        self.counts.executed += ready.size
         delta, (emitted, promised), given = ready.delta(removed), self._told, list[Delta]()
+        self.counts.executed += delta.inserted
         try:
             if self._now[1] == END != promised and self._resumes:
                 if delta:

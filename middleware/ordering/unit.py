@@ -144,7 +144,7 @@ class Unit:
             whether more of the same arrival is to come: the clock stands still until then.
         """
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
-        if not self._waiting and not self._columns and not delta and not more:
+        if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
             if self._operator is not None and self.final == END != settled:
@@ -161,7 +161,7 @@ class Unit:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        due = self._is_due() or ready.size or removed
+        due = self._is_due() or ready.ahead or ready.behind or ready.columns is not None or removed
         deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END != settled:
             self._end(settled)
@@ -303,7 +303,7 @@ class Unit:
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns or (columns is not None and self._top > self.emitted):
+        if self._columns.pieces or (columns is not None and self._top > self.emitted):
             if columns is not None:
                 self._columns.add(columns)
             pieces = self._columns.until(self.emitted)
@@ -327,13 +327,13 @@ class Unit:
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
-        if self._columns:
+        if self._columns.pieces:
             ordered, repeats = arranged(self._columns.take_events())
             self._duplicates += repeats + merge(self._waiting, ordered)[1]
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = ready.size
+        emitted = len(ready.ahead) + len(ready.behind) + (len(ready.columns) if ready.columns is not None else 0)
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
@@ -564,6 +564,6 @@ class Unit:
         """Assert every invariant of the unit and its lanes."""
         assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
         assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
-        assert not self._columns or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
+        assert not self._columns.pieces or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()

@@ -10,10 +10,14 @@ from middleware.model.event import END, ORDER, Event, EventType
 
 
 class WaitingColumns:
-    """Events that are not yet to be emitted, as columns, by the earliest in each piece."""
+    """Events that are not yet to be emitted, as columns.
+
+    ``pieces``
+        a heap of (the earliest time, a number, the columns).
+    """
 
     def __init__(self) -> None:
-        self._pieces: list[tuple[int, int, EventColumns]] = []
+        self.pieces: list[tuple[int, int, EventColumns]] = []
         self._numbers = count()
         self._length = 0
 
@@ -23,19 +27,19 @@ class WaitingColumns:
     @property
     def earliest(self) -> int:
         """The time of the first event; END if there is none."""
-        return self._pieces[0][0] if self._pieces else END
+        return self.pieces[0][0] if self.pieces else END
 
     def add(self, columns: EventColumns) -> None:
         """Keep columns. O(log pieces)."""
         if len(columns):
-            heappush(self._pieces, (int(columns.times.min()), next(self._numbers), columns))
+            heappush(self.pieces, (int(columns.times.min()), next(self._numbers), columns))
             self._length += len(columns)
 
     def until(self, ts: int) -> list[EventColumns]:
         """Take out the events with times up to ``ts``, one piece for each type. O(events in the pieces it touches)."""
         ready: dict[EventType, list[EventColumns]] = {}
-        while self.earliest <= ts and self._pieces:
-            _, _, piece = heappop(self._pieces)
+        while self.earliest <= ts and self.pieces:
+            _, _, piece = heappop(self.pieces)
             self._length -= len(piece)
             due = piece.times <= ts
             if not due.all():
@@ -47,12 +51,12 @@ class WaitingColumns:
     def first(self) -> Event | None:
         """The first event in total order. O(events of one piece)."""
         earliest = self.earliest
-        found = [piece.filter(piece.times == earliest).events() for start, _, piece in self._pieces if start == earliest]
+        found = [piece.filter(piece.times == earliest).events() for start, _, piece in self.pieces if start == earliest]
         return min(chain.from_iterable(found), key=ORDER, default=None)
 
     def take_events(self) -> list[Event]:
         """Take out all, as events, in no order."""
-        events = [event for _, _, piece in self._pieces for event in piece.events()]
-        self._pieces.clear()
+        events = [event for _, _, piece in self.pieces for event in piece.events()]
+        self.pieces.clear()
         self._length = 0
         return events

@@ -32,14 +32,22 @@ class ArrivedColumns:
         """Whether (source, id) names each event. O(n log n)."""
         import numpy as np
 
-        seen: dict[str, list[Any]] = {}
+        if not self._columns:
+            return True
+        known: dict[str, int] = {}
+        codes = []
         for columns in self._columns:
             coded = columns.batch.column("source")
             coded = coded if hasattr(coded, "indices") else coded.dictionary_encode()
-            codes = coded.indices.to_numpy()
-            for code, source in enumerate(coded.dictionary.to_pylist()):
-                seen.setdefault(source, []).append(columns.ids[codes == code])
-        return all(len(np.unique(ids)) == len(ids) for ids in map(np.concatenate, seen.values()))
+            own = [known.setdefault(source, len(known)) for source in coded.dictionary.to_pylist()]
+            codes.append(np.array(own, dtype=np.int64)[coded.indices.to_numpy()])
+        ids, sources = np.concatenate([columns.ids for columns in self._columns]), np.concatenate(codes)
+        if len(known) == 1:  # np.unique hashes, which takes far longer than sorting
+            ranked = np.sort(ids)
+            return bool((ranked[1:] > ranked[:-1]).all())
+        order = np.lexsort((ids, sources))
+        ids, sources = ids[order], sources[order]
+        return not bool(((ids[1:] == ids[:-1]) & (sources[1:] == sources[:-1])).any())
 
     def make(self, types: set[type[Event]]) -> None:
         """Make the events of these types now, all at once, which is faster than batch by batch."""
