@@ -227,7 +227,7 @@ _KINDS: dict[type, str] = {bool: "b", int: "i", float: "f", str: "-", frozenset:
 
 def _is(values: Any, kinds: str) -> bool:
     """Whether values are numbers (or truth values) of some kinds, as numpy calls them."""
-    kind: str = _KINDS.get(values.__class__) or getattr(getattr(values, "dtype", None), "kind", "-")
+    kind: Any = _KINDS.get(values.__class__) or getattr(getattr(values, "dtype", None), "kind", "-")
     return kind in kinds
 
 

@@ -240,7 +240,7 @@ def test_results_of_columns_are_columns_where_they_can_be(name: str) -> None:
     reader = Reader(OPERATORS[name]())
     for ts in range(1, 12):
         trade = Trade("a", 1, 2.0, 1.0, ts % 2 == 0, ts=2 * ts, id=ts, source="x")
-        quote = Quote("a", 1, 3.0, ts=2 * ts + 1, id=ts, source="y")
+        quote = Quote("a", 1, 1.0 if ts % 3 == 0 else 3.0, ts=2 * ts + 1, id=ts, source="y")
         reader.take(([trade, quote], [], 2 * ts + 1, 2 * ts - 8), True)
     assert reader.used_columns == (name in IN_COLUMNS)
     assert reader.standing

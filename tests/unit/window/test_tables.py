@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from detectors.window import COUNT, MEAN, SUM, VARIANCE, Hopping, Session, Tumbling, Windows
+from detectors.window import COUNT, GEOMEAN, MEAN, SUM, Hopping, Session, Tumbling, Windows
 from middleware import Delta, Event, native
 from middleware.model.errors import WindowError
 from middleware.model.event import END
@@ -67,7 +67,7 @@ def test_late_rows_are_counted():
 def test_what_needs_events_is_refused():
     from detectors.window.tables import TableWindows
 
-    for plan in (Windows(Reading, Session(5), VALUES), Windows(Reading, Tumbling(5), {"v": (VARIANCE, "value")})):
+    for plan in (Windows(Reading, Session(5), VALUES), Windows(Reading, Tumbling(5), {"v": (GEOMEAN, "value")})):
         with pytest.raises(WindowError, match="hopping and tumbling"):
             TableWindows(plan, lateness=5)
 
