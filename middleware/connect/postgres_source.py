@@ -211,7 +211,11 @@ def _truth(value: bytes) -> bytes:
 
 
 _NUMBERS, _TRUTH, _JSON = (20, 21, 23, 26, 700, 701, 1700), 16, (114, 3802)
-_FORMS = {**dict.fromkeys(_NUMBERS, _number), **dict.fromkeys(_JSON, bytes), _TRUTH: _truth}
+_FORMS: dict[int, Callable[[bytes], bytes]] = {
+    **dict.fromkeys(_NUMBERS, _number),
+    **dict.fromkeys(_JSON, bytes),
+    _TRUTH: _truth,
+}
 """By the OIDs of types; all others are texts."""
 
 
