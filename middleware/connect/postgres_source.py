@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 import psycopg
@@ -26,7 +26,6 @@ from middleware.model.time import SECOND
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
 _EPOCH = round(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * SECOND
-_WHOLE, _REAL, _TRUTH, _JSON = {20, 21, 23, 26}, {700, 701, 1700}, {16}, {114, 3802}
 
 
 class PostgresSource:
@@ -109,7 +108,7 @@ class PostgresSource:
         return [
             Message(
                 row.table if row.table in wanted else row.table.partition(".")[2],
-                msgspec.json.encode(row.values),
+                row.body,
                 self._source,
                 number,
                 row.at,
@@ -133,19 +132,23 @@ class PostgresSource:
 
 
 class _Row(NamedTuple):
-    """A row as it was written: its place in the log, its table with the schema, when it was committed (ns), its values."""
+    """A row as it was written: its place in the log, its table with the schema, when it was committed (ns), and its JSON."""
 
     place: str
     table: str
     at: int
-    values: dict[str, Any]
+    body: bytes
+
+
+Columns = list[tuple[bytes, Callable[[bytes], bytes]]]
+"""Of each column its key in JSON, with the colon, and what makes JSON of the text of a value."""
 
 
 class _Decoder:
     """Reads the messages of ``pgoutput``, version 1 (PostgreSQL's manual, "Logical Replication Message Formats")."""
 
     def __init__(self) -> None:
-        self._relations: dict[int, tuple[str, list[tuple[str, Callable[[str], Any]]]]] = {}
+        self._relations: dict[int, tuple[str, Columns]] = {}
 
     def rows(self, changes: Sequence[tuple[str, bytes]]) -> Iterator[_Row]:
         at, last, ordinal = 0, "", 0
@@ -160,7 +163,7 @@ class _Decoder:
                 table, columns = self._relations[relation]
                 ordinal = ordinal + 1 if lsn == last else 0  # rows of one COPY share their place
                 last = lsn
-                yield _Row(f"{lsn}/{ordinal}", table, at, _values(rest[4:], columns))
+                yield _Row(f"{lsn}/{ordinal}", table, at, _object(rest[4:], columns))
 
     def _relation(self, data: bytes) -> None:
         (number,) = struct.unpack_from(">I", data)
@@ -171,41 +174,49 @@ class _Decoder:
         for _ in range(count):
             column, rest = rest[1:].split(b"\0", 1)
             (kind,) = struct.unpack_from(">I", rest)
-            columns.append((column.decode(), _reading(kind)))
+            columns.append((msgspec.json.encode(column.decode()) + b":", _FORMS.get(kind, _text)))
             rest = rest[8:]
         self._relations[number] = f"{schema.decode()}.{name.decode()}", columns
 
 
-def _values(data: bytes, columns: list[tuple[str, Callable[[str], Any]]]) -> dict[str, Any]:
-    """The values of the new row; of an update, the old one stands before it."""
-    place = 0
-    values: dict[str, Any] = {}
-    while place < len(data):
+def _object(data: bytes, columns: Columns) -> bytes:
+    """The new row as a JSON object, without what an update has left as it was and the log does not have."""
+    place, parts = 0, list[bytes]()
+    while place < len(data):  # of an update, the old row may stand before the new one
         place += 3  # N, or K or O for the old one; and the number of columns
-        values = {}
-        for name, read in columns:
+        parts.clear()
+        for key, form in columns:
             kind = data[place : place + 1]
-            place += 1
             if kind == b"t":
-                (size,) = struct.unpack_from(">I", data, place)
-                values[name] = read(data[place + 4 : place + 4 + size].decode())
-                place += 4 + size
-            elif kind == b"n":
-                values[name] = None
-    return values
+                end = place + 5 + int.from_bytes(data[place + 1 : place + 5])
+                parts.append(key + form(data[place + 5 : end]))
+                place = end
+            else:
+                place += 1
+                if kind == b"n":
+                    parts.append(key + b"null")
+    return b"{" + b",".join(parts) + b"}"
 
 
-def _reading(kind: int) -> Callable[[str], Any]:
-    """How the text of a value of this type (its OID) is read."""
-    if kind in _WHOLE:
-        return int
-    if kind in _REAL:
-        return float
-    if kind in _TRUTH:
-        return lambda text: text == "t"
-    if kind in _JSON:
-        return msgspec.json.decode
-    return str
+def _text(value: bytes) -> bytes:
+    return msgspec.json.encode(value.decode())
+
+
+def _number(value: bytes) -> bytes:
+    return value if value[-1:].isdigit() else b"null"  # NaN and infinities, which JSON does not have
+
+
+def _truth(value: bytes) -> bytes:
+    return b"true" if value == b"t" else b"false"
+
+
+_NUMBERS, _TRUTH, _JSON = (20, 21, 23, 26, 700, 701, 1700), 16, (114, 3802)
+_FORMS: dict[int, Callable[[bytes], bytes]] = {
+    **dict.fromkeys(_NUMBERS, _number),
+    **dict.fromkeys(_JSON, bytes),
+    _TRUTH: _truth,
+}
+"""By the OIDs of types; all others are texts."""
 
 
 def _judged(error: psycopg.Error) -> SourceError | UnreachableError:
