@@ -538,7 +538,8 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
 def _sources(places: Mapping[str, frozenset[str]], detectors: Mapping[str, Detector]) -> dict[str, list[LineSource]]:
     found: dict[str, tuple[str, LineSource]] = {}
     for node, names in places.items():
-        for source in (each for name in sorted(names) for each in getattr(detectors[name], "sources", ())):
+        operators = [each for name in sorted(names) if isinstance(each := detectors[name], Operator)]
+        for source in (each for operator in operators for each in operator.sources):
             _, known = found.setdefault(source.name, (node, source))
             if (known.source, known.place, known.event_type) != (source.source, source.place, source.event_type):
                 raise ScenarioError(f"detectors: two streams {source.name} have a source: rename one of them")
