@@ -1,5 +1,5 @@
 """``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core;
-streams (``spark_stream``); and the log of a node beside Parquet (``spark_source``).
+the state of streams (``spark_state``); and the log of a node beside Parquet (``spark_source``).
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS = 2_000_000
-STREAMED = 200_000
 CORES = 2
 
 
@@ -41,11 +40,11 @@ def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
 
 def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
     """``spark.archive``: events/s, against applyInPandas over the same Parquet; ``spark.archive.core``: events/s a core,
-    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream``,
-    ``spark.stream.state`` and ``spark.source``.
+    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream.state``
+    and ``spark.source``.
     """
     from slackline_benchmarks.spark_source import spark_source
-    from slackline_benchmarks.spark_stream import spark_stream
+    from slackline_benchmarks.spark_state import state_written
 
     from middleware.spark.archive import archive
     from middleware.spark.session import spark_session
@@ -61,9 +60,6 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             ours.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
             assert counts[0] == counts[1] > 0, counts
         core.append(_engine(frame, min(events, 200_000)))
-        files = Path(folder, "stream")
-        files.mkdir()
-        streams = spark_stream(spark, frame.limit(min(events, STREAMED)).toArrow(), files, rounds)
         source = spark_source(spark, rounds=rounds)
     ours, hand = ours[1:], hand[1:]
     ratios = [one / other for one, other in zip(ours, hand, strict=True)]
@@ -77,7 +73,7 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             baseline=alone,
             ratio=median(ours) / CORES / alone,
         ),
-        *streams,
+        state_written(),
         source,
     ]
 

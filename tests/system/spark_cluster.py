@@ -49,12 +49,6 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
-    def kill_executors(self) -> None:
-        """SIGKILL to the executors of the first worker, which starts others."""
-        for process in psutil.Process(self.workers[0].pid).children(recursive=True):
-            with suppress(psutil.NoSuchProcess):
-                process.kill()
-
     def _run(self, which: str, *options: str, name: str) -> subprocess.Popen[bytes]:
         environment = os.environ | {"SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
         with (self._folder / f"{name}.log").open("wb") as log:

@@ -1,4 +1,4 @@
-"""Archives, and a stream, on a standalone cluster: what the oracle finds, event by event, also if a part of it is killed."""
+"""An archive on a standalone cluster, and under spark-submit: what engine and oracle find, event by event."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ from middleware.spark.archive import archive, stored_frames, trace_frames
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
-from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
-from tests.system.test_spark_stream import FILES, SHARDS, Peaks, Reading, Streaks, commits, expected, finals, prepared
+from tests.system.test_spark_stream import Peaks, Reading
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -127,26 +126,6 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told.json").read_text())  # spark-submit sends both outputs of a job to standard output
     assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
     assert (tmp_path / told["out"]).is_dir()
-
-
-def test_an_executor_is_killed_while_a_stream_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
-    events = prepared(tmp_path)
-    schema = schema_of(Reading).ddl + ", watermark bigint"
-    readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{tmp_path}/in")
-    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out="finals")
-    writer = rows.writeStream.format("parquet").option("path", f"file://{tmp_path}/out").outputMode("append")
-    query = writer.option("checkpointLocation", f"file://{tmp_path}/checkpoint").trigger(availableNow=True).start()
-    try:
-        deadline = time.monotonic() + DEADLINE
-        while not [*(tmp_path / "checkpoint" / "state" / "0").glob("[0-9]/2.zip")]:  # a shard's state after the second one
-            assert query.isActive and time.monotonic() < deadline, query.exception()
-            time.sleep(0.005)
-        cluster.kill_executors()
-        assert len(commits(tmp_path)) < FILES + 1
-        assert query.awaitTermination(int(DEADLINE))
-    finally:
-        query.stop()
-    assert finals(tmp_path) == expected(events)
 
 
 def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
