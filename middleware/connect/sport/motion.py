@@ -61,7 +61,8 @@ def _run(ts: npt.NDArray[np.int64], places: Floats) -> Floats:
     n, number = len(ts), np.arange(len(ts))
 
     def velocity(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Floats:
-        return (places[high] - places[low]) * (1e9 / np.maximum(ts[high] - ts[low], 1))[:, None]
+        found: Floats = (places[high] - places[low]) * (1e9 / np.maximum(ts[high] - ts[low], 1))[:, None]
+        return found
 
     low, high = np.maximum(number - _REACH, 0), np.minimum(number + _REACH, n - 1)
     change = np.where(((low < number) & (number < high))[:, None], velocity(number, high) - velocity(low, number), 0.0)

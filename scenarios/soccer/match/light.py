@@ -54,14 +54,16 @@ class Light:
         step, tick = round(STEP * 1e9), round(TICK * 1e9)
         for k in range(0, len(match.ball_track) // 9, _BALL_EVERY):
             ts = first + k * step
-            found.append(Position(BALL, *match.ball_track[9 * k : 9 * k + 9], ts=ts, id=ts // step, source="ball"))
+            found.append(
+                Position(BALL, *match.ball_track[9 * k : 9 * k + 9], ts=ts, id=ts // (step * _BALL_EVERY), source="ball")
+            )
         for k in range(0, len(match.body_track) // (6 * PEOPLE), _BODY_EVERY):
             for player in range(1, 23):
                 at = 6 * (PEOPLE * k + player - 1)
                 x, y, vx, vy, ax, ay = match.body_track[at : at + 6]
                 ts = first + k * tick + player * step // 23  # no two of them at the same moment
                 motion = x, y, _HEIGHT, vx, vy, 0.0, ax, ay, 0.0
-                found.append(Position(player, *motion, ts=ts, id=ts // tick, source=f"player-{player:02}"))
+                found.append(Position(player, *motion, ts=ts, id=ts // (tick * _BODY_EVERY), source=f"player-{player:02}"))
         del match.ball_track[:], match.body_track[:]
         return sorted(found, key=lambda event: (event.ts, event.source))
 

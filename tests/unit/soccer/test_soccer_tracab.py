@@ -16,7 +16,7 @@ from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.oracle import oracle
 from scenarios.soccer.labels import LabelledPass, Labels, labelled, labels, tracks_of
 from scenarios.soccer.scoring import needed
-from scenarios.soccer.tracab import FRAME, positions
+from scenarios.soccer.tracab import AGAIN, FRAME, positions
 
 FOLDER = Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")) / "tracab"
 REAL = FOLDER if (FOLDER / "tracking.parquet").exists() else None
@@ -50,8 +50,8 @@ def test_velocities_and_accelerations_are_differences(three_frames: Path):
     found = list(positions(three_frames))
     ball = [event for event in found if event.sensor == 200]
     assert [event.ts for event in ball] == [0, FRAME, 2 * FRAME]
-    assert [event.vx for event in ball] == pytest.approx([0.0, 10.0, 20.0])
-    assert [event.ax for event in ball] == pytest.approx([0.0, 250.0, 250.0])
+    assert [event.vx for event in ball] == pytest.approx([10.0, 20.0, 20.0]), "it was kicked in the second frame"
+    assert [event.ax for event in ball] == pytest.approx([0.0, 250.0, 0.0])
     assert [(e.ts, e.x, e.vx) for e in found if e.sensor == 107] == [(FRAME, -5.0, 0.0), (2 * FRAME, -5.1, pytest.approx(-2.5))]
     assert {event.sensor for event in found} == {7, 107, 200}
 
@@ -63,11 +63,13 @@ def test_positions_come_in_total_order_each_once(three_frames: Path):
     assert all(type(event) is Position for event in found)
 
 
-def test_a_dead_ball_is_silent_but_its_motion_goes_on(tmp_path: Path):
-    x, status = [0.0, 1.0, 2.0, 3.0], ["alive", "dead", "dead", "alive"]
-    still = [0.0] * 4
+def test_a_dead_ball_is_silent_until_half_a_second_before_play_goes_on(tmp_path: Path):
+    frames = 20
+    x, status = [float(number) for number in range(frames)], ["alive"] * 2 + ["dead"] * 16 + ["alive"] * 2
+    still = [0.0] * frames
     found = list(positions(tracking(tmp_path, ball_x=x, ball_y=still, ball_z=still, ball_status=status)))
-    assert [(event.ts, event.vx) for event in found] == [(0, 0.0), (3 * FRAME, pytest.approx(25.0))]
+    assert [event.ts // FRAME for event in found] == [0, 1, *range(18 - AGAIN, frames)]
+    assert all(event.vx == pytest.approx(25.0) for event in found), "its motion goes on meanwhile"
 
 
 def test_what_is_no_tracking_is_told_so(tmp_path: Path):

@@ -60,6 +60,8 @@ def test_a_light_match_is_made_by_its_seed_alone_and_begins_like_a_longer_one():
     short, long = (list(Light(4, seconds, Variety(4)).events()) for seconds in (11.0, 21.0))
     assert short == long[: len(short)] == sorted(short, key=ORDER)
     assert len(short) == 11 * 320
+    balls = [event.id for event in short if event.source == "ball"]
+    assert balls == list(range(len(balls))), "ids are numbers in sequence"
     table = positions(4, 11.0)["soccer.Position"]
     assert table.num_rows == len(short) and table["ts"].to_pylist() == [event.ts for event in short]
     other = list(Light(5, 11.0, Variety(5)).events())
