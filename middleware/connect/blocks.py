@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from middleware.broker.ingress.seen import runs_of
+from middleware.broker.ingress.seen import joined_runs
 from middleware.link.codec import BLOCK_TARGET, BlockHead, encode, packed
 from middleware.model.event import EventType, type_name
 
@@ -43,7 +43,7 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
 
 def _block(event_type: EventType, rows: Sequence[Row], places: list[int] | None) -> tuple[BlockHead, bytes]:
     times = [row[TS_PLACE] for row in rows]
-    runs = runs_of([(row[_SOURCE], row[_ID]) for row in rows], len(rows) // 4 + 1)
+    runs = joined_runs([(row[_SOURCE], row[_ID]) for row in rows], len(rows) // 4 + 1)
     head = BlockHead(type_name(event_type), len(rows), raw=True, runs=runs, oldest=min(times), newest=max(times))
     head.places = packed(places)
     return head, encode(rows)

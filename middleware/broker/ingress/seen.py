@@ -206,9 +206,14 @@ def _sources_of(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]
 
 
 def plain_runs_of(events: list[Event], most: int) -> list[Run] | None:
-    """The identities of events as runs, or None if that takes more than ``most`` or an identity occurs twice. O(n log n)."""
+    """The identities of events as runs: see ``joined_runs``."""
+    return joined_runs(map(IDENTITY, events), most)
+
+
+def joined_runs(identities: Iterable[Identity], most: int) -> list[Run] | None:
+    """Identities as runs, or None if that takes more than ``most`` or one occurs twice. O(n log n), O(n) if in order."""
     runs: list[Run] = []
-    for source, number in sorted(map(IDENTITY, events)):
+    for source, number in sorted(identities):
         if runs and runs[-1][0] == source and number - runs[-1][2] <= 1:
             if number == runs[-1][2]:
                 return None
