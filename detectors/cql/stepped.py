@@ -107,11 +107,12 @@ class SteppedQuery(SteppedOperation):
             self._enter = plan.frame.define(code, parameters)
         values = [f"a[{place}]" for place in range(len(plan.aggregates))]
         names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # the parts of rows, in this order
-        layout, self._made = _plain(plan, names) or _computed(plan, names, parameters)
+        plain = _plain(plan, names)
+        layout, self._made = plain or _computed(plan, names, parameters)
         keys = [code.value.removeprefix("e.") for code in plan.partition]
         aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]
         steps = Steps(_hopping(plan.window), keys, aggregates, layout, _shown)
-        super().__init__(steps, name, level, plan.source.event_type)
+        super().__init__(steps, name, level, plan.source.event_type, plan.target.event_type if plain else None)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         inserts, retracts, made = delta.inserts, delta.retracts, self._made

@@ -24,6 +24,7 @@ from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.schema import common_columns
 from detectors.sequence.syntax import Field, Index
 from middleware.model.event import stable_hash
+from middleware.model.making import recipe
 
 Written = tuple[Any, ...]
 """A condition as nested tuples: an operator and its operands."""
@@ -61,6 +62,7 @@ class _Specification:
             "trails": plan.trails,
             "values": plan.values,
             "plain": plan.fields,
+            "recipe": recipe(plan.result),
             "source": source,
             "level": level,
             "seed": stable_hash(source),

@@ -12,6 +12,7 @@ from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
+from middleware.model.making import recipe
 from middleware.model.operator import Operation, Snapshot
 
 MOST_STEPS = 1_024
@@ -87,17 +88,25 @@ class SteppedOperation(Operation):
 
     ``made``
         the result type, which may have been made at run time; so failures with it are saved as plain values.
+    ``result``
+        the result type, if rows have its fields as they are: then the native core makes results where it can.
     """
 
-    def __init__(self, steps: Steps, name: str, level: int, made: EventType) -> None:
+    def __init__(self, steps: Steps, name: str, level: int, made: EventType, result: EventType | None) -> None:
         super().__init__()
+        self._recipe = recipe(result) if result is not None else None
         self._steps, self._name, self._level, self._made_type = steps, name, level, made
-        self._windows = steps.start(name, level)
+        self._windows = self._start()
+
+    def _start(self) -> native.KeyedWindows:
+        windows = self._steps.start(self._name, self._level)
+        windows.make(self._recipe)
+        return windows
 
     def _step(
         self, inserts: list[Event], retracts: list[Event], upto: int, final: int
     ) -> tuple[list[Row], list[Row], list[Row], list[Row], bool]:
-        """Rows inserted, revised (old and new) and withdrawn; and whether they have a whole number beyond 64 bits."""
+        """Rows or events inserted, revised (old and new) and withdrawn; and whether they have a whole number beyond 64 bits."""
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         return self._windows.apply(inserts, retracts, upto, final, self._failed)
@@ -119,5 +128,5 @@ class SteppedOperation(Operation):
     def restore(self, state: Snapshot) -> None:
         content, failures = state
         self.failures = unpacked(failures, self._made_type)
-        self._windows = self._steps.start(self._name, self._level)
+        self._windows = self._start()
         self._windows.restore(*content)

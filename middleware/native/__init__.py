@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 5
+_VERSION = 7
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -25,11 +25,14 @@ try:
         Baseline,
         Counts,
         Fiba,
+        HeldEvents,
         Intervals,
         KeyedLanes,
         KeyedWindows,
         Pairs,
+        Projection,
         SequenceMatcher,
+        in_time,
         merge,
         split,
         take_new,
@@ -48,11 +51,14 @@ else:
         "Baseline",
         "Counts",
         "Fiba",
+        "HeldEvents",
         "Intervals",
         "KeyedLanes",
         "KeyedWindows",
         "Pairs",
+        "Projection",
         "SequenceMatcher",
+        "in_time",
         "merge",
         "split",
         "take_new",

@@ -2,9 +2,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from middleware.broker.ingress.seen import PlainIntervals
+from middleware.delivery.held_events import PlainHeldEvents
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, Key
 from middleware.model.event import Event
+from middleware.model.making import Recipe
 from middleware.ordering.lane import LaneState, Settings
 from middleware.ordering.lanes import LanesState
 from middleware.ordering.operation import Ready
@@ -93,6 +95,21 @@ Rows = list[tuple[Any, ...]]
 WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 """Inserted, revised (old and new), withdrawn; and whether a whole number among them is beyond 64 bits."""
 
+class HeldEvents(PlainHeldEvents): ...
+
+class Projection:
+    @staticmethod
+    def of(
+        recipe: Recipe | None,
+        test: tuple[Any, ...] | None,
+        columns: list[tuple[Any, ...]],
+        fields: list[list[str]],
+        source: str,
+        level: int,
+    ) -> Projection | None: ...
+    def of_tuples(self, events: list[Event], hashes: dict[str, int]) -> list[Event] | None: ...
+    def of_pairs(self, left: list[Event], right: list[Event], identities: list[int]) -> list[Event] | None: ...
+
 class KeyedWindows:
     def __new__(
         cls,
@@ -115,6 +132,7 @@ class KeyedWindows:
     def held(self) -> int: ...
     @property
     def keys(self) -> int: ...
+    def make(self, recipe: Recipe | None) -> None: ...
     def apply(
         self,
         inserts: list[Event],
@@ -141,6 +159,7 @@ class SequenceMatcher:
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 
+def in_time(events: list[Event], start: int) -> list[int] | None: ...
 def merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]: ...
 def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]: ...
 

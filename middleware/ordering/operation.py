@@ -12,6 +12,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.later import Later
 from middleware.model.operator import Operator
+from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
 
@@ -39,9 +40,9 @@ class Standing:
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
-        """Note changes that go out. Amortised O(1) each."""
-        events = [*out.inserts, *out.retracts, *chain.from_iterable(out.revises)]
-        self._changes.append((max(map(TS, events)), Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy())))
+        """Note changes that go out, new results in order of time. Amortised O(1) each."""
+        newest = max(map(TS, chain(out.inserts[-1:], out.retracts, chain.from_iterable(out.revises))))
+        self._changes.append((newest, Delta(out.inserts.copy(), out.revises.copy(), out.retracts.copy())))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY
@@ -139,10 +140,7 @@ class OperatorLane:
         out = self._operation.apply(delta, *now)
         if not out:
             return []
-        out.inserts.sort(key=TS)  # in order of time: the unit above measures their delays
-        early = [max(0, event.ts + k - clk) for event in out.inserts]
-        if any(early):
-            out.k_plus = early
+        out.k_plus = in_time(out.inserts, clk - k)  # in order of time: the unit above measures their delays
         self._results.note(out, promised)
         return [out]
 
@@ -158,6 +156,7 @@ class OperatorLane:
         self._results = Standing(results)
         try:
             if out := self._operation.apply(Delta(), ground, ground):
+                in_time(out.inserts, ground)
                 self._results.note(out, NEVER)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)

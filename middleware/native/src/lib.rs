@@ -10,6 +10,8 @@ mod disturbance;
 mod emission;
 mod entry;
 mod fiba;
+mod fields;
+mod held;
 mod keyless;
 mod keys;
 mod lane;
@@ -18,6 +20,7 @@ mod msgpack;
 mod order;
 mod pairs;
 mod panes;
+mod projection;
 mod replay;
 mod search;
 mod seen;
@@ -34,7 +37,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::buffer::{merge, split};
+    use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
@@ -42,16 +45,20 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::held::HeldEvents;
+    #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
+    use crate::projection::Projection;
+    #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 5;
+    const VERSION: u32 = 7;
 }

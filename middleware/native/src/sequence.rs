@@ -9,4 +9,7 @@ mod search;
 mod stack;
 mod value;
 
+pub use expression::Expression;
 pub use matcher::SequenceMatcher;
+pub use partitions::Scattered;
+pub use value::{Unsure, Value};

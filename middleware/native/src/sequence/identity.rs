@@ -1,11 +1,10 @@
 //! The identity of a match: the hash of the identities of its events, as `middleware.model.operator.Origin.id` computes it.
 
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use crate::fields::Stamps;
 use crate::msgpack::encode;
 
 /// The msgpack encoding of the parts of an identity.
@@ -31,10 +30,10 @@ impl Encoder {
 
     /// The source and id of an event.
     pub fn event(&mut self, event: &Bound<'_, PyAny>) -> PyResult<()> {
-        let py = event.py();
+        let stamps = Stamps::get(event.py())?;
         self.array(2);
-        self.text(event.getattr(intern!(py, "source"))?.cast::<PyString>()?.to_str()?);
-        let id = event.getattr(intern!(py, "id"))?;
+        self.text(stamps.source(event)?.to_str()?);
+        let id = stamps.id(event)?;
         if let Ok(id) = id.extract::<i64>() {
             self.int(id);
         } else if let Ok(id) = id.extract::<u64>() {

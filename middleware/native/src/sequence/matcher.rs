@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -15,6 +14,7 @@ use super::plan::{Component, Plan};
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::value::Value;
+use crate::fields::{Field, Stamps};
 
 /// The state of a query with strategy skip-till-any-match.
 #[pyclass(module = "middleware.native")]
@@ -70,7 +70,8 @@ impl SequenceMatcher {
         })
     }
 
-    /// Take changes and time; the rows of matches that stand now, and of those that stood before.
+    /// Take changes and time; the results of matches that stand now, and of those that stood before: events, or rows of their
+    /// fields.
     fn apply<'py>(
         &mut self,
         py: Python<'py>,
@@ -136,9 +137,8 @@ impl SequenceMatcher {
 
 /// Events with their times, in order of time.
 fn in_time<'py>(events: &Bound<'py, PyList>) -> PyResult<Vec<(i64, Bound<'py, PyAny>)>> {
-    let name = intern!(events.py(), "ts");
-    let mut timed =
-        events.iter().map(|event| Ok((event.getattr(name)?.extract()?, event))).collect::<PyResult<Vec<(i64, _)>>>()?;
+    let stamps = Stamps::get(events.py())?;
+    let mut timed = events.iter().map(|event| Ok((stamps.ts(&event)?, event))).collect::<PyResult<Vec<(i64, _)>>>()?;
     if !timed.is_sorted_by_key(|each| each.0) {
         timed.sort_by_key(|each| each.0);
     }
@@ -190,7 +190,7 @@ impl SequenceMatcher {
             let Some(found) = &key else { return Ok(None) };
             partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
-        let take = |field: &Py<_>| Ok::<_, PyErr>(Value::of(&event.getattr(field.bind(py))?));
+        let take = |field: &Field| Ok::<_, PyErr>(Value::of(&field.of(event)?));
         let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
         for number in &component.filters {
             let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
@@ -484,7 +484,7 @@ impl<'a, 'py> View<'a, 'py> {
             let mut values = Vec::with_capacity(fields.len() + STAMPS);
             for (place, name) in fields {
                 let instance = &self.partition.positive(*place).items[found.bound[*place]];
-                values.push(instance.event.bind(py).getattr(name.bind(py))?);
+                values.push(name.of(instance.event.bind(py))?);
             }
             return Ok(values);
         }
@@ -493,8 +493,8 @@ impl<'a, 'py> View<'a, 'py> {
         Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
     }
 
-    /// The fields of the result of a match: its values, ts, id, source and level.
-    fn row(&self, found: &Found, identity: i64) -> PyResult<Py<PyTuple>> {
+    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
+    fn result(&self, found: &Found, identity: i64) -> PyResult<Py<PyAny>> {
         let (py, plan) = (self.py, self.plan);
         let last = plan.steps.len() - 1;
         let mut row = self.values(found)?;
@@ -507,7 +507,8 @@ impl<'a, 'py> View<'a, 'py> {
         row.push(identity.into_pyobject(py)?.into_any());
         row.push(plan.source.bind(py).clone());
         row.push(plan.level.bind(py).clone());
-        Ok(PyTuple::new(py, row)?.unbind())
+        let made = plan.maker.as_ref().map(|maker| maker.make(py, &row)).transpose()?.flatten();
+        made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
     }
 }
 
@@ -528,9 +529,9 @@ impl Changes {
     fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
         let identity = view.identity(found, &mut self.encoder)?;
         if make {
-            self.made.set(identity, view.row(found, identity)?);
+            self.made.set(identity, view.result(found, identity)?);
         } else if !self.made.remove(identity) {
-            self.withdrawn.set(identity, view.row(found, identity)?);
+            self.withdrawn.set(identity, view.result(found, identity)?);
         }
         Ok(())
     }
@@ -540,11 +541,11 @@ impl Changes {
     }
 }
 
-/// Rows in the order in which they came, found by identity.
+/// Results in the order in which they came, found by identity.
 #[derive(Default)]
 struct Rows {
     places: Scattered<i64, usize>,
-    rows: Vec<Option<Py<PyTuple>>>,
+    rows: Vec<Option<Py<PyAny>>>,
 }
 
 impl Rows {
@@ -553,7 +554,7 @@ impl Rows {
         self.rows.clear();
     }
 
-    fn set(&mut self, identity: i64, row: Py<PyTuple>) {
+    fn set(&mut self, identity: i64, row: Py<PyAny>) {
         let at = *self.places.entry(identity).or_insert(self.rows.len());
         if at == self.rows.len() {
             self.rows.push(Some(row));

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 
 use super::stack::Partition;
+use crate::fields::Field;
 
 /// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -46,10 +47,10 @@ impl<'py> Key<'py> {
     /// The key that an event has by these fields; None if it has none, as NULL and NaN equal nothing.
     ///
     /// `lenient`: NULL and NaN are a key too, that of what matches alone.
-    pub fn of(event: &Bound<'py, PyAny>, fields: &[Py<PyString>], lenient: bool) -> PyResult<Option<Self>> {
+    pub fn of(event: &Bound<'py, PyAny>, fields: &[Field], lenient: bool) -> PyResult<Option<Self>> {
         let py = event.py();
         if let [field] = fields {
-            let value = event.getattr(field.bind(py))?;
+            let value = field.of(event)?;
             if let Ok(number) = value.cast_exact::<PyInt>()
                 && let Ok(number) = number.extract()
             {
@@ -62,7 +63,7 @@ impl<'py> Key<'py> {
         }
         let mut values = Vec::with_capacity(fields.len());
         for field in fields {
-            match Self::plain(event.getattr(field.bind(py))?, lenient)? {
+            match Self::plain(field.of(event)?, lenient)? {
                 Some(value) => values.push(value),
                 None => return Ok(None),
             }

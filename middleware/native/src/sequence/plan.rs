@@ -1,9 +1,10 @@
 //! The plan of a query, as `detectors.sequence.native` hands it over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
 use super::expression::Condition;
+use crate::fields::{Field, Maker};
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {
@@ -19,9 +20,9 @@ pub struct Component {
     /// The number of a negated component among the negated ones.
     pub negation: Option<usize>,
     /// The fields that place its events in a partition; None: it belongs to all.
-    pub key: Option<Vec<Py<PyString>>>,
+    pub key: Option<Vec<Field>>,
     /// The fields that conditions read.
-    pub fields: Vec<Py<PyString>>,
+    pub fields: Vec<Field>,
     /// Conditions on its event alone.
     pub filters: Vec<usize>,
     /// For a negated one: what makes an event rule a match out.
@@ -46,7 +47,9 @@ pub struct Plan {
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
     /// The same as (place, field), if those are all its values.
-    pub plain: Option<Vec<(usize, Py<PyString>)>>,
+    pub plain: Option<Vec<(usize, Field)>>,
+    /// Makes results; None if they are left to Python as rows.
+    pub maker: Option<Maker>,
     pub source: Py<PyAny>,
     pub level: Py<PyAny>,
     pub seed: u64,
@@ -75,6 +78,7 @@ impl Plan {
             trails: of("trails")?.extract()?,
             values: of("values")?.unbind(),
             plain: of("plain")?.extract()?,
+            maker: Maker::new(&of("recipe")?)?,
             source: of("source")?.unbind(),
             level: of("level")?.unbind(),
             seed: of("seed")?.extract()?,

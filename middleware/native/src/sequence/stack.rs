@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 
 use super::value::Value;
+use crate::fields::Stamps;
 
 pub struct Instance {
     pub ts: i64,
@@ -20,11 +20,7 @@ impl Instance {
     /// Whether this is the event with that identity.
     fn is(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = event.py();
-        if self.event.is(event) {
-            return Ok(true);
-        }
-        let same = |name| self.event.bind(py).getattr(name)?.eq(event.getattr(name)?);
-        Ok(same(intern!(py, "id"))? && same(intern!(py, "source"))?)
+        Ok(self.event.is(event) || Stamps::get(py)?.are_one(self.event.bind(py), event)?)
     }
 }
 
