@@ -409,7 +409,7 @@ class Broker:
         is_away = now - self._settled_at > ABSENCE
         if is_away and not self._excused:  # what came meanwhile has been received by now: once is enough
             self.attachments.was_away(now - self._settled_at, now)
-            self.sources.could_not_speak(now)
+            self.sources.could_not_speak(now, now - self._settled_at)
         self._settled_at, self._excused = now, is_away
         self._promise_on_behalf(now)
         if self._missing and (given_up := self.to_come.give_up(now)):

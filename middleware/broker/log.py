@@ -190,10 +190,14 @@ class Log:
     # -- reading ------------------------------------------------------------------------------------------------------
 
     def blocks_after(self, offset: int) -> tuple[list[tuple[int, bool, BlockHead, bytes]], int]:
-        """The next blocks after an offset, about a frame's worth, and the offset they lead to. O(bytes)."""
+        """The next blocks after an offset, about a frame's worth, and the offset they lead to. O(bytes).
+
+        Blocks that cannot be read any more are passed over: the first number, or the offset, shows that they are missing.
+        """
         found: list[tuple[int, bool, BlockHead, bytes]] = []
         size, at = 0, offset
         for record in self._records_after(offset):
+            at = max(at, record.first)  # records without blocks may be all that is left behind damaged ones
             for numbered in record.blocks():
                 if numbered[0] > at:
                     found.append(numbered)

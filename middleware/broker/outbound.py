@@ -156,8 +156,8 @@ def serve(peer: Peer, log: AnyLog, now: int) -> int:
     served = 0
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
         blocks, reached = log.blocks_after(peer.behind)
-        first = blocks[0][0] if blocks else log.oldest + 1
-        if first > peer.behind + 1:  # what it was still to get was cut off the log meanwhile
+        first = blocks[0][0] if blocks else max(log.oldest, reached) + 1
+        if first > peer.behind + 1:  # what it was still to get was cut off the log meanwhile, or cannot be read
             peer.link.send([encode(Gap(log.line, first - 1))])
         for number, local, head, block in blocks:
             if head.type == BREAK:

@@ -98,14 +98,18 @@ class PostgresSink:
     def _begun(self) -> Mark | None:
         execute = self._connection.execute
         execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
-        lock = xxhash.xxh3_64_intdigest(f"slackline {self._schema} {self._name}".encode()) - 2**63
-        taken = execute("SELECT pg_try_advisory_lock(%s)", (lock,)).fetchone()
+        taken = execute("SELECT pg_try_advisory_lock(%s)", (_lock_of(f"slackline {self._schema} {self._name}"),)).fetchone()
         if taken is None or not taken[0]:
             raise UnreachableError(f"PostgreSQL: another connection writes under the name {self._name!r}, or has not ended yet")
-        with suppress(errors.UniqueViolation, errors.DuplicateTable):  # another sink makes them at this moment
+        with self._connection.transaction():
+            self._make_alone()
             execute(_SCHEMA)
         row = execute("SELECT mark::text FROM slackline_marks WHERE sink = %s", (self._name,)).fetchone()
         return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+
+    def _make_alone(self) -> None:
+        """Until this transaction ends, no other sink makes tables here: IF NOT EXISTS alone does not keep two of them apart."""
+        self._connection.execute("SELECT pg_advisory_xact_lock(%s)", (_lock_of(f"slackline tables {self._schema}"),))
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
@@ -161,6 +165,7 @@ class PostgresSink:
         """The table of a type, made if there is none, and checked. Raises SinkError."""
         if (known := self._tables.get(event_type)) is not None:
             return known
+        self._make_alone()
         name = self._prefix + type_name(event_type).replace(".", "_").lower()
         columns = [_Column(field.name, _column_type(field.type)) for field in msgspec.structs.fields(event_type)]
         there: dict[str, str] = dict(
@@ -202,6 +207,11 @@ class PostgresSink:
         """See Sink."""
         with suppress(psycopg.Error):
             self._connection.close()
+
+
+def _lock_of(what: str) -> int:
+    """The number of an advisory lock."""
+    return xxhash.xxh3_64_intdigest(what.encode()) - 2**63
 
 
 def _by_type(events: Sequence[Event]) -> dict[EventType, list[Event]]:

@@ -82,6 +82,17 @@ def test_a_reader_that_cannot_say_what_it_had_at_a_node_that_has_lost_it_is_told
     assert silent, "no world in which it has not heard from its node again"
 
 
+def test_a_world_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Seed 1009703 was one: a node read the same records for ever, and so did the hunt."""
+
+    def turn(self: World) -> None:
+        while True:
+            pass
+
+    monkeypatch.setattr(World, "run", turn)
+    assert play(draw(0), most=0.2).failure == "TimeoutError: it turns in a circle: no end after 0.2 s of processor time"
+
+
 def test_a_failing_world_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "correcting", lambda *_: Delta())
     outcome = next(outcome for outcome in hunt(0, 60) if outcome.failure is not None)

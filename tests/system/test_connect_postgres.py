@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
+import psycopg
 import pytest
 from slackline_benchmarks.servers import Postgres, until
 from test_network import DEADLINE, TYPES, Hit, hits, node_thread
@@ -86,8 +89,6 @@ def test_what_the_database_refuses_is_listed_and_the_others_are_stored(server: P
 def test_a_table_that_does_not_fit_is_refused_by_name(server: Postgres) -> None:
     with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink:
         sink.take([reading(1)])
-    import psycopg
-
     with psycopg.connect(server.address) as connection:
         connection.execute("ALTER TABLE four_reading DROP COLUMN tags")
     misfit = pytest.raises(SinkError, match=r"public.four_reading does not fit Reading: column tags is missing")
@@ -100,6 +101,24 @@ def test_a_second_sink_of_the_same_name_waits_its_turn(server: Postgres) -> None
     with closing(PostgresSink(server.address, "alone")), pytest.raises(UnreachableError, match="another connection writes"):
         PostgresSink(server.address, "alone")
     PostgresSink(server.address, "alone").close()
+
+
+def test_sinks_that_begin_at_once_make_their_tables_once(server: Postgres) -> None:
+    """Seen in CI: CREATE TABLE IF NOT EXISTS in two connections at a time, "type slackline_marks already exists"."""
+
+    def begin(name: str, schema: str, gate: Barrier) -> None:
+        gate.wait()
+        with closing(PostgresSink(server.address, name, schema=schema)) as sink:
+            gate.wait()
+            sink.take([reading(ord(name))])
+
+    with psycopg.connect(server.address, autocommit=True) as connection, ThreadPoolExecutor(4) as pool:
+        for number in range(10):
+            connection.execute(f"CREATE SCHEMA fresh_{number}".encode())
+            gate = Barrier(4)
+            for done in [pool.submit(begin, name, f"fresh_{number}", gate) for name in "abcd"]:
+                done.result(60)
+            assert server.rows(f"SELECT count(*) FROM fresh_{number}.reading, fresh_{number}.slackline_marks") == [(16,)]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from middleware.model.event import MAX_TS, NEVER
 from middleware.model.time import SECOND
 
 UNDECIDED = 10 * SECOND
-"""How long a node waits at most, from its start, for a second clock where the first one is ahead of its own."""
+"""How long a node listens at most, from its start, for a second clock where the first one is ahead of its own."""
 
 _MOST_WALLS = 1_000
 """Most clocks that are remembered, including those of peers that have left."""
@@ -163,8 +163,10 @@ class Sources:
         """It has said something."""
         self._known[key].received_at = self._stirred_at = now
 
-    def could_not_speak(self, now: int) -> None:
-        """This node took nothing from anyone until now: the silence of its publishers does not count."""
+    def could_not_speak(self, now: int, away: int = 0) -> None:
+        """This node took nothing from anyone until now: the silence of its publishers does not count, nor does the time for
+        which it was ``away`` (suspended, say) count as time in which it listened for another clock."""
+        self._born += away
         for key in self._known:
             self.received(key, now)
 

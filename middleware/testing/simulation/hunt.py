@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import multiprocessing
 import signal
+import threading
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
@@ -18,6 +20,9 @@ from middleware.testing.simulation.plan import WorldPlan
 from middleware.testing.simulation.said import Said, sound
 from middleware.testing.simulation.world import World
 
+ENDLESS = 120.0
+"""Seconds of processor time after which a world is taken to turn in a circle; most take a tenth of one."""
+
 
 class Outcome(msgspec.Struct):
     """The outcome of one world. ``failure``: None, or the broken promise. ``troubles``: counts of what happened in it."""
@@ -27,17 +32,40 @@ class Outcome(msgspec.Struct):
     troubles: Counter[str]
 
 
-def play(plan: WorldPlan) -> Outcome:
-    """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse."""
+def play(plan: WorldPlan, most: float = ENDLESS) -> Outcome:
+    """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse. So is a world without end.
+
+    ``most``: seconds of processor time that it may take.
+    """
     world = None
     try:
-        world = World(plan)
-        world.run()
-        world.check()
+        with _ending_within(most):
+            world = World(plan)
+            world.run()
+            world.check()
     except Exception as error:
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
         return Outcome(plan.seed, f"{kind}{error}", world.troubles if world is not None else Counter())
     return Outcome(plan.seed, None, world.troubles)
+
+
+@contextmanager
+def _ending_within(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError after so much processor time; only the main thread can."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError(f"it turns in a circle: no end after {seconds:g} s of processor time")
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGVTALRM, stop)
+    signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[Outcome]:

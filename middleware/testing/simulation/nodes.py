@@ -17,7 +17,7 @@ from middleware.durability.recovery import Recovered, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
 from middleware.model.change import Batch
-from middleware.model.event import IDENTITY, EventTypes
+from middleware.model.event import END, IDENTITY, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
@@ -121,6 +121,8 @@ class _Running:
         inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
+            if batch.ground is not None:  # what had ended goes on from there before anything can stop
+                running = [(unit, batch.ground if until == END else until) for unit, until in running]
             self._took(inbox)
             if batch.ground is not None:
                 self.watch.go_on()

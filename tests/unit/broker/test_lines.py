@@ -105,8 +105,22 @@ def test_a_reader_is_not_stuck_where_nothing_stored_can_be_read() -> None:
     log = Log(1, lambda offset, size: iter(()))
     logged(log, 3)
     log.kept(3)
-    assert log.blocks_after(1) == ([], 1)
+    assert log.blocks_after(1) == ([], 3)
     assert log.oldest == 3, "which is how a reader is told of a gap"
     logged(log, 2)
     found, reached = log.blocks_after(1)
     assert ([number for number, *_ in found], reached) == ([4, 5], 5)
+
+
+def test_a_reader_is_not_stuck_where_only_records_without_blocks_can_be_read() -> None:
+    """Seen by seed 1009703: the record with blocks was damaged, those behind it had none, and the node read these for ever."""
+    kept: list[Record] = []
+    log = Log(1, lambda offset, size: iter(kept))
+    logged(log, 3)
+    log.kept(3)
+    log.stepped(7)
+    record = log.close({}, even_empty=True)
+    assert record is not None and not [*record.blocks()]
+    kept.append(record)
+    log.kept(record.number)
+    assert log.blocks_after(1) == ([], 3)

@@ -162,6 +162,15 @@ def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
     assert not other.is_undecided(0), "one that agrees is enough"
 
 
+def test_time_for_which_a_node_was_suspended_is_no_time_in_which_it_waited() -> None:
+    """Seen by seed 1006294: suspended for 12 s, a node whose clock is wrong believed it, with one publisher there."""
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    sources.wall_is(10 * SECOND, 0)
+    sources.told_wall("a", 10 * SECOND + HOURS, 0)
+    sources.could_not_speak(12 * SECOND, away=12 * SECOND)
+    assert sources.is_undecided(12 * SECOND) and not sources.is_undecided(12 * SECOND + UNDECIDED)
+
+
 def test_what_a_former_life_knew_of_the_clock_holds_until_somebody_agrees_with_it() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.was_behind(HOURS)
