@@ -59,7 +59,7 @@ impl KeyedLanes {
         key: Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = name.py();
-        let shared = Shared::new(&settings, &detector)?;
+        let shared = Shared::new(&settings, &detector, !key.is_none())?;
         Ok(Self {
             name: name.unbind(),
             level: level.unbind(),
