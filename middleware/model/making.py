@@ -13,7 +13,7 @@ from middleware.model.event import EventType, Int64, Timestamp
 Recipe = tuple[EventType, list[tuple[str, str, bool]]]
 """A type, and for each field its name, what it takes, and whether it takes None."""
 
-_TAKES = {int: "int", float: "float", str: "str", bool: "bool", Any: "any", Timestamp: "time", Int64: "long"}
+_TAKES: dict[Any, str] = {int: "int", float: "float", str: "str", bool: "bool", Any: "any", Timestamp: "time", Int64: "long"}
 
 
 def recipe(event_type: EventType) -> Recipe | None:

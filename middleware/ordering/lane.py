@@ -106,6 +106,13 @@ class Lane:
         self.published: list[Published] = []
         self.snapshots = [Snapshot(0, state)]
 
+    def extend(self, ahead: list[Event], clk: int, k: int) -> list[Delta]:
+        """Take events to emit that are strictly in order and later than any before; return the changes for downstream."""
+        end = len(self.history)
+        self.history += ahead
+        self.last = ahead[-1].ts
+        return self._publish(end, clk, k)
+
     def take(self, behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
         """Take events to emit that come out of order, and emitted events to remove; return the changes for downstream, in
         sequence."""
