@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.current import CurrentJoin
+from detectors.cql.native_rows import projection
 from detectors.cql.operator import QueryOperator
 from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
@@ -127,6 +128,18 @@ class _Join(Operation):
 
 class PairJoin(_Join):
     """EVERY 1: each pair once, when the later of the two comes."""
+
+    def __init__(self, plan: Joined, name: str, level: int) -> None:
+        super().__init__(plan, name, level)
+        in_core, compiled = projection(plan, ("e", "f"), name, level), self._results
+        if in_core is None:
+            return
+
+        def results(left: list[Event], right: list[Event], pairs: list[int]) -> list[Event]:
+            made = in_core.of_pairs(left, right, pairs)
+            return compiled(left, right, pairs) if made is None else made
+
+        self._results = results
 
     def _code(self) -> str:
         plan = self.plan

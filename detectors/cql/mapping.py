@@ -10,13 +10,17 @@ from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.mapped import MappedColumns
+from detectors.cql.native_rows import projection
 from detectors.cql.operator import QueryOperator
 from detectors.cql.plan import Mapping
 from detectors.outcomes import difference
+from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventType
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
+
+_Mapped = Callable[[list[Event]], list[Event]]
 
 
 class MappingOperator(QueryOperator[Mapping]):
@@ -34,16 +38,25 @@ class MappingOperation(Operation):
         self._hashes = SourceHashes(Origin(name, level))
         self._known: dict[str, int] = {}  # the same content as a plain dict, which compiled code reads faster
         self._columns = MappedColumns(plan, self._hashes, name, level)
-        self._of: dict[EventType, Callable[[list[Event]], list[Event]]] = {}
+        self._of: dict[EventType, _Mapped] = {}
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = Mapping(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
             test = f" if {plan.where.holds}" if plan.where is not None else ""
             ts = "e.ts" if plan.time is None else f"max(e.ts, {plan.time.value} or e.ts)"
             result = one.constructor(ts, "known_[e.source] ^ e.id", repr(name), str(level))
             more = {"known_": self._known, "max": max}
-            self._of[stream.event_type] = plan.frame.define(
-                f"def made(events):\n    return [{result} for e in events{test}]\n", more
-            )
+            compiled = plan.frame.define(f"def made(events):\n    return [{result} for e in events{test}]\n", more)
+            in_core = projection(one, ("e",), name, level) if plan.time is None else None
+            self._of[stream.event_type] = compiled if in_core is None else self._quick(in_core, compiled)
+
+    def _quick(self, in_core: native.Projection, compiled: _Mapped) -> _Mapped:
+        """Has the native core make the results, and compiled code those that it leaves to Python."""
+
+        def made(events: list[Event]) -> list[Event]:
+            results = in_core.of_tuples(events, self._known)
+            return compiled(events) if results is None else results
+
+        return made
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         if delta.columns is not None and not delta.retracts and (results := self._columns.of(delta.columns)) is not None:
@@ -59,7 +72,7 @@ class MappingOperation(Operation):
             mapped += self._run(of_type, [event for event in events if event.__class__ is event_type])
         return mapped
 
-    def _run(self, compiled: Callable[[list[Event]], list[Event]], events: list[Event]) -> list[Event]:
+    def _run(self, compiled: _Mapped, events: list[Event]) -> list[Event]:
         try:
             return compiled(events)
         except KeyError:  # a source not seen before

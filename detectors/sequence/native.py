@@ -29,6 +29,7 @@ from detectors.sequence.runs import due
 from detectors.sequence.schema import common_columns
 from detectors.sequence.syntax import Field, Index, Strategy
 from middleware.model.event import stable_hash
+from middleware.model.making import recipe
 
 Written = tuple[Any, ...]
 """A condition as nested tuples: an operator and its operands."""
@@ -70,6 +71,7 @@ class _Specification:
             "trails": plan.trails,
             "values": plan.values,
             "plain": plan.fields,
+            "recipe": recipe(plan.result),
             "source": source,
             "level": level,
             "seed": stable_hash(source),

@@ -61,7 +61,7 @@ class SteppedWindows(SteppedOperation):
         aggregates = [(aggregate.monoid.name, _column(aggregate)) for aggregate in plan.aggregates.values()]
         keys, at_once = list(plan.key_fields), plan.emit == "change"
         steps = Steps(plan.over, keys, aggregates, plan.layout(), show or plan.shown, at_once)
-        super().__init__(steps, name, level, plan.result, plan.result if _are_there(plan, steps) else None)
+        super().__init__(steps, name, level, plan.result, plan.result, _are_there(plan, steps))
         self._plan = plan
         self.columns = steps.columns
         self.overflows = 0

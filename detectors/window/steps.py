@@ -15,6 +15,7 @@ from detectors.window.kinds import Hopping
 from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
+from middleware.model.making import recipe
 from middleware.model.operator import Operation, Snapshot
 
 if TYPE_CHECKING:
@@ -110,20 +111,30 @@ class SteppedOperation(Operation):
     ``made``
         the result type, which may have been made at run time; so failures with it are saved as plain values.
     ``result``
-        the result type, if rows have its fields as they are, with no value missing: then results of columns can be columns.
+        the result type, if rows have its fields as they are: then the native core makes results where it can.
+    ``is_whole``
+        whether no value in rows is ever missing: then results of columns can be columns.
     """
 
-    def __init__(self, steps: Steps, name: str, level: int, made: EventType, result: EventType | None) -> None:
+    def __init__(
+        self, steps: Steps, name: str, level: int, made: EventType, result: EventType | None, is_whole: bool = True
+    ) -> None:
         super().__init__()
         self._steps, self._name, self._level, self._made_type, self._result = steps, name, level, made, result
-        self._windows = steps.start(name, level)
-        self._as_columns = result is not None and steps.gives(result)
+        self._recipe = recipe(result) if result is not None else None
+        self._windows = self._start()
+        self._as_columns = is_whole and result is not None and steps.gives(result)
         self._suited: dict[EventType, bool] = {}
         self._results: ResultColumns | None = None
 
+    def _start(self) -> native.KeyedWindows:
+        windows = self._steps.start(self._name, self._level)
+        windows.make(self._recipe)
+        return windows
+
     def _step(self, delta: Delta, upto: int, final: int) -> WindowChanges:
-        """Rows inserted, revised (old and new) and withdrawn; whether they have a whole number beyond 64 bits; and new results
-        as columns, where what came were columns and results can be.
+        """Rows or events inserted, revised (old and new) and withdrawn; whether they have a whole number beyond 64 bits; and
+        new results as columns, where what came were columns and results can be.
         """
         retracts = delta.retracts
         if self.failures:
@@ -172,5 +183,5 @@ class SteppedOperation(Operation):
     def restore(self, state: Snapshot) -> None:
         content, failures = state
         self.failures = unpacked(failures, self._made_type)
-        self._windows = self._steps.start(self._name, self._level)
+        self._windows = self._start()
         self._windows.restore(*content)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
-from heapq import heappop, heappush
+from typing import Any
 
 from middleware.broker.routing import wanted
 from middleware.delivery.held import HeldColumns, in_order
+from middleware.delivery.held_events import HeldEvents
 from middleware.model.change import Batch, Delta
 from middleware.model.columns import EventColumns
-from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity, Order, type_name
+from middleware.model.event import END, NEVER, Event, type_name
 
 _BELOW = "event at or below the watermark promised"
 
@@ -31,8 +32,7 @@ class Barrier:
         self.violations: Counter[str] = Counter()
         self._patterns = frozenset(patterns)
         self._promised = {name: NEVER for name in patterns if not name.endswith("*")}
-        self._held: dict[Identity, Event] = {}
-        self._heap: list[Order] = []
+        self._held = HeldEvents()
         self._newest = NEVER
         self._columns = HeldColumns()
 
@@ -42,8 +42,7 @@ class Barrier:
 
     def take(self, batch: Batch) -> list[Event]:
         """Take changes, then watermarks; return the events that are final now. O(log n) per change."""
-        for event in self._columns.spill():
-            self._hold(event)
+        self._hold(list(self._columns.spill()))
         self._begin(batch)
         for delta in batch.deltas.values():
             self._retract(delta)
@@ -61,8 +60,7 @@ class Barrier:
         self._begin(batch)
         deltas = batch.deltas.values()
         changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
-        for event in self._columns.pick(changed):
-            self._hold(event)
+        self._hold(list(self._columns.pick(changed)))
         for delta in deltas:
             self._retract(delta)
         for delta in deltas:
@@ -113,40 +111,35 @@ class Barrier:
         count = len(self)
         self._held.clear()
         self._columns = HeldColumns()
-        self._heap.clear()
         return count
 
     def _retract(self, delta: Delta) -> None:
         for event in delta.retracts:
-            held = self._held.get(IDENTITY(event))
-            if held is None or held.__class__ is not event.__class__:
+            if not self._held.discard(event):
                 self.violations["retraction of what is final or unknown"] += 1
-            else:
-                del self._held[IDENTITY(event)]
 
     def _insert(self, delta: Delta) -> None:
         for old, new in delta.revises:
-            if self._held.pop(IDENTITY(old), None) is None:
-                self.violations["revision of what is final or unknown"] += 1
+            if self._held.discard(old, of_any_type=True):
+                self._hold([new])
             else:
-                self._hold(new)
-        for event in delta.inserts:
-            self._hold(event)
+                self.violations["revision of what is final or unknown"] += 1
+        self._hold(delta.inserts)
 
-    def _hold(self, event: Event) -> None:
-        if event.ts <= self.watermark:
-            self.violations[_BELOW] += 1
-            return
-        self._held[IDENTITY(event)] = event
-        heappush(self._heap, ORDER(event))
+    def _hold(self, events: list[Event]) -> None:
+        if refused := self._held.hold(events, self.watermark):
+            self.violations[_BELOW] += refused
 
     def _released(self) -> list[Event]:
-        heap, held, free = self._heap, self._held, list[Event]()
-        while heap and heap[0][0] <= self.watermark:
-            order = heappop(heap)
-            event = held.get((order[2], order[3]))
-            if event is not None and ORDER(event) == order:  # else retracted or revised since
-                free.append(event)
-                self._newest = event.ts
-                del held[IDENTITY(event)]
+        free: list[Event] = self._held.release(self.watermark)
+        if free:
+            self._newest = free[-1].ts
         return free
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_held": self._held.events()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._held = HeldEvents()
+        self._held.hold(state["_held"], NEVER)

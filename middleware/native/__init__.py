@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 21
+_VERSION = 22
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -25,12 +25,15 @@ try:
         Baseline,
         Counts,
         Fiba,
+        HeldEvents,
         Intervals,
         KeyedLanes,
         KeyedWindows,
         Pairs,
+        Projection,
         SequenceMatcher,
         SequenceRuns,
+        in_time,
         merge,
         runs_of,
         split,
@@ -52,12 +55,15 @@ else:
         "Baseline",
         "Counts",
         "Fiba",
+        "HeldEvents",
         "Intervals",
         "KeyedLanes",
         "KeyedWindows",
         "Pairs",
+        "Projection",
         "SequenceMatcher",
         "SequenceRuns",
+        "in_time",
         "merge",
         "runs_of",
         "split",

@@ -106,23 +106,23 @@ class Lane:
         self.published: list[Published] = []
         self.snapshots = [Snapshot(0, state)]
 
-    def take(self, ahead: list[Event], behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
-        """Take events to emit, and emitted events to remove; return the changes for downstream, in sequence.
+    def extend(self, ahead: list[Event], clk: int, k: int) -> list[Delta]:
+        """Take events to emit that are strictly in order and later than any before; return the changes for downstream."""
+        end = len(self.history)
+        self.history += ahead
+        self.last = ahead[-1].ts
+        return self._publish(end, clk, k)
 
-        ``ahead`` are strictly in order and later than any before; ``behind`` are in any order.
-        """
+    def take(self, behind: list[Event], removed: list[Event], clk: int, k: int) -> list[Delta]:
+        """Take events to emit that come out of order, and emitted events to remove; return the changes for downstream, in
+        sequence."""
         history = self.history
         end = len(history)
-        if not behind and not removed:
-            history += ahead
-            self.last = ahead[-1].ts
-            return self._publish(end, clk, k)
         late, repeats = arranged(behind)
         later = self._snapshots_after(max(event.ts for event in (*removed, *late[-1:])))
         gone = self._remove(removed)
         end -= len(gone)
         edge = ORDER(history[-1]) if end else _FIRST
-        history += ahead
         came, duplicates = merge(history, late)
         self.counts.duplicates += repeats + duplicates
         edge_ts = edge[0]

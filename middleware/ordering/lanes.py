@@ -1,4 +1,4 @@
-"""The lanes of a unit: a single one, or one for each key, so that a late event replays its own key only."""
+"""The lanes of a unit: one for each key, so that a late event replays its own key only; without a key one for all events."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.retraction import Published, inserted
 
 _KEYED = 4
-"""Keyed lanes go back often but not far: their snapshots are closer together by this factor."""
+"""Lanes of many keys go back often but not far: their snapshots are closer together by this factor."""
 
 _SWEEP = 8
 """The number of lanes that one purge looks at."""
 
 
 KeyedLane = tuple[Any, LaneState]
-"""The state of a lane with its key (None for a single one)."""
+"""The state of a lane with its key (None without one)."""
 
 
 class LanesState(NamedTuple):
-    """All that the lanes of a unit need to resume in another process; keyed lanes follow in parts."""
+    """All that the lanes of a unit need to resume in another process; lanes by key follow in parts."""
 
     lanes: list[KeyedLane]
     keyless: dict[Order, Published]
@@ -62,7 +62,7 @@ def migrated_state(state: Any, detector: Detector, version: int) -> Any:
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 
-def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
+def withdrawal(lanes: KeyedLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
     """The change that retracts all results later than ``promised``. O(what is kept)."""
     if isinstance(lanes, OperatorLane):
         return lanes.withdraw(promised)
@@ -72,87 +72,33 @@ def withdrawal(lanes: SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane
 
 def lanes_for(
     name: str, detector: Detector, level: int, settings: Settings, resumes: bool = False
-) -> SingleLane | KeyedLanes | native.KeyedLanes | OperatorLane:
-    """The lanes for a detector; keyed lanes come from the native core, if it is available. ``resumes``: see OperatorLane."""
+) -> KeyedLanes | native.KeyedLanes | OperatorLane:
+    """The lanes for a detector, from the native core if it is available. ``resumes``: see OperatorLane."""
     if isinstance(detector, Operator):
         return OperatorLane(name, detector, level, resumes)
-    key = key_function(detector)
-    if key is None:
-        return SingleLane(name, detector, level, settings)
-    keyed = native.KeyedLanes if native.AVAILABLE else KeyedLanes
-    return keyed(name, detector, level, settings, key)
+    made = native.KeyedLanes if native.AVAILABLE else KeyedLanes
+    return made(name, detector, level, settings, key_function(detector))
 
 
-class SingleLane:
-    """The one lane of a detector without a key."""
-
-    def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
-        self.counts = Counts()
-        self._lane = Lane(fresh(detector), Derivation(name, detector, level), settings, self.counts, detector.snapshot())
-
-    def __len__(self) -> int:
-        return 1
-
-    @property
-    def held(self) -> int:
-        """How many emitted events are kept."""
-        return len(self._lane.history)
-
-    def holds(self, event: Event) -> bool:
-        """Whether an emitted event stands here, and is kept. O(log n)."""
-        return position_of(self._lane.history, event) is not None
-
-    def configure(self, settings: Settings) -> None:
-        """Take changed settings (the lane reads them as it runs)."""
-
-    def snapshot(self) -> None:
-        """Take a snapshot and drop it, to measure its cost."""
-        self._lane.detector.snapshot()
-
-    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
-        """Give the detector the ready events, and take back the removed ones."""
-        return self._lane.take(ready.ahead, ready.behind, removed, clk, k)
-
-    def purge(self, final: int, everywhere: bool = True) -> list[Published]:
-        """Forget final events; returns the failures that became final."""
-        return self._lane.purge(final)
-
-    def standing(self, promised: int) -> list[Event]:
-        """Results later than ``promised``. O(what is kept)."""
-        return self._lane.standing(promised)
-
-    def state(self, final: int) -> LanesState:
-        """See LanesState."""
-        return LanesState([(None, self._lane.state(final))], {}, [])
-
-    def part(self, count: int) -> list[KeyedLane]:
-        """Nothing: ``state`` has it all."""
-        return []
-
-    def restore(self, state: LanesState) -> None:
-        """Become the lane that gave ``state``."""
-        ((_, lane),) = state[0]
-        self._lane.restore(LaneState(*lane))
-
-    def restore_part(self, part: list[KeyedLane]) -> None:
-        """There are no parts."""
-
-    def check(self) -> None:
-        self._lane.check()
+def _same_key(event: Event) -> None:
+    """The key of events that have none."""
 
 
 class KeyedLanes:
-    """A lane for each key. The first event of a key makes its lane, from the detector's initial state."""
+    """A lane for each key. The first event of a key makes its lane, from the detector's initial state.
 
-    def __init__(self, name: str, detector: Detector, level: int, settings: Settings, key: Key) -> None:
+    ``key``: gives an event's key; None: all have the key None.
+    """
+
+    def __init__(self, name: str, detector: Detector, level: int, settings: Settings, key: Key | None) -> None:
         self.counts = Counts()
         self._name = name
         self._level = level
         self._settings = settings
-        self._key = key
+        self._key = key if key is not None else _same_key
+        self._closer = 1 if key is None else _KEYED
         self._detector = fresh(detector)
         self._initial = detector.snapshot()
-        self._until_renewal = 0
         self._lanes: dict[Any, Lane] = {}
         self._unwritten: dict[Lane, Any] = {}  # lanes that ``part`` has yet to give, with their keys
         self._copies: dict[Lane, LaneState] = {}  # their states at the call of ``state``, of those touched since
@@ -199,12 +145,11 @@ class KeyedLanes:
             lane.last = END  # all events for it in this call must wait for the removal
         events = chain(ready.behind, ready.ahead)
         self.counts.executed += len(ready.ahead) + len(ready.behind)
-        while not self._run_in_order(events, results, touched, behind):
+        while not self._run_in_order(events, settled, results, touched, behind):
             pass  # one event failed and is quarantined: go on with the next
         deltas = self._correct(behind, gone, results, touched, clk, k) if behind else None
         for lane in behind:
             self._failures += lane.trim(settled)
-        self._renew(ready, settled)
         if deltas is None:
             return [inserted(results, clk, k)] if results else []
         return deltas
@@ -222,33 +167,22 @@ class KeyedLanes:
         self.counts.executed -= sum(map(len, behind.values()))
         rounds: list[list[Delta]] = [[inserted(results, clk, k)] if results else []]
         for lane, events_behind in behind.items():
-            for index, delta in enumerate(lane.take([], events_behind, gone.get(lane, []), clk, k), lane in touched):
+            for index, delta in enumerate(lane.take(events_behind, gone.get(lane, []), clk, k), lane in touched):
                 rounds += [[] for _ in range(index + 1 - len(rounds))]
                 rounds[index].append(delta)
         return [combined(deltas) for deltas in rounds if deltas]
 
-    def _renew(self, ready: Ready, settled: int) -> None:
-        """Renew the lane of every n-th event: the busier a lane, the more often, at no cost per event."""
-        events = ready.ahead
-        spacing = max(1, self._settings.spacing // _KEYED)
-        for event in events[self._until_renewal :: spacing]:
-            try:
-                lane = self._lanes.get(self._key(event))
-            except Exception:
-                continue
-            if lane is not None:
-                self._failures += lane.renew(settled)
-        self._until_renewal = (self._until_renewal - len(events)) % spacing
-
     def _run_in_order(
         self,
         events: Iterator[Event],
+        settled: int,
         results: list[Published],
         touched: set[Lane],
         behind: dict[Lane, list[Event]],
     ) -> bool:
         """The hot loop: runs each event that is in order for its key, sets the others aside. False if one failed."""
         lanes, key, unwritten = self._lanes, self._key, self._unwritten
+        spacing = max(1, self._settings.spacing // self._closer)
         lane = event = None
         try:
             for event in events:
@@ -259,6 +193,8 @@ class KeyedLanes:
                 elif unwritten:
                     self._keep(lane)
                 if event.ts > lane.last:
+                    if len(lane.history) - lane.snapshots[-1].position >= spacing:
+                        self._failures += lane.renew(settled)
                     lane.last = event.ts
                     lane.history.append(event)
                     result = lane.on_event(event)

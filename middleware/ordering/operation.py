@@ -13,6 +13,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.later import Later
 from middleware.model.operator import Operator
+from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
 
@@ -53,8 +54,8 @@ class Standing:
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
-        """Note changes that go out. Amortised O(1) each."""
-        come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts)
+        """Note changes that go out, new results in order of time. Amortised O(1) each."""
+        come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts[-1:])
         newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
         inserts = out.inserts.copy() if out.columns is None else None
         self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
@@ -85,19 +86,22 @@ def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
     return [event for event in results.values() if event.ts > final]
 
 
-def _k_plus(out: Delta, ahead: int) -> list[int] | None:
-    """K+ of each result: its time and ``ahead``, if that is more than 0; None if it is for none."""
+def _in_time(out: Delta, start: int) -> Delta:
+    """The same changes, new results in order of time; K+ of each is how far it lies above ``start``, if any does."""
     if out.columns is None:
-        early = [max(0, event.ts + ahead) for event in out.inserts]
-        return early if any(early) else None
+        out.k_plus = in_time(out.inserts, start)
+        return out
+    out = by_time(out)
+    assert out.columns is not None
     times = out.columns.times
-    newest = int(times.max(initial=NEVER)) + ahead
-    if newest <= 0:
-        return None
-    if newest >= 2**63 or ahead < -(2**62):  # times this far apart do not fit
-        return [max(0, ts + ahead) for ts in times.tolist()]
-    found: list[int] = (times + ahead).clip(0).tolist()
-    return found
+    newest = int(times.max(initial=NEVER))
+    if newest <= start:
+        out.k_plus = None
+    elif newest - start >= 2**63 or start > 2**62:  # times this far apart do not fit
+        out.k_plus = [max(0, ts - start) for ts in times.tolist()]
+    else:
+        out.k_plus = (times - start).clip(0).tolist()
+    return out
 
 
 class OperatorLane:
@@ -173,8 +177,7 @@ class OperatorLane:
         out = self._operation.apply(delta, *now)
         if not out:
             return []
-        out = by_time(out)  # the unit above measures their delays
-        out.k_plus = _k_plus(out, k - clk)
+        out = _in_time(out, clk - k)  # the unit above measures their delays
         self._results.note(out, promised)
         return [out]
 
@@ -190,6 +193,7 @@ class OperatorLane:
         self._results = Standing(results)
         try:
             if out := self._operation.apply(Delta(), ground, ground):
+                in_time(out.inserts, ground)
                 self._results.note(out, NEVER)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)

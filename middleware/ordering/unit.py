@@ -13,15 +13,15 @@ from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.columns import EventColumns
-from middleware.model.detector import Detector, constants
+from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
-from middleware.ordering.lane import SPACING, Settings
-from middleware.ordering.lanes import KeyedLane, lanes_for, migrated_lanes, migrated_state, withdrawal
+from middleware.ordering.lane import SPACING, LaneState, Settings
+from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, withdrawal
 from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, survey
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
@@ -94,6 +94,7 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
+        self._is_single = self._operator is None and key_function(detector) is None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
@@ -480,7 +481,7 @@ class Unit:
             self._refused = {identity: ts for identity, ts in self._refused.items() if ts > self.final}
         if self.policies.spacing is None and self.final != END and self._operator is None:
             self._space()
-        self.quarantine += self._lanes.purge(self.final)
+        self.quarantine += self._lanes.purge(self.final, everywhere=self._is_single)
 
     def _list_failures(self) -> None:
         """List failures that have become final now, however slow the stream is. O(keys)."""
@@ -537,9 +538,13 @@ class Unit:
         """
         self._look()
         self._unpack()
-        self.quarantine += self._lanes.purge(self.final)
+        self.quarantine += self._lanes.purge(self.final, everywhere=self._is_single)
         own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
-        return own | {"clock": self.clock.state(), "lanes": self._lanes.state(self.final)}
+        lanes = self._lanes.state(self.final)
+        if self._is_single:
+            only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)]
+            lanes = LanesState(only, *lanes[1:])  # it goes with the rest
+        return own | {"clock": self.clock.state(), "lanes": lanes}
 
     def part(self, count: int) -> list[KeyedLane]:
         """The next keyed lanes, at most ``count``, as they were when ``state`` was called, whatever the unit did since."""

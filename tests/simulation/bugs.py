@@ -20,6 +20,7 @@ from detectors.sequence.operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
+from middleware import native
 from middleware.broker import broker, outbound
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
@@ -172,6 +173,7 @@ def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     restore = Lane.restore
 
     def forgetful(self: Lane, state: Any) -> None:
@@ -255,11 +257,13 @@ def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) ->
 
 @bug
 def states_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     patch.setattr(lane, "same_state", lambda one, other: True)
 
 
 @bug
 def failed_events_leave_their_traces(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
     patch.setattr(Lane, "_rehearse", lambda self, end, odd: None)
 
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use pyo3::prelude::*;
 
+use crate::fields::Stamps;
 use crate::twins::Twins;
 
 /// The time stamp before all events.
@@ -15,8 +16,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    pub fn new(event: &Bound<'_, PyAny>, twins: &Twins) -> PyResult<Self> {
-        let ts = event.getattr(twins.ts.bind(event.py()))?.extract()?;
+    pub fn new(event: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let ts = Stamps::get(event.py())?.ts(event)?;
         Ok(Self { ts, event: event.clone().unbind() })
     }
 

@@ -7,17 +7,23 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
 
-/// How an event's key is found. An attribute needs no call.
+use crate::fields::Field;
+
+/// How an event's key is found. An attribute needs no call; `Same`: all events have the key None.
 pub enum Key {
-    Attribute(Py<PyString>),
+    Same,
+    Attribute(Field),
     Function(Py<PyAny>),
 }
 
 impl Key {
     /// `function` gives the key of an event; what the detector declares may make it simpler.
     pub fn new(detector: &Bound<'_, PyAny>, function: Bound<'_, PyAny>) -> PyResult<Self> {
+        if function.is_none() {
+            return Ok(Self::Same);
+        }
         Ok(match detector.get_type().getattr("key")?.cast_into_exact::<PyString>() {
-            Ok(attribute) => Self::Attribute(PyString::intern(function.py(), attribute.to_str()?).unbind()),
+            Ok(attribute) => Self::Attribute(Field::new(function.py(), attribute.to_str()?)),
             Err(_) => Self::Function(function.unbind()),
         })
     }
@@ -25,14 +31,15 @@ impl Key {
     #[inline]
     pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Attribute(name) => event.getattr(name.bind(event.py())),
+            Self::Same => Ok(event.py().None().into_bound(event.py())),
+            Self::Attribute(field) => field.of(event),
             Self::Function(function) => function.bind(event.py()).call1((event,)),
         }
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         match self {
-            Self::Attribute(_) => Ok(()),
+            Self::Same | Self::Attribute(_) => Ok(()),
             Self::Function(function) => visit.call(function),
         }
     }

@@ -272,11 +272,11 @@ impl Lane {
     /// Become the lane that gave `state`.
     pub fn restore(&mut self, py: Python<'_>, state: LaneState<'_>, shared: &mut Shared) -> PyResult<()> {
         let (history, published, snapshots, live, broken) = state;
-        let entry = |event: Bound<'_, PyAny>| Entry::new(&event, shared.twins);
+        let entry = |event: Bound<'_, PyAny>| Entry::new(&event);
         self.history = history.into_iter().map(entry).collect::<PyResult<_>>()?;
         self.records.clear();
         for published in published {
-            let cause = Entry::new(&published.getattr(intern!(py, "cause"))?, shared.twins)?;
+            let cause = Entry::new(&published.getattr(intern!(py, "cause"))?)?;
             let is_failure = !published.getattr(intern!(py, "failure"))?.is_none();
             self.records.push(Record { cause, published: published.unbind(), is_failure });
         }

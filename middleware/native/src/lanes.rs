@@ -59,7 +59,7 @@ impl KeyedLanes {
         key: Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = name.py();
-        let shared = Shared::new(&settings, &detector)?;
+        let shared = Shared::new(&settings, &detector, !key.is_none())?;
         Ok(Self {
             name: name.unbind(),
             level: level.unbind(),
@@ -90,7 +90,7 @@ impl KeyedLanes {
     fn holds(&mut self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
         match self.key.of(event).and_then(|key| self.numbers.get(&key)) {
             Ok(Some(number)) => {
-                let entry = Entry::new(event, self.shared.twins)?;
+                let entry = Entry::new(event)?;
                 Ok(place_of(event.py(), &self.lanes[number].history, &entry, self.shared.twins)?.is_ok())
             }
             Ok(None) => Ok(false),
@@ -275,7 +275,7 @@ impl KeyedLanes {
     #[inline]
     fn give<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
         let py = event.py();
-        let (number, entry) = match self.lane_of(event).and_then(|number| Ok((number, Entry::new(event, self.shared.twins)?))) {
+        let (number, entry) = match self.lane_of(event).and_then(|number| Ok((number, Entry::new(event)?))) {
             Ok(found) => found,
             Err(error) => return self.keyless.add(event, error, &mut self.shared),
         };
@@ -295,6 +295,9 @@ impl KeyedLanes {
     /// The number of an event's lane. The first event of a key makes it, from the detector's initial state.
     #[inline]
     fn lane_of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if matches!(self.key, Key::Same) && !self.lanes.is_empty() {
+            return Ok(0);
+        }
         let key = self.key.of(event)?;
         match self.numbers.get(&key)? {
             Some(number) => Ok(number),
@@ -328,7 +331,7 @@ impl KeyedLanes {
     fn withdraw<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
         let found = self.key.of(event).and_then(|key| {
             let number = self.numbers.get(&key)?;
-            Ok((number, Entry::new(event, self.shared.twins)?))
+            Ok((number, Entry::new(event)?))
         });
         match found {
             Ok((Some(number), entry)) => {

@@ -11,6 +11,8 @@ mod disturbance;
 mod emission;
 mod entry;
 mod fiba;
+mod fields;
+mod held;
 mod ids;
 mod keyless;
 mod keys;
@@ -20,6 +22,7 @@ mod msgpack;
 mod order;
 mod pairs;
 mod panes;
+mod projection;
 mod replay;
 mod search;
 mod seen;
@@ -36,7 +39,7 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::buffer::{merge, split};
+    use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
     use crate::columns::survey;
     #[pymodule_export]
@@ -46,6 +49,8 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::held::HeldEvents;
+    #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
@@ -54,6 +59,8 @@ mod _core {
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
+    use crate::projection::Projection;
+    #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
     use crate::sequence::SequenceMatcher;
@@ -61,5 +68,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 21;
+    const VERSION: u32 = 22;
 }

@@ -24,6 +24,6 @@ pub fn arranged(py: Python<'_>, mut events: Vec<Entry>, twins: &Twins) -> PyResu
     }
     let list = PyList::new(py, events.iter().map(|entry| &entry.event))?;
     let (unique, repeats): (Vec<Bound<'_, PyAny>>, u64) = twins.arranged.bind(py).call1((list,))?.extract()?;
-    let entries = unique.iter().map(|event| Entry::new(event, twins)).collect::<PyResult<_>>()?;
+    let entries = unique.iter().map(|event| Entry::new(event)).collect::<PyResult<_>>()?;
     Ok((entries, repeats))
 }

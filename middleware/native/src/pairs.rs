@@ -6,9 +6,10 @@ use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use pyo3::exceptions::PyKeyError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList};
+
+use crate::fields::Stamps;
 
 /// A key, equal to another where Python says so. Whole numbers need not ask it.
 enum Key {
@@ -114,14 +115,14 @@ impl Marks {
     }
 
     fn of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<u64> {
-        let py = event.py();
-        let id: i64 = event.getattr(intern!(py, "id"))?.extract()?;
-        let source = event.getattr(intern!(py, "source"))?;
+        let (py, stamps) = (event.py(), Stamps::get(event.py())?);
+        let id: i64 = stamps.id(event)?.extract()?;
+        let source = stamps.source(event)?;
         let hash = match &self.last {
             Some((last, hash)) if source.is(last) => *hash,
             _ => {
                 let hash = self.hashes.bind(py).get_item(&source)?.extract::<i64>()? as u64;
-                self.last = Some((source.unbind(), hash));
+                self.last = Some((source.into_any().unbind(), hash));
                 hash
             }
         };
@@ -155,11 +156,10 @@ impl Side {
             return Err(PyKeyError::new_err("no tuple with this key is there"));
         };
         let run = entry.get_mut();
-        let (source, id) = (event.getattr(intern!(py, "source"))?, event.getattr(intern!(py, "id"))?);
+        let stamps = Stamps::get(py)?;
         let mut at = run.partition_point(|there| there.ts < ts);
         while at < run.len() {
-            let there = run[at].event.bind(py);
-            if there.getattr(intern!(py, "source"))?.eq(&source)? && there.getattr(intern!(py, "id"))?.eq(&id)? {
+            if stamps.are_one(run[at].event.bind(py), event)? {
                 run.remove(at);
                 if run.is_empty() {
                     return Ok(entry.remove_entry().0);
@@ -215,7 +215,7 @@ impl Pairs {
         let mut met = Met::default();
         for (key, event) in keys.iter().zip(events.iter()) {
             let mark = self.side(is_left).marks.of(&event)?;
-            let ts = event.getattr(intern!(py, "ts"))?.extract()?;
+            let ts = Stamps::get(py)?.ts(&event)?;
             let key = Key::new(&key)?;
             let held = Held { ts, mark, event: event.unbind() };
             self.meet(py, is_left, &key, &held, &mut met);
@@ -235,7 +235,7 @@ impl Pairs {
         let mut met = Met::default();
         for (key, event) in keys.iter().zip(events.iter()) {
             let mark = self.side(is_left).marks.of(&event)?;
-            let ts = event.getattr(intern!(py, "ts"))?.extract()?;
+            let ts = Stamps::get(py)?.ts(&event)?;
             let key = self.side(is_left).remove(py, Key::new(&key)?, ts, &event)?;
             self.meet(py, is_left, &key, &Held { ts, mark, event: event.unbind() }, &mut met);
         }

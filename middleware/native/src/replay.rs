@@ -92,6 +92,7 @@ impl Lane {
         let cut = self.records_before(py, disturbance.start, shared)?;
         let records = self.records.split_off(cut);
         let later = self.snapshots.back_to(disturbance.start);
+        let origin = self.snapshots.newest();
         let old = published(py, &records)?;
         let mut stops = Vec::new();
         if !shared.full_retraction {
@@ -99,7 +100,10 @@ impl Lane {
                 let position = disturbance.moved(snapshot.position)?;
                 Some(Snapshot { position, state: snapshot.state })
             };
-            stops.extend(later.into_iter().filter_map(moved));
+            // where only what came stands between it and its event, the snapshot to go back to is a stop, too
+            let own = (origin.position == disturbance.start)
+                .then(|| Snapshot { position: origin.position, state: origin.state.clone_ref(py) });
+            stops.extend(own.into_iter().chain(later).filter_map(moved));
         }
         let live = if stops.is_empty() { State::Stopped } else { self.state(py, shared)? };
         self.rewind(py, disturbance.start, shared)?;

@@ -3,9 +3,10 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyAssertionError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyList, PyString};
+
+use crate::fields::Stamps;
 
 /// A set of ids: spans (first, last) in order, apart from each other by at least one id.
 #[pyclass(module = "middleware.native")]
@@ -108,12 +109,12 @@ impl Intervals {
 #[pyfunction]
 pub fn take_new<'py>(events: &Bound<'py, PyList>, of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
     let py = events.py();
-    let (id, source) = (intern!(py, "id"), intern!(py, "source"));
+    let stamps = Stamps::get(py)?;
     let mut known: HashMap<String, Option<Py<Intervals>>> = HashMap::new();
     let mut now: Option<(Bound<'_, PyString>, Option<Py<Intervals>>)> = None;
     let mut kept: Option<Vec<Bound<'_, PyAny>>> = None;
     for (at, event) in events.iter().enumerate() {
-        let name = event.getattr(source)?.cast_into::<PyString>()?;
+        let name = stamps.source(&event)?;
         let is_same = match &now {
             Some((last, _)) => last.is(&name) || last.to_str()? == name.to_str()?,
             None => false,
@@ -129,7 +130,7 @@ pub fn take_new<'py>(events: &Bound<'py, PyList>, of: &Bound<'py, PyAny>) -> PyR
             };
             now = Some((name, intervals));
         }
-        let number: i64 = event.getattr(id)?.extract()?;
+        let number: i64 = stamps.id(&event)?.extract()?;
         let is_new = match &now {
             Some((_, Some(intervals))) => intervals.bind(py).borrow_mut().take(number, number),
             _ => false,

@@ -13,5 +13,8 @@ mod search;
 mod stack;
 mod value;
 
+pub use expression::Expression;
 pub use matcher::SequenceMatcher;
+pub use partitions::Scattered;
 pub use runs::SequenceRuns;
+pub use value::{Unsure, Value};

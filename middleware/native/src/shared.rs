@@ -6,13 +6,14 @@ use pyo3::types::PyAny;
 use crate::counts::Counts;
 use crate::twins::Twins;
 
-/// Keyed lanes go back often and by little: their snapshots are closer together by this.
+/// Lanes of many keys go back often and by little: their snapshots are closer together by this.
 const KEYED: usize = 4;
 
 pub struct Shared {
     pub twins: &'static Twins,
     /// Events of a lane between two snapshots.
     pub spacing: usize,
+    is_keyed: bool,
     pub full_retraction: bool,
     pub stop_on_error: bool,
     /// Whether the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
@@ -24,7 +25,7 @@ pub struct Shared {
 
 impl Shared {
     /// From the settings of the unit, `middleware.ordering.lane.Settings`.
-    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>, is_keyed: bool) -> PyResult<Self> {
         let py = settings.py();
         let base = py.import("middleware.model.detector")?.getattr("Detector")?;
         let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
@@ -32,6 +33,7 @@ impl Shared {
         let mut shared = Self {
             twins: Twins::get(py)?,
             spacing: 1,
+            is_keyed,
             full_retraction: false,
             stop_on_error: false,
             is_plain: inherits("snapshot")? && inherits("restore")? && has_dict_only.extract()?,
@@ -44,7 +46,8 @@ impl Shared {
 
     /// Take changed settings.
     pub fn configure(&mut self, settings: &Bound<'_, PyAny>) -> PyResult<()> {
-        self.spacing = (settings.getattr("spacing")?.extract::<usize>()? / KEYED).max(1);
+        let spacing: usize = settings.getattr("spacing")?.extract()?;
+        self.spacing = if self.is_keyed { (spacing / KEYED).max(1) } else { spacing };
         self.full_retraction = settings.getattr("retraction")?.is(&self.twins.full_retraction);
         self.stop_on_error = settings.getattr("stop_on_error")?.extract()?;
         Ok(())

@@ -7,8 +7,6 @@ use pyo3::types::{PyDict, PyList, PyString};
 use crate::state::plainly_same;
 
 pub struct Twins {
-    /// The name "ts".
-    pub ts: Py<PyString>,
     /// The total order of events, as a key.
     pub order: Py<PyAny>,
     pub event_type: Py<PyAny>,
@@ -38,7 +36,6 @@ impl Twins {
         let of = |module: &str, name: &str| Ok::<_, PyErr>(py.import(module)?.getattr(name)?.unbind());
         let retraction = |name: &str| of("middleware.ordering.retraction", name);
         Ok(Self {
-            ts: PyString::intern(py, "ts").unbind(),
             order: of("middleware.model.event", "ORDER")?,
             event_type: of("middleware.model.event", "Event")?,
             derivation: of("middleware.model.identity", "Derivation")?,

@@ -217,7 +217,7 @@ class _DetectorLane:
 
     def take(self, events: list[Event], sink: Sink) -> None:
         for start in range(0, len(events), ROWS):
-            for delta in self._lane.take(events[start : start + ROWS], [], [], END, 0):
+            for delta in self._lane.extend(events[start : start + ROWS], END, 0):
                 sink.publish(delta.inserts)
             if len(self._lane.history) >= _KEPT:
                 self._purge(sink)

@@ -83,6 +83,7 @@ class Atoms(Detector):
 
 
 KEYED = [KeyedFold, KeyedMode, KeyedFilter, KeyedBrittle, Equals, Picky, OwnSnapshots, Atoms, KeyedWindows]
+UNKEYED = [type(f"{each.__name__}Alone", (each,), {"key": None, "__module__": __name__}) for each in KEYED]
 
 
 def changes(seed: int, most: int = 80) -> Iterator[tuple[Delta, int]]:

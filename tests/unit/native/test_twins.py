@@ -1,4 +1,4 @@
-"""The keyed lanes in Rust and those in Python give the same changes for the same input, delta by delta."""
+"""The lanes in Rust and those in Python, keyed and not, give the same changes for the same input, delta by delta."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 from tests.property.strategies import FAILING, policies
 
-from .streams import KEYED, changes
+from .streams import KEYED, UNKEYED, changes
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
@@ -59,8 +59,8 @@ def in_step(detector, policy, seed, is_open):
     return fast, plain
 
 
-@pytest.mark.parametrize("detector", KEYED)
-@settings(max_examples=120, deadline=None)
+@pytest.mark.parametrize("detector", [*KEYED, *UNKEYED])
+@settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32), policy=policies(failing=FAILING), is_open=st.booleans())
 def test_the_same_input_gives_the_same_deltas(detector, seed, policy, is_open):
     in_step(detector, policy, seed, is_open)
@@ -69,8 +69,8 @@ def test_the_same_input_gives_the_same_deltas(detector, seed, policy, is_open):
 def test_the_drawn_input_goes_everywhere():
     """Else the test above would hold for two units that do nothing."""
     seen = dict.fromkeys(("rollbacks", "duplicates", "unknown", "failures", "early_stops", "snapshots"), 0)
-    for seed in range(60):
-        for detector in KEYED:
+    for seed in range(30):
+        for detector in (*KEYED, *UNKEYED):
             fast, _ = in_step(detector, Policies(alpha=0.0, lateness=Lateness(1, 1000), spacing=8), seed, False)
             for name in seen:
                 seen[name] += getattr(fast.statistics(), name)

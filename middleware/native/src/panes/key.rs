@@ -6,6 +6,7 @@ use std::hash::BuildHasherDefault;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
+use crate::fields::Field;
 use crate::keys::Multiply;
 
 /// A key as it came, and in the one form of all that are equal to it, by which it is known.
@@ -16,7 +17,7 @@ pub struct Key<'py> {
 
 /// How a key is found, and the number of each. Keys are brought to one form, so that 1 and 1.0 are the same everywhere.
 pub struct Keys {
-    fields: Vec<Py<PyString>>,
+    fields: Vec<Field>,
     canonical: Py<PyAny>,
     show: Py<PyAny>,
     integers: HashMap<i64, u32, BuildHasherDefault<Multiply>>,
@@ -28,7 +29,7 @@ impl Keys {
     pub fn new(py: Python<'_>, fields: Vec<String>, show: Py<PyAny>) -> PyResult<Self> {
         Ok(Self {
             show,
-            fields: fields.iter().map(|field| PyString::intern(py, field).unbind()).collect(),
+            fields: fields.iter().map(|field| Field::new(py, field)).collect(),
             canonical: py.import("middleware.model.identity")?.getattr("canonical")?.unbind(),
             integers: HashMap::default(),
             others: PyDict::new(py).unbind(),
@@ -40,9 +41,9 @@ impl Keys {
     pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Key<'py>> {
         let py = event.py();
         let key = match &self.fields[..] {
-            [field] => event.getattr(field.bind(py))?,
+            [field] => field.of(event)?,
             fields => {
-                let values = fields.iter().map(|field| event.getattr(field.bind(py))).collect::<PyResult<Vec<_>>>()?;
+                let values = fields.iter().map(|field| field.of(event)).collect::<PyResult<Vec<_>>>()?;
                 PyTuple::new(py, values)?.into_any()
             }
         };

@@ -1,13 +1,13 @@
 //! What windows there are, and what is read and calculated; the same for all keys.
 
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 
 use super::aggregate::What;
+use crate::fields::{Field, Stamps};
 
 /// A field that is read: floats, or integers.
 pub struct Column {
-    pub field: Py<PyString>,
+    pub field: Field,
     pub is_float: bool,
 }
 
@@ -41,14 +41,13 @@ pub type Row = Vec<u64>;
 impl Plan {
     /// Read an event into a row; its time. A value of None is not there.
     #[inline]
-    pub fn read(&self, event: &Bound<'_, PyAny>, ts: &Py<PyString>, row: &mut Row) -> PyResult<i64> {
-        let py = event.py();
-        let time: i64 = event.getattr(ts.bind(py))?.extract()?;
+    pub fn read(&self, event: &Bound<'_, PyAny>, stamps: &Stamps, row: &mut Row) -> PyResult<i64> {
+        let time = stamps.ts(event)?;
         row.clear();
         row.push(time.cast_unsigned());
         row.push(0);
         for (number, column) in self.columns.iter().enumerate() {
-            let value = event.getattr(column.field.bind(py))?;
+            let value = column.field.of(event)?;
             let bits = if value.is_none() {
                 0
             } else if column.is_float {

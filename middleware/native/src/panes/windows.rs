@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::aggregate::{Value, What};
 use super::key::{Key, Keys};
@@ -17,6 +17,7 @@ use super::lane::{Lane, NEVER};
 use super::made::Made;
 use super::plan::{Column, Plan, Row};
 use super::taken::Given;
+use crate::fields::{Field, Maker, Stamps};
 
 /// Watermark of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
@@ -93,7 +94,6 @@ pub struct KeyedWindows {
     upto: i64,
     swept: i64,
     held: usize,
-    ts: Py<PyString>,
     encode: Py<PyAny>,
     seed: u64,
     source: Py<PyAny>,
@@ -103,6 +103,9 @@ pub struct KeyedWindows {
     /// Whether the fields are in just that order.
     is_plain: bool,
     pub(super) key_fields: usize,
+    /// Makes results of `apply`, if not rows are asked for.
+    maker: Option<Maker>,
+    makes: bool,
 }
 
 #[pymethods]
@@ -126,7 +129,7 @@ impl KeyedWindows {
         show: Py<PyAny>,
         at_once: bool,
     ) -> PyResult<Self> {
-        let column = |(field, is_float): (String, bool)| Column { field: PyString::intern(py, &field).unbind(), is_float };
+        let column = |(field, is_float): (String, bool)| Column { field: Field::new(py, &field), is_float };
         let aggregates = aggregates.into_iter().map(|(name, column)| Ok((What::new(&name)?, column)));
         let key_fields = key.len();
         Ok(Self {
@@ -145,7 +148,6 @@ impl KeyedWindows {
             upto: if at_once { END } else { NOTHING },
             swept: NOTHING,
             held: 0,
-            ts: PyString::intern(py, "ts").unbind(),
             encode,
             seed,
             source,
@@ -153,7 +155,15 @@ impl KeyedWindows {
             is_plain: layout.iter().enumerate().all(|(number, &place)| number == place),
             layout,
             key_fields,
+            maker: None,
+            makes: false,
         })
+    }
+
+    /// From now on `apply` gives results as events where it can; `recipe`: see `Maker`.
+    fn make(&mut self, recipe: &Bound<'_, PyAny>) -> PyResult<()> {
+        self.maker = Maker::new(recipe)?;
+        Ok(())
     }
 
     /// Take changes and time. Gives rows: inserted, revised (old and new), withdrawn; and whether a whole number among them is
@@ -167,6 +177,7 @@ impl KeyedWindows {
         fail: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = inserts.py();
+        self.makes = self.maker.is_some();
         let mut late = Vec::new();
         let outcome = self.take(&inserts, &retracts, &mut late, &fail);
         self.settle(py, late, outcome, (upto, r#final))
@@ -190,6 +201,7 @@ impl KeyedWindows {
         as_columns: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = times.py();
+        self.makes = false;
         let mut late = Vec::new();
         let outcome = self.take_columns(&times, &keys, &columns, retracts.as_ref(), &mut late);
         let out = self.changed(py, late, outcome, upto, as_columns)?;
@@ -328,7 +340,7 @@ impl KeyedWindows {
     /// The lane of an event, and its time; the rest of it in `row`.
     #[inline]
     fn read(&mut self, event: &Bound<'_, PyAny>, row: &mut Row) -> PyResult<(usize, i64)> {
-        let ts = self.plan.read(event, &self.ts, row)?;
+        let ts = self.plan.read(event, Stamps::get(event.py())?, row)?;
         let key = self.keys.of(event)?;
         Ok((self.lane_of(&key)?, ts))
     }
@@ -471,8 +483,8 @@ impl KeyedWindows {
         Ok(())
     }
 
-    /// A result, as its fields' values.
-    fn row<'py>(&self, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<Bound<'py, PyTuple>> {
+    /// A result, as an event or as its fields' values.
+    fn row<'py>(&self, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<Bound<'py, PyAny>> {
         let [start, end] = &window.bounds;
         let (lane, py) = (&self.lanes[number], start.py());
         let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
@@ -485,10 +497,15 @@ impl KeyedWindows {
         parts.push(lane.id(self.seed, window.start, window.end).into_bound_py_any(py)?);
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
-        if self.is_plain {
-            return PyTuple::new(py, parts);
+        if !self.is_plain {
+            parts = self.layout.iter().map(|&place| parts[place].clone()).collect();
         }
-        PyTuple::new(py, self.layout.iter().map(|&place| &parts[place]))
+        if let Some(maker) = self.maker.as_ref().filter(|_| self.makes)
+            && let Some(made) = maker.make(py, &parts)?
+        {
+            return Ok(made);
+        }
+        Ok(PyTuple::new(py, parts)?.into_any())
     }
 
     /// Forget what no window needs any more; now and then, since each key is looked at.

@@ -11,6 +11,7 @@ use pyo3::types::{PyAny, PyList, PyString};
 use super::value::Value;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
+use crate::fields::{Field, Stamps};
 
 enum Cells {
     Integers(Vec<i64>),
@@ -167,43 +168,43 @@ impl Held {
         }
     }
 
-    pub fn attribute<'py>(&self, py: Python<'py>, name: &Py<PyString>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn attribute<'py>(&self, py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Event(event) => event.bind(py).getattr(name.bind(py)),
-            Self::Row(block, row) => block.column(py, name)?.object(py, *row),
+            Self::Event(event) => field.of(event.bind(py)),
+            Self::Row(block, row) => block.column(py, field.name())?.object(py, *row),
         }
     }
 
     /// A field, as conditions read it.
     #[inline]
-    pub fn value(&self, py: Python<'_>, name: &Py<PyString>) -> PyResult<Value> {
+    pub fn value(&self, py: Python<'_>, field: &Field) -> PyResult<Value> {
         match self {
-            Self::Event(event) => Ok(Value::of(&event.bind(py).getattr(name.bind(py))?)),
-            Self::Row(block, row) => Ok(block.column(py, name)?.value(py, *row)),
+            Self::Event(event) => Ok(Value::of(&field.of(event.bind(py))?)),
+            Self::Row(block, row) => Ok(block.column(py, field.name())?.value(py, *row)),
         }
     }
 
     /// A field that is a whole number of a column.
     #[inline]
-    pub fn whole(&self, py: Python<'_>, name: &Py<PyString>) -> PyResult<Option<i64>> {
+    pub fn whole(&self, py: Python<'_>, field: &Field) -> PyResult<Option<i64>> {
         let Self::Row(block, row) = self else { return Ok(None) };
-        let column = block.column(py, name)?;
+        let column = block.column(py, field.name())?;
         Ok(match &column.cells {
             Cells::Integers(cells) if column.is_there(*row) => Some(cells[*row]),
             _ => None,
         })
     }
 
-    pub fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+    pub fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         match self {
-            Self::Event(event) => event.bind(py).getattr(intern!(py, "source")),
-            Self::Row(block, row) => Ok(block.source(*row).bind(py).clone().into_any()),
+            Self::Event(event) => Stamps::get(py)?.source(event.bind(py)),
+            Self::Row(block, row) => Ok(block.source(*row).bind(py).clone()),
         }
     }
 
     pub fn id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Event(event) => event.bind(py).getattr(intern!(py, "id")),
+            Self::Event(event) => Stamps::get(py)?.id(event.bind(py)),
             Self::Row(block, row) => block.ids[*row].into_bound_py_any(py),
         }
     }
@@ -216,6 +217,7 @@ impl Held {
         {
             return Ok(true);
         }
-        Ok(self.id(py)?.eq(event.getattr(intern!(py, "id"))?)? && self.source(py)?.eq(event.getattr(intern!(py, "source"))?)?)
+        let stamps = Stamps::get(py)?;
+        Ok(self.id(py)?.eq(stamps.id(event)?)? && self.source(py)?.as_any().eq(stamps.source(event)?)?)
     }
 }

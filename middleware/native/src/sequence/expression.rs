@@ -1,5 +1,7 @@
 //! Conditions: compiled expressions on plain fields, each with the Python function that decides where this cannot.
 
+use std::borrow::Cow;
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -71,12 +73,13 @@ impl Expression {
         Ok(Self::Field(node.get_item(1)?.extract()?, node.get_item(2)?.extract()?, which))
     }
 
-    fn value(&self, values: &impl Fn(usize, usize, Which) -> Value) -> Result<Value, Unsure> {
+    /// Its value, given those of fields: component, which of its values, and of which of its events.
+    pub fn value(&self, values: &impl Fn(usize, usize, Which) -> Value) -> Result<Value, Unsure> {
         match self {
             Self::Constant(value) => Ok(value.clone()),
             Self::Field(slot, at, which) => Ok(values(*slot, *at, *which)),
-            Self::Compute(operation, one, other) => one.value(values)?.compute(*operation, &other.value(values)?),
-            Self::Compare(sign, one, other) => one.value(values)?.compare(*sign, &other.value(values)?),
+            Self::Compute(operation, one, other) => one.lent(values)?.compute(*operation, &*other.lent(values)?),
+            Self::Compare(sign, one, other) => one.lent(values)?.compare(*sign, &*other.lent(values)?),
             Self::All(terms) => junction(terms, values, false),
             Self::Any(terms) => junction(terms, values, true),
             Self::Not(term) => Ok(term.value(values)?.truth()?.map_or(Value::Null, |truth| Value::Bool(!truth))),
@@ -90,6 +93,16 @@ impl Expression {
                 let Some(at) = at else { return Ok(Value::Int(count)) };
                 kind.of((0..count as usize).map(|number| values(*slot, *at, Which::At(number))))
             }
+        }
+    }
+
+    /// The same, with no copy of a constant.
+    #[inline]
+    fn lent(&self, values: &impl Fn(usize, usize, Which) -> Value) -> Result<Cow<'_, Value>, Unsure> {
+        match self {
+            Self::Constant(value) => Ok(Cow::Borrowed(value)),
+            Self::Field(slot, at, which) => Ok(Cow::Owned(values(*slot, *at, *which))),
+            _ => self.value(values).map(Cow::Owned),
         }
     }
 

@@ -2,7 +2,6 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyString;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::block::Held;
@@ -32,7 +31,7 @@ impl Encoder {
     /// The source and id of an event.
     pub fn event(&mut self, py: Python<'_>, event: &Held) -> PyResult<()> {
         self.array(2);
-        self.text(event.source(py)?.cast::<PyString>()?.to_str()?);
+        self.text(event.source(py)?.to_str()?);
         let id = event.id(py)?;
         if let Ok(id) = id.extract::<i64>() {
             self.int(id);

@@ -5,7 +5,6 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple, PyType};
 
@@ -17,6 +16,7 @@ use super::rows::Rows;
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::value::Value;
+use crate::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
 #[pyclass(module = "middleware.native")]
@@ -72,7 +72,8 @@ impl SequenceMatcher {
         })
     }
 
-    /// Take changes and time; the rows of matches that stand now, and of those that stood before.
+    /// Take changes and time; the results of matches that stand now, and of those that stood before: events, or rows of their
+    /// fields.
     fn apply<'py>(
         &mut self,
         py: Python<'py>,
@@ -82,6 +83,7 @@ impl SequenceMatcher {
         r#final: i64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
+        self.changes.in_rows = false;
         self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
             let slots = plan.roles_of(&event.get_type());
@@ -90,7 +92,7 @@ impl SequenceMatcher {
         self.pass(py, &plan, emitted, r#final)
     }
 
-    /// As `apply`, with events of one type as columns (`Block::parse`).
+    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows.
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
@@ -102,6 +104,7 @@ impl SequenceMatcher {
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
         let block = Arc::new(Block::parse(block)?);
+        self.changes.in_rows = true;
         self.take_back(py, &plan, retracts)?;
         let slots = plan.roles_of(event_type);
         for row in block.in_time() {
@@ -137,9 +140,8 @@ impl SequenceMatcher {
 
 /// Events with their times, in order of time.
 fn in_time<'py>(events: &Bound<'py, PyList>) -> PyResult<Vec<(i64, Bound<'py, PyAny>)>> {
-    let name = intern!(events.py(), "ts");
-    let mut timed =
-        events.iter().map(|event| Ok((event.getattr(name)?.extract()?, event))).collect::<PyResult<Vec<(i64, _)>>>()?;
+    let stamps = Stamps::get(events.py())?;
+    let mut timed = events.iter().map(|event| Ok((stamps.ts(&event)?, event))).collect::<PyResult<Vec<(i64, _)>>>()?;
     if !timed.is_sorted_by_key(|each| each.0) {
         timed.sort_by_key(|each| each.0);
     }
@@ -535,8 +537,8 @@ impl<'a, 'py> View<'a, 'py> {
         Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
     }
 
-    /// The fields of the result of a match: its values, ts, id, source and level.
-    fn row(&self, found: &Found, identity: i64) -> PyResult<Py<PyTuple>> {
+    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
+    fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
         let (py, plan) = (self.py, self.plan);
         let last = plan.steps.len() - 1;
         let mut row = self.values(found)?;
@@ -549,7 +551,8 @@ impl<'a, 'py> View<'a, 'py> {
         row.push(identity.into_pyobject(py)?.into_any());
         row.push(plan.source.bind(py).clone());
         row.push(plan.level.bind(py).clone());
-        Ok(PyTuple::new(py, row)?.unbind())
+        let made = plan.maker.as_ref().filter(|_| !in_rows).map(|maker| maker.make(py, &row)).transpose()?.flatten();
+        made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
     }
 }
 
@@ -559,6 +562,8 @@ struct Changes {
     made: Rows,
     withdrawn: Rows,
     encoder: Encoder,
+    /// Whether results are wanted as rows of their fields.
+    in_rows: bool,
 }
 
 impl Changes {
@@ -570,9 +575,9 @@ impl Changes {
     fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
         let identity = view.identity(found, &mut self.encoder)?;
         if make {
-            self.made.set(identity, view.row(found, identity)?);
+            self.made.set(identity, view.result(found, identity, self.in_rows)?);
         } else if !self.made.remove(identity) {
-            self.withdrawn.set(identity, view.row(found, identity)?);
+            self.withdrawn.set(identity, view.result(found, identity, self.in_rows)?);
         }
         Ok(())
     }

@@ -4,9 +4,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyFloat, PyInt, PyString, PyTuple};
+use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 
 use super::block::Held;
+use crate::fields::Field;
 
 /// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
@@ -46,7 +47,7 @@ impl<'py> Key<'py> {
     /// The key that an event has by these fields; None if it has none, as NULL and NaN equal nothing.
     ///
     /// `lenient`: NULL and NaN are a key too, that of what matches alone.
-    pub fn of(py: Python<'py>, event: &Held, fields: &[Py<PyString>], lenient: bool) -> PyResult<Option<Self>> {
+    pub fn of(py: Python<'py>, event: &Held, fields: &[Field], lenient: bool) -> PyResult<Option<Self>> {
         if let [field] = fields {
             if let Some(number) = event.whole(py, field)? {
                 return Ok(Some(Self::Whole(number)));

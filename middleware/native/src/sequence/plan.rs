@@ -1,10 +1,10 @@
 //! The plan of a query, as `detectors.sequence.native` hands it over.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyString, PyType};
+use pyo3::types::PyType;
 
-use super::block::interned;
 use super::expression::Condition;
+use crate::fields::{Field, Maker};
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {
@@ -20,9 +20,9 @@ pub struct Component {
     /// The number of a negated component among the negated ones.
     pub negation: Option<usize>,
     /// The fields that place its events in a partition; None: it belongs to all.
-    pub key: Option<Vec<Py<PyString>>>,
+    pub key: Option<Vec<Field>>,
     /// The fields that conditions read.
-    pub fields: Vec<Py<PyString>>,
+    pub fields: Vec<Field>,
     /// Conditions on its event alone.
     pub filters: Vec<usize>,
     /// For a negated one: what makes an event rule a match out.
@@ -47,7 +47,9 @@ pub struct Plan {
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
     /// The same as (place, field), if those are all its values.
-    pub plain: Option<Vec<(usize, Py<PyString>)>>,
+    pub plain: Option<Vec<(usize, Field)>>,
+    /// Makes results; None if they are left to Python as rows.
+    pub maker: Option<Maker>,
     pub source: Py<PyAny>,
     pub level: Py<PyAny>,
     pub seed: u64,
@@ -76,6 +78,7 @@ impl Plan {
             trails: of("trails")?.extract()?,
             values: of("values")?.unbind(),
             plain: of("plain")?.extract()?,
+            maker: Maker::new(&of("recipe")?)?,
             source: of("source")?.unbind(),
             level: of("level")?.unbind(),
             seed: of("seed")?.extract()?,
@@ -95,10 +98,6 @@ impl Plan {
     }
 }
 
-fn all_interned(names: Vec<Bound<'_, PyString>>) -> Vec<Py<PyString>> {
-    names.iter().map(interned).collect()
-}
-
 impl Component {
     fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let of = |name: &str| spec.get_item(name);
@@ -107,8 +106,8 @@ impl Component {
             place: of("place")?.extract()?,
             kleene: of("kleene")?.extract()?,
             negation: of("negation")?.extract()?,
-            key: of("key")?.extract::<Option<Vec<_>>>()?.map(all_interned),
-            fields: all_interned(of("fields")?.extract()?),
+            key: of("key")?.extract()?,
+            fields: of("fields")?.extract()?,
             filters: of("filters")?.extract()?,
             conditions: of("conditions")?.extract()?,
         })

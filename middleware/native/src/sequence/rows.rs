@@ -1,15 +1,15 @@
-//! Rows of results.
+//! Results, or rows of their fields.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::PyList;
 
 use super::partitions::Scattered;
 
-/// Rows in the order in which they came, found by identity.
+/// Results in the order in which they came, found by identity.
 #[derive(Default)]
 pub struct Rows {
     places: Scattered<i64, usize>,
-    rows: Vec<Option<Py<PyTuple>>>,
+    rows: Vec<Option<Py<PyAny>>>,
 }
 
 impl Rows {
@@ -18,7 +18,7 @@ impl Rows {
         self.rows.clear();
     }
 
-    pub fn set(&mut self, identity: i64, row: Py<PyTuple>) {
+    pub fn set(&mut self, identity: i64, row: Py<PyAny>) {
         let at = *self.places.entry(identity).or_insert(self.rows.len());
         if at == self.rows.len() {
             self.rows.push(Some(row));

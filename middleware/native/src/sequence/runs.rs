@@ -16,6 +16,7 @@ use super::identity::Encoder;
 use super::partitions::{Content, Key, Partitions, Scattered};
 use super::plan::{Component, Plan};
 use super::value::Value;
+use crate::fields::{Field, Stamps};
 
 /// Conditions to check when an event is taken for a place, and when the group of a place is complete.
 struct Due {
@@ -251,7 +252,7 @@ impl SequenceRuns {
                 }
                 Err(error) => return Err(error),
                 Ok(found) => {
-                    let ts = event.getattr(intern!(event.py(), "ts"))?.extract()?;
+                    let ts = Stamps::get(event.py())?.ts(&event)?;
                     for (key, role) in found {
                         let partition = match key {
                             None => None,
@@ -348,7 +349,7 @@ impl SequenceRuns {
 /// What an event is as a component, if it passes its filters.
 fn as_role(plan: &Plan, component: &Component, event: &Bound<'_, PyAny>) -> PyResult<Option<Role>> {
     let py = event.py();
-    let take = |field: &Py<_>| Ok::<_, PyErr>(Value::of(&event.getattr(field.bind(py))?));
+    let take = |field: &Field| Ok::<_, PyErr>(Value::of(&field.of(event)?));
     let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
     for number in &component.filters {
         let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
@@ -581,7 +582,7 @@ fn row<'py>(py: Python<'py>, plan: &Plan, found: &Match, identity: i64) -> PyRes
     let mut row: Vec<Bound<'py, PyAny>> = Vec::new();
     if let Some(fields) = &plan.plain {
         for (place, name) in fields {
-            row.push(found[*place][0].bind(py).getattr(name.bind(py))?);
+            row.push(name.of(found[*place][0].bind(py))?);
         }
     } else {
         let part = |(place, events): (usize, &Vec<Py<PyAny>>)| match &events[..] {
@@ -591,9 +592,8 @@ fn row<'py>(py: Python<'py>, plan: &Plan, found: &Match, identity: i64) -> PyRes
         let parts = found.iter().enumerate().map(part).collect::<PyResult<Vec<_>>>()?;
         row.extend(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter());
     }
-    let time = |event: Option<&Py<PyAny>>| -> PyResult<i64> {
-        event.expect("a match has events").bind(py).getattr(intern!(py, "ts"))?.extract()
-    };
+    let time =
+        |event: Option<&Py<PyAny>>| -> PyResult<i64> { Stamps::get(py)?.ts(event.expect("a match has events").bind(py)) };
     let ts =
         if plan.trails { time(found[0].first())?.saturating_add(plan.within) } else { time(found[found.len() - 1].last())? };
     row.push(ts.into_pyobject(py)?.into_any());

@@ -1,0 +1,42 @@
+"""Which event types the native core may make itself: those of which a value goes into a field as it is, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin
+
+from msgspec.structs import fields
+
+from middleware.model.event import EventType, Int64, Timestamp
+
+Recipe = tuple[EventType, list[tuple[str, str, bool]]]
+"""A type, and for each field its name, what it takes, and whether it takes None."""
+
+_TAKES: dict[Any, str] = {int: "int", float: "float", str: "str", bool: "bool", Any: "any", Timestamp: "time", Int64: "long"}
+
+
+def recipe(event_type: EventType) -> Recipe | None:
+    """How to make events of this type without checks that a look at the values' types does not do; None if there is no way.
+
+    An annotation that is not in the list (a constraint, an enum, a container) needs ``msgspec.convert``, and so does a
+    ``__post_init__``.
+    """
+    config = event_type.__struct_config__
+    if config.gc or config.tag is not None or not config.array_like or hasattr(event_type, "__post_init__"):
+        return None
+    made = []
+    for field in fields(event_type):
+        takes, nullable = _takes(field.type)
+        if takes is None:
+            return None
+        made.append((field.name, takes, nullable))
+    return event_type, made
+
+
+def _takes(annotation: Any) -> tuple[str | None, bool]:
+    """The name of what a field takes, None if it is no plain type, and whether it takes None."""
+    if get_origin(annotation) not in (UnionType, Union):
+        return (_TAKES.get(annotation) if isinstance(annotation, Hashable) else None), False
+    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
+    return (_takes(kinds[0])[0] if len(kinds) == 1 else None), NoneType in get_args(annotation)

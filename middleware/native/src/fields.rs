@@ -1,0 +1,264 @@
+//! The fields of events, read and written where they lie. The only unsafe code there is.
+//!
+//! A field of a struct is a pointer at an offset that its type's member descriptor tells, and that holds for all instances. Read
+//! there, it costs a tenth of what `getattr` costs. What is no such field is asked for by name, as Python would.
+#![expect(unsafe_code, reason = "offsets come from CPython's own descriptors, and hold for the exact types they were asked of")]
+
+use std::sync::OnceLock;
+
+use pyo3::ffi;
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+use pyo3::{Borrowed, BoundObject};
+
+/// In how many types a field is looked up where it lies; in others it is asked for by name.
+const KNOWN: usize = 8;
+
+/// Where no field is: an object begins with its count of references.
+const NOWHERE: usize = 0;
+
+/// The offset of a field in all instances of a type, or `NOWHERE` if it is no plain member.
+fn offset_of(of: &Bound<'_, PyType>, name: &Bound<'_, PyString>) -> usize {
+    let Ok(found) = of.getattr(name) else { return NOWHERE };
+    let (kind, descriptor) = (of.as_type_ptr(), found.as_ptr());
+    // SAFETY: both are alive; the descriptor is read as what its type says it is, and describes `of` or a base of it
+    unsafe {
+        let is_generic = (*kind).tp_getattro.is_some_and(|own| own as *const () == ffi::PyObject_GenericGetAttr as *const ());
+        if !is_generic || ffi::Py_TYPE(descriptor) != &raw mut ffi::PyMemberDescr_Type {
+            return NOWHERE;
+        }
+        let descriptor = descriptor.cast::<ffi::PyMemberDescrObject>();
+        let member = (*descriptor).d_member;
+        if ffi::PyType_IsSubtype(kind, (*descriptor).d_common.d_type) == 0 || (*member).type_code != ffi::Py_T_OBJECT_EX {
+            return NOWHERE;
+        }
+        usize::try_from((*member).offset).unwrap_or(NOWHERE)
+    }
+}
+
+/// What lies at an offset that `offset_of` gave for the event's type, or for a base of it.
+#[inline]
+fn at<'a, 'py>(event: &'a Bound<'py, PyAny>, offset: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+    if offset == NOWHERE {
+        return None;
+    }
+    // SAFETY: instances of the type have an object pointer there, null if nothing was assigned
+    unsafe {
+        let value = *event.as_ptr().byte_add(offset).cast::<*mut ffi::PyObject>();
+        Borrowed::from_ptr_or_opt(event.py(), value)
+    }
+}
+
+/// A whole number of 64 bits. No Python code runs while it is borrowed.
+#[inline]
+fn whole(value: Borrowed<'_, '_, PyAny>) -> PyResult<i64> {
+    if value.is_exact_instance_of::<PyInt>() {
+        return value.extract();
+    }
+    value.into_bound().extract()
+}
+
+/// A field, by name.
+pub struct Field {
+    name: Py<PyString>,
+    /// The types of events met so far, each with the offset. They are kept, so that no other type can take their place.
+    known: [OnceLock<(Py<PyType>, usize)>; KNOWN],
+}
+
+impl Field {
+    pub fn new(py: Python<'_>, name: &str) -> Self {
+        Self { name: PyString::intern(py, name).unbind(), known: [const { OnceLock::new() }; KNOWN] }
+    }
+
+    #[inline]
+    fn offset(&self, event: &Bound<'_, PyAny>) -> usize {
+        let kind = event.get_type_ptr();
+        for place in &self.known {
+            match place.get() {
+                Some((known, offset)) if known.as_ptr() == kind.cast() => return *offset,
+                Some(_) => {}
+                None => return self.learn(event, place),
+            }
+        }
+        NOWHERE
+    }
+
+    #[cold]
+    fn learn(&self, event: &Bound<'_, PyAny>, place: &OnceLock<(Py<PyType>, usize)>) -> usize {
+        let kind = event.get_type();
+        let offset = offset_of(&kind, self.name.bind(event.py()));
+        let _ = place.set((kind.unbind(), offset));
+        offset
+    }
+
+    pub fn name(&self) -> &Py<PyString> {
+        &self.name
+    }
+
+    /// The value of an event.
+    #[inline]
+    pub fn of<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match at(event, self.offset(event)) {
+            Some(value) => Ok(value.to_owned()),
+            None => event.getattr(self.name.bind(event.py())),
+        }
+    }
+}
+
+impl<'py> FromPyObject<'_, 'py> for Field {
+    type Error = PyErr;
+
+    fn extract(name: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self::new(name.py(), name.cast::<PyString>()?.to_str()?))
+    }
+}
+
+/// What all events have: ts, id, source and level, at the same offsets in all types.
+pub struct Stamps {
+    event: Py<PyType>,
+    ts: usize,
+    id: usize,
+    source: usize,
+    level: usize,
+}
+
+impl Stamps {
+    /// Imported when first needed: `middleware.model` does not know the core, but what imports it may.
+    pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
+        static STAMPS: PyOnceLock<Stamps> = PyOnceLock::new();
+        STAMPS.get_or_try_init(py, || {
+            let event = py.import("middleware.model.event")?.getattr("Event")?.cast_into::<PyType>()?;
+            let of = |name: &str| offset_of(&event, &PyString::intern(py, name));
+            Ok(Self { ts: of("ts"), id: of("id"), source: of("source"), level: of("level"), event: event.clone().unbind() })
+        })
+    }
+
+    #[inline]
+    fn read<'a, 'py>(&self, event: &'a Bound<'py, PyAny>, offset: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
+        // SAFETY: both are types that are alive
+        let is_event = unsafe { ffi::PyType_IsSubtype(event.get_type_ptr(), self.event.as_ptr().cast()) != 0 };
+        if is_event { at(event, offset) } else { None }
+    }
+
+    #[inline]
+    pub fn ts(&self, event: &Bound<'_, PyAny>) -> PyResult<i64> {
+        match self.read(event, self.ts) {
+            Some(value) => whole(value),
+            None => event.getattr(intern!(event.py(), "ts"))?.extract(),
+        }
+    }
+
+    #[inline]
+    pub fn id<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.read(event, self.id) {
+            Some(value) => Ok(value.to_owned()),
+            None => event.getattr(intern!(event.py(), "id")),
+        }
+    }
+
+    #[inline]
+    pub fn source<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyString>> {
+        let source = match self.read(event, self.source) {
+            Some(value) => value.to_owned(),
+            None => event.getattr(intern!(event.py(), "source"))?,
+        };
+        Ok(source.cast_into::<PyString>()?)
+    }
+
+    /// Whether two events have one identity.
+    pub fn are_one(&self, event: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+        Ok(self.id(event)?.eq(self.id(other)?)? && self.source(event)?.as_any().eq(self.source(other)?)?)
+    }
+
+    #[inline]
+    pub fn level(&self, event: &Bound<'_, PyAny>) -> PyResult<i64> {
+        match self.read(event, self.level) {
+            Some(value) => whole(value),
+            None => event.getattr(intern!(event.py(), "level"))?.extract(),
+        }
+    }
+}
+
+/// What a field takes as it is, without conversion.
+#[derive(Clone, Copy)]
+enum Kind {
+    Any,
+    Bool,
+    Int,
+    /// An integer strictly between these.
+    Within(i128, i128),
+    Float,
+    Text,
+}
+
+impl Kind {
+    fn takes(self, value: &Bound<'_, PyAny>) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Bool => value.is_exact_instance_of::<PyBool>(),
+            Self::Int => value.is_exact_instance_of::<PyInt>(),
+            Self::Within(low, high) => {
+                let number = if value.is_exact_instance_of::<PyInt>() { value.extract::<i64>().ok() } else { None };
+                number.is_some_and(|number| low < number.into() && i128::from(number) < high)
+            }
+            Self::Float => value.is_exact_instance_of::<PyFloat>(),
+            Self::Text => value.is_exact_instance_of::<PyString>(),
+        }
+    }
+}
+
+/// Makes events of one type from the values of all their fields, as `msgspec.convert` would, at a third of the time.
+pub struct Maker {
+    of: Py<PyType>,
+    /// Offset, what it takes, and whether it takes None.
+    fields: Vec<(usize, Kind, bool)>,
+}
+
+impl Maker {
+    /// From what `middleware.model.making.recipe` gives; None if such events are not to be made here.
+    pub fn new(recipe: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        type Recipe<'py> = (Bound<'py, PyType>, Vec<(Bound<'py, PyString>, String, bool)>);
+        let Some((of, fields)) = recipe.extract::<Option<Recipe<'_>>>()? else { return Ok(None) };
+        // SAFETY: the type is alive
+        let (is_collected, item) = unsafe {
+            let kind = of.as_type_ptr();
+            (ffi::PyType_HasFeature(kind, ffi::Py_TPFLAGS_HAVE_GC) != 0, (*kind).tp_itemsize)
+        };
+        let kind = |name: &str| match name {
+            "any" => Some(Kind::Any),
+            "bool" => Some(Kind::Bool),
+            "int" => Some(Kind::Int),
+            "long" => Some(Kind::Within(i128::from(i64::MIN) - 1, i128::from(i64::MAX) + 1)),
+            "time" => Some(Kind::Within(-(1 << 62), 1 << 62)),
+            "float" => Some(Kind::Float),
+            "str" => Some(Kind::Text),
+            _ => None,
+        };
+        let place = |(name, takes, nullable): &(Bound<'_, PyString>, String, bool)| {
+            Some((offset_of(&of, name), kind(takes)?, *nullable)).filter(|(offset, ..)| *offset != NOWHERE)
+        };
+        let Some(fields) = fields.iter().map(place).collect::<Option<Vec<_>>>() else { return Ok(None) };
+        Ok((!is_collected && item == 0).then(|| Self { of: of.unbind(), fields }))
+    }
+
+    /// An event with these values in the order of its fields; None if a field does not take its value as it is.
+    #[inline]
+    pub fn make<'py>(&self, py: Python<'py>, values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let takes = |(value, (_, kind, nullable)): (&Bound<'py, PyAny>, &(usize, Kind, bool))| {
+            kind.takes(value) || (*nullable && value.is_none())
+        };
+        if values.len() != self.fields.len() || !values.iter().zip(&self.fields).all(takes) {
+            return Ok(None);
+        }
+        // SAFETY: a new instance is all null pointers behind its head; each field gets a reference of its own
+        unsafe {
+            let made = Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(self.of.as_ptr().cast(), 0))?;
+            for (value, (offset, ..)) in values.iter().zip(&self.fields) {
+                *made.as_ptr().byte_add(*offset).cast::<*mut ffi::PyObject>() = value.clone().into_ptr();
+            }
+            Ok(Some(made))
+        }
+    }
+}
