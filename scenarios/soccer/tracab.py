@@ -14,14 +14,11 @@ from typing import Any
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware.connect.sport.motion import ball_motions, motions
+from middleware.connect.sport.motion import ball_motions, followed, motions
 from middleware.model.errors import TraceError
 
 FRAME = 40_000_000
 """Nanoseconds from one frame to the next."""
-
-AGAIN = 12
-"""Frames before play goes on from which the ball is told: who restarts play must be near it when he kicks."""
 
 Place = tuple[float, float, float]
 
@@ -32,6 +29,8 @@ def positions(folder: str | Path) -> Iterator[Position]:
     A player's sensor is his shirt's column: ``home_7`` is 7, ``away_7`` 107. Raises TraceError where the file cannot be
     read or lacks a column. O(frames * players).
     """
+    import numpy as np
+
     frame = table_of(Path(folder) / "tracking.parquet")
     wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
     if missing := sorted(wanted - set(frame)):
@@ -40,8 +39,8 @@ def positions(folder: str | Path) -> Iterator[Position]:
         (sensor, f"optical-{sensor:03}", _motions(places, ball_motions if sensor == TRACAB_BALL else motions))
         for sensor, places in _tracks(frame)
     ]
-    alive = _followed([status == "alive" for status in frame["ball_status"]])
-    for number, playing in enumerate(alive):
+    alive = np.array([status == "alive" for status in frame["ball_status"]])
+    for number, playing in enumerate(followed(alive, 1e9 / FRAME).tolist()):
         for sensor, source, moved in tracks:
             motion = moved.get(number)
             if motion is not None and (playing or sensor != TRACAB_BALL):
@@ -50,11 +49,6 @@ def positions(folder: str | Path) -> Iterator[Position]:
 
 Frame = dict[str, list[Any]]
 """The columns of the file by name."""
-
-
-def _followed(alive: list[bool]) -> list[bool]:
-    """The frames in which the ball is told: those in which it is alive, and the last half second before that."""
-    return [any(alive[number : number + AGAIN + 1]) for number in range(len(alive))]
 
 
 def table_of(path: Path) -> Frame:

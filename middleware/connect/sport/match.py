@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from middleware.connect.sport.motion import motions
+from middleware.connect.sport.motion import ball_motions, followed, motions
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ _AXES = ("x", "y", "z", "vx", "vy", "vz", "ax", "ay", "az")
 def positions(match: TrackingDataset) -> pa.Table:
     """The columns of ``soccer.Position``: sensor, place (m), velocity (m/s) and acceleration (m/s2), differences of two frames.
 
-    An event's id is the number of its frame in the files, from 0. A dead ball is silent, as far as it is known to be dead.
+    An event's id is the number of its frame in the files, from 0. A dead ball is silent till half a second before play goes on,
+    as far as it is known to be dead; motions of the ball are those of ``ball_motions``.
     Raises TraceError if a player has no number on his shirt. O(frames * players).
     """
     import numpy as np
@@ -44,13 +45,14 @@ def positions(match: TrackingDataset) -> pa.Table:
 
     ts = np.fromiter(_times(match), np.int64, len(match.records))
     flipped = np.fromiter(map(_is_flipped, match.records), bool, len(match.records))
-    dead = np.fromiter((frame.ball_state is BallState.DEAD for frame in match.records), bool, len(match.records))
+    alive = np.fromiter((frame.ball_state is not BallState.DEAD for frame in match.records), bool, len(match.records))
+    told = followed(alive, match.metadata.frame_rate)
     longest = 1.5 * 1e9 / match.metadata.frame_rate
     parts = []
     for sensor, (frames, places) in sorted(_tracks(match).items()):
         at = np.asarray(frames)
-        motion = motions(ts[at], _metres(match, np.asarray(places), flipped[at]), longest)
-        kept = ~dead[at] if sensor == BALL else np.ones(len(at), bool)
+        motion = (ball_motions if sensor == BALL else motions)(ts[at], _metres(match, np.asarray(places), flipped[at]), longest)
+        kept = told[at] if sensor == BALL else np.ones(len(at), bool)
         at, motion = at[kept], motion[kept]
         columns = {"ts": ts[at], "id": at, "source": pa.array([f"optical-{sensor:03}"] * len(at), pa.string())}
         columns |= {"_position": at * 1_000 + sensor, "sensor": np.full(len(at), sensor)}

@@ -28,6 +28,20 @@ def motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> Floats
     return found
 
 
+_AGAIN = 0.48
+"""Seconds before play goes on from which the ball is told: who restarts play must be near it when he kicks."""
+
+
+def followed(alive: npt.NDArray[np.bool_], rate: float) -> npt.NDArray[np.bool_]:
+    """The frames (``rate`` a second) in which a ball is told: those in which it is alive, and the last half second before."""
+    import numpy as np
+
+    reach = round(_AGAIN * rate)
+    padded = np.append(alive, np.zeros(reach, bool))
+    found: npt.NDArray[np.bool_] = np.any([padded[k : k + len(alive)] for k in range(reach + 1)], axis=0)
+    return found
+
+
 _REACH = 3
 """Frames to either side from which the velocity before and after a moment is told."""
 _CONTACT = 0.04

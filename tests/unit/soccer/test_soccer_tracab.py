@@ -16,7 +16,7 @@ from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.oracle import oracle
 from scenarios.soccer.labels import LabelledPass, Labels, labelled, labels, tracks_of
 from scenarios.soccer.scoring import needed
-from scenarios.soccer.tracab import AGAIN, FRAME, positions
+from scenarios.soccer.tracab import FRAME, positions
 
 FOLDER = Path(os.environ.get("SLACKLINE_DATA", "/nonexistent")) / "tracab"
 REAL = FOLDER if (FOLDER / "tracking.parquet").exists() else None
@@ -68,7 +68,7 @@ def test_a_dead_ball_is_silent_until_half_a_second_before_play_goes_on(tmp_path:
     x, status = [float(number) for number in range(frames)], ["alive"] * 2 + ["dead"] * 16 + ["alive"] * 2
     still = [0.0] * frames
     found = list(positions(tracking(tmp_path, ball_x=x, ball_y=still, ball_z=still, ball_status=status)))
-    assert [event.ts // FRAME for event in found] == [0, 1, *range(18 - AGAIN, frames)]
+    assert [event.ts // FRAME for event in found] == [0, 1, *range(18 - 12, frames)]
     assert all(event.vx == pytest.approx(25.0) for event in found), "its motion goes on meanwhile"
 
 
