@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,10 +24,13 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
     """Read a recording into Parquet files under ``folder``, one for each chunk and type. Raises TraceError if it is empty."""
     chunks = list(enumerate(recording.chunks))
     reader = StageChunk(recording.read, str(folder))
+    path = [entry or os.getcwd() for entry in sys.path]
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
+        # generators go by name, and the session may be older than the path on which this process finds them
+        sys.path += [place for place in path if place not in sys.path and os.path.isdir(place)]
         for batch in batches:
             reports = [pickle.dumps(reader(chunks[at])) for at in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
