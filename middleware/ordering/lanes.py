@@ -59,6 +59,7 @@ def migrated_state(state: Any, detector: Detector, version: int) -> Any:
             before, standing = kept[0]
             kept = [(detector.migrate(before, version), standing)]
         return (detector.migrate(operation, version), failures, stopped, results, told, now, *kept)
+    migrated(detector, fresh(detector).snapshot(), version)  # refused even before the first event has made a lane
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 

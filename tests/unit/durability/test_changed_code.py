@@ -289,6 +289,24 @@ def test_another_key_is_another_computation(tmp_path: Path) -> None:
         life(tmp_path, detectors=[Sums()])
 
 
+@pytest.mark.parametrize("key_", [None, "price"])
+def test_another_version_is_refused_while_no_event_has_made_a_state_yet(tmp_path: Path, key_: str | None) -> None:
+    def version(number: int) -> Detector:
+        class Sums(Detector):
+            subscribes, publishes, key, version = (Tick,), (Sum,), key_, number
+
+            def on_event(self, event: Any) -> Sum:
+                return Sum(event.price * number, ts=event.ts)
+
+        return Sums()
+
+    first = life(tmp_path, detectors=[version(1)])
+    first.feed(*ticks(1, 2, 3))
+    first.kill()
+    with pytest.raises(DetectorError, match=r"its stored state of version 1: .*--rebuild"):
+        life(tmp_path, detectors=[version(2)])
+
+
 def test_a_rebuilt_and_a_migrated_node_may_crash_at_once(tmp_path: Path) -> None:
     def keeps(self: Detector, state: dict[str, Any], version: int) -> dict[str, Any]:
         return state
