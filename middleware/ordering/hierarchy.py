@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
-from middleware.model.detector import Detector, code_of
+from middleware.model.detector import Detector, code_of, takes_batches
 from middleware.model.errors import DetectorError, SlacklineError, last_line
 from middleware.model.event import END, NEVER, type_name
 from middleware.model.identity import levels, named
@@ -434,7 +434,9 @@ def _in_order(parts: list[Delta]) -> Delta:
 def _definition(unit: Unit) -> str:
     """What a unit computes, as far as that can be seen from outside."""
     detector = unit.detector
-    return detector.definition if isinstance(detector, Operator) else f"keyed by {described(type(detector).key)}"
+    if isinstance(detector, Operator):
+        return detector.definition
+    return f"keyed by {described(type(detector).key)}{', on columns' if takes_batches(type(detector)) else ''}"
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.columns import EventColumns
-from middleware.model.detector import Detector, constants, key_function
+from middleware.model.detector import Detector, constants, key_function, takes_batches
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.operator import Operator
@@ -94,7 +94,7 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
-        self._is_single = self._operator is None and key_function(detector) is None
+        self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
