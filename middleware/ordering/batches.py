@@ -5,17 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import groupby
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any
 
+from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, batch_results, key_function
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event
+from middleware.model.event import Event, EventType
 from middleware.model.identity import Derivation
 from middleware.ordering.lane import Lane
 from middleware.ordering.retraction import Published, left_out
 
-_WIDER = 8
+if TYPE_CHECKING:
+    import numpy as np
+
+_WIDER = 32
 """A call costs as much as some hundred rows: runs of a replay are longer, and so snapshots further apart, by this factor."""
+
+
+class EventBatch(EventColumns):
+    """Events of one type, whose columns are read in the native core, if it is available."""
+
+    __slots__ = ()
+
+    def __init__(self, event_type: EventType, events: list[Event]) -> None:
+        super().__init__(event_type, None, events)
+
+    def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        found = native.column_of(self.events(), name, kind) if native.AVAILABLE else None
+        return np.frombuffer(found, kind) if found is not None else super()._array(name, kind)
 
 
 class DerivationByKey:
@@ -61,7 +81,7 @@ class BatchLane(Lane):
             self.fail(start)
             return stop
         raise DetectorError(
-            f"{type(self.detector).__name__}.on_batch raises at some batches, and at none of their events alone: so what it does "
+            f"{type(self.detector).__name__}.on_batch raises at some batches, and at none of their events alone: what it does "
             "hangs on where batches end, which is chance; `slackline check` looks for a small example"
         )
 
@@ -85,7 +105,7 @@ class BatchLane(Lane):
 
     def _results(self, start: int, stop: int) -> list[tuple[int, Event]]:
         events = self.history[start:stop]
-        return batch_results(self.detector, EventColumns(self.detector.subscribes[0], None, events))
+        return batch_results(self.detector, EventBatch(self.detector.subscribes[0], events))
 
     def _rehearse(self, end: int, odd: set[int]) -> int | None:
         origin = self.snapshots[-1]

@@ -7,12 +7,11 @@ from itertools import chain, groupby
 from operator import itemgetter
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named
 from middleware.model.operator import Operator
-from middleware.ordering.batches import DerivationByKey
+from middleware.ordering.batches import DerivationByKey, EventBatch
 
 _BATCH = 16_384
 """The number of events that detectors on columns get at once."""
@@ -57,7 +56,7 @@ def _in_batches(detector: Detector, derive: DerivationByKey, events: list[Event]
     while parts:
         part, before = parts.pop(), detector.snapshot()
         try:
-            rows = groupby(batch_results(detector, EventColumns(part[0].__class__, None, part)), itemgetter(0))
+            rows = groupby(batch_results(detector, EventBatch(part[0].__class__, part)), itemgetter(0))
             derived += [event for row, found in rows for event in derive(part[row], [each for _, each in found])]
         except Exception:
             detector.restore(before)
