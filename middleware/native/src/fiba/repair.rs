@@ -54,10 +54,37 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Recompute left aggregates from this node down to the finger.
     fn refresh_left(&mut self, mut x: u32) -> PyResult<()> {
-        while x != NIL {
-            self.refresh(x, Side::Left)?;
-            x = if self.height(x) > 0 { self.kid(x, 0) } else { NIL };
+        if x == NIL {
+            return Ok(());
         }
+        while self.height(x) > 0 {
+            self.refresh(x, Side::Left)?;
+            x = self.kid(x, 0);
+        }
+        self.refresh_left_finger()
+    }
+
+    /// The left aggregate of the left finger, built up from its youngest entry: what there is on the way are the aggregates
+    /// that it will have after each coming eviction in order.
+    pub fn refresh_left_finger(&mut self) -> PyResult<()> {
+        let (x, parent) = (self.left, self.parent(self.left));
+        let mut suffixes = take(&mut self.suffixes);
+        suffixes.clear();
+        let slots = &self.slots_of(x)[self.evicted(x)..];
+        let (youngest, rest) = slots.split_last().expect("a finger off the root is not empty");
+        let mut agg = self.monoid.lift(youngest)?;
+        let above = parent != self.root;
+        if above {
+            self.monoid.combine(&mut agg, &self.aggs[parent as usize])?;
+        }
+        for slot in rest.iter().rev() {
+            suffixes.push(agg.clone());
+            self.monoid.prepend(slot, &mut agg)?;
+        }
+        self.work.combines += u64::from(above) + rest.len() as u64;
+        self.work.visits += 1;
+        self.set_agg(x, agg);
+        self.suffixes = suffixes;
         Ok(())
     }
 
@@ -131,6 +158,20 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             self.absorb_at(x, slot)?;
         }
         Ok(())
+    }
+
+    /// A child of x, off the spines, and the entry behind it now count to the aggregate of x, as its last.
+    pub fn absorb_kid(&mut self, x: u32, kid: u32) -> PyResult<()> {
+        if M::FALLIBLE {
+            self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
+        }
+        let agg = take(&mut self.aggs[kid as usize]);
+        let done = self.monoid.combine(&mut self.aggs[x as usize], &agg);
+        self.aggs[kid as usize] = agg;
+        done?;
+        let last = x as usize * self.room + self.count(x) - 1;
+        self.work.combines += 2;
+        self.monoid.absorb(&mut self.aggs[x as usize], &self.slots[last])
     }
 
     #[inline]
