@@ -140,7 +140,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.slots.clear();
         self.kids.clear();
         self.free.clear();
-        self.suffixes.clear();
+        self.forget_suffixes();
         self.len = 0;
         (self.root, self.left, self.right) = (0, 0, 0);
         self.new_node(0, Side::Root);

@@ -5,7 +5,6 @@ use pyo3::PyResult;
 use super::monoid::Monoid;
 use super::search::Place;
 use super::tree::{Side, Time, Tree};
-use super::undo_log::Undo;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
@@ -27,30 +26,52 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn evict_oldest(&mut self) -> PyResult<()> {
         let x = if M::FINGERS { self.left } else { self.oldest_leaf(self.root) };
-        if !M::FINGERS || self.count(x) - self.front < 2 || x == self.root {
-            self.settle();
-            let place = Place { x, i: 0, found: true };
-            return self.atomic(|tree| tree.evict_at(place));
+        if M::FINGERS && x != self.root {
+            if self.count(x) - self.front > 1 {
+                return self.atomic(|tree| tree.evict_in_order(x));
+            }
+            let parent = self.parent(x);
+            if self.count(parent) > 1 && self.count(self.kid(parent, 1)) < self.most() {
+                return self.atomic(|tree| tree.evict_leaf(x, parent));
+            }
         }
-        self.atomic(|tree| tree.evict_in_order(x))
+        self.settle();
+        let place = Place { x, i: 0, found: true };
+        self.atomic(|tree| tree.evict_at(place))
     }
 
     /// The left finger keeps an entry: its next aggregate is known, or all of them are found now, each with one combine.
     #[inline]
     fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
-        if self.suffixes.len() + 1 + self.front != self.count(x) {
-            self.refresh_left_finger()?;
+        if self.suffixes[0].len() + 1 + self.front != self.count(x) {
+            self.refresh_with_suffixes(x)?;
         }
-        let agg = self.suffixes.pop().expect("one for each entry but the oldest");
-        let old = std::mem::replace(&mut self.aggs[x as usize], agg);
+        self.take_suffix(x);
         self.len -= 1;
         if M::FALLIBLE {
-            self.undo_log.note(Undo::Agg(x, old));
             self.remove_entry(x, 0);
         } else {
             self.front += 1;
         }
         Ok(())
+    }
+
+    /// The left finger's last entry goes. Its neighbour takes in the entry between them, and is where the window begins.
+    fn evict_leaf(&mut self, x: u32, parent: u32) -> PyResult<()> {
+        let next = self.kid(parent, 1);
+        self.touch(x);
+        self.touch(next);
+        self.empty(x);
+        self.len -= 1;
+        self.merge(parent, 0, x, next);
+        if parent == self.root {
+            self.refresh(parent, Side::Root)?;
+        } else if self.suffixes[1].len() == self.count(parent) {
+            self.take_suffix(parent);
+        } else {
+            self.refresh_with_suffixes(parent)?;
+        }
+        self.refresh_with_suffixes(self.left)
     }
 
     fn evict_at(&mut self, Place { x, i, .. }: Place) -> PyResult<()> {

@@ -135,7 +135,8 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         self.nodes[x as usize].count -= u16::try_from(go).expect("arity is small");
         let (time, slot) = self.remove_entry(x, stay);
-        let (parent, place) = (self.parent(x), self.place(x));
+        let parent = self.parent(x);
+        let place = if theirs == Side::Right { self.count(parent) } else { self.place(x) };
         self.insert_entry(parent, place, time, slot);
         self.insert_kid(parent, place + 1, y);
         if x == self.right {

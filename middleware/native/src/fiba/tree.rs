@@ -71,8 +71,9 @@ pub struct Tree<K: Time, M: Monoid> {
     /// Entries at the front of the left finger that are evicted, but not yet taken out: evicting in order moves nothing.
     /// `settle` takes them out; only what appends, evicts in order or queries the whole window goes without it.
     pub front: usize,
-    /// Left aggregates of the left finger as it will be after each coming eviction, if known: evicting in order takes the last.
-    pub suffixes: Vec<M::Agg>,
+    /// By height, left aggregates of the left spine's node as they will be after each coming loss of its first entry, if known:
+    /// evicting in order takes the last. Only of the finger and its parent.
+    pub suffixes: [Vec<M::Agg>; 2],
     pub work: Work,
     pub undo_log: UndoLog<K, M>,
 }
@@ -95,7 +96,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             len: 0,
             dirty: vec![Vec::new()],
             front: 0,
-            suffixes: Vec::new(),
+            suffixes: [Vec::new(), Vec::new()],
             work: Work::default(),
             undo_log: UndoLog::default(),
         };
@@ -245,8 +246,11 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     pub fn insert_entry(&mut self, x: u32, i: usize, time: K, slot: M::Slot) {
-        self.touch(x);
         let (at, count) = (x as usize * self.room, self.count(x));
+        if i == count {
+            return self.push_entry(x, time, slot);
+        }
+        self.touch(x);
         self.times.copy_within(at + i..at + count, at + i + 1);
         self.times[at + i] = time;
         self.slots[at + count] = slot;
@@ -276,6 +280,14 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if self.front > 0 {
             self.take_front();
         }
+    }
+
+    /// Take out all entries of the left finger, evicted or not.
+    pub fn empty(&mut self, x: u32) {
+        let (at, count) = (x as usize * self.room, self.count(x));
+        self.slots[at..at + count].fill(M::Slot::default());
+        self.nodes[x as usize].count = 0;
+        self.front = 0;
     }
 
     #[cold]
