@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -366,5 +367,7 @@ def _check_batches(name: str, kind: type[Detector]) -> None:
         raise DetectorError(f"{name} has both on_event and on_batch: keep one, so that there is one account of what it does")
     if len(kind.subscribes) != 1:
         raise DetectorError(f"{name} has on_batch, and reads {len(kind.subscribes)} types: columns are of one")
+    if find_spec("numpy") is None:
+        raise DetectorError(f"{name} has on_batch, which needs numpy: install Slackline with the extra tables")
     if callable(kind.key):
         raise DetectorError(f"{name} has on_batch, and a function as key: name the field, or fields, that make the key")

@@ -192,16 +192,20 @@ class Unit:
         clock.release()
         if mark is not None and mark > clock.clk and self._ticking is None:
             clock.mark(mark)
-        if is_open or promised > before or clock.within != END:
+        if is_open or clock.within != END:
             self._settle(promised, is_open)
-        if self.final == before:
+        elif promised > before:
+            self.final = promised
+        final = self.final
+        if final == before:
             return
-        self.emitted = max(self.emitted, self.final)
-        if self.final == END:
+        if self.emitted < final:
+            self.emitted = final
+        if final == END:
             if self._operator is None:
                 self._end(before)
             self._purge()
-        elif self.final >= self._failing:
+        elif final >= self._failing:
             self._list_failures()
 
     def _end(self, before: int) -> None:
