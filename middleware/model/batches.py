@@ -29,8 +29,9 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
         return []
     if isinstance(result, Mapping):
         found = list(_rows(name, publishes, dict(result)))
-    elif hasattr(result, "schema"):  # a table of Arrow: asked so, because Arrow may not be there
-        found = list(_rows(name, publishes, dict(zip(result.schema.names, result.columns, strict=True))))
+    elif (schema := getattr(result, "schema", None)) is not None:  # a table: asked so, because Arrow may not be there
+        columns = getattr(result, "columns", ())
+        found = list(_rows(name, publishes, dict(zip(schema.names, columns, strict=True))))
     elif isinstance(result, Iterable) and not isinstance(result, Event):
         found = [_row(name, each) for each in result]
     else:
@@ -73,4 +74,4 @@ def _rows(name: str, publishes: tuple[EventType, ...], columns: dict[str, Any]) 
 def _listed(column: Any) -> list[Any]:
     """A column as Python values: one of Arrow, of numpy, or a sequence."""
     listed = column.to_pylist if hasattr(column, "to_pylist") else getattr(column, "tolist", None)
-    return listed() if listed is not None else list(column)  # type: ignore[no-any-return]
+    return listed() if listed is not None else list(column)

@@ -199,8 +199,7 @@ class Unit:
         final = self.final
         if final == before:
             return
-        if self.emitted < final:
-            self.emitted = final
+        self.emitted = max(self.emitted, final)
         if final == END:
             if self._operator is None:
                 self._end(before)
