@@ -8,14 +8,10 @@ use pyo3::types::PyList;
 use crate::entry::Entry;
 use crate::fields::Stamps;
 use crate::search::partition;
-use crate::splice::splice;
 use crate::twins::Twins;
 
-/// Places are searched for one by one while events are fewer than the sorted tail they fall into divided by this.
+/// Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this.
 const FEW: usize = 8;
-
-/// Each of these few moves the tail behind it; more are put in at once.
-const SINGLY: usize = 16;
 
 /// Part a batch into the run that gets ahead of `top`, strictly increasing, and the rest, in arrival order. O(n).
 #[pyfunction]
@@ -80,29 +76,17 @@ fn insert<'py>(
     start: usize,
     twins: &Twins,
 ) -> PyResult<Bound<'py, PyList>> {
-    let py = buffer.py();
-    let mut insertions = Vec::with_capacity(events.len());
+    let came = PyList::empty(buffer.py());
     let mut at = start;
     for event in events {
         match place(buffer, &Entry::new(&event)?, at, twins)? {
             Ok(there) => at = there,
             Err(free) => {
-                at = free;
-                insertions.push((free, event));
+                buffer.insert(free, &event)?;
+                came.append(event)?;
+                at = free + 1;
             }
         }
-    }
-    let came = PyList::new(py, insertions.iter().map(|(_, event)| event))?;
-    if insertions.len() <= SINGLY {
-        for (free, event) in insertions.into_iter().rev() {
-            buffer.insert(free, event)?;
-        }
-    } else {
-        let first = insertions[0].0;
-        let mut tail: Vec<_> = buffer.get_slice(first, buffer.len()).iter().collect();
-        splice(&mut tail, insertions.into_iter().map(|(free, event)| (free - first, event)).collect());
-        let tail = PyList::new(py, tail)?;
-        buffer.set_slice(first, buffer.len(), &tail)?;
     }
     Ok(came)
 }
