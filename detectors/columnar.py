@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from middleware.model.event import Event, EventType
-from middleware.model.schema import arrow_schema, fields_of, is_optional
+from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,8 +29,8 @@ def plain_kinds(event_type: EventType) -> dict[str, type | None]:
 
 
 def _plain(hint: Any) -> type | None:
-    kinds = [each for each in get_args(hint) if each is not NoneType] if is_optional(hint) else [hint]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in _PLAIN else None
+    kind = without_none(hint)
+    return kind if kind in _PLAIN else None
 
 
 def numbers(columns: EventColumns, field: str) -> Given:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from detectors.columnar import ResultColumns, numbers, plain_kinds
 from detectors.sequence.plan import Plan
+from middleware.model.columns import EventColumns, source_codes, values
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
-
-if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
@@ -30,12 +28,9 @@ class SequenceColumns:
         needed = self._needed.get(columns.event_type)
         if needed is None:
             return None
-        source = columns.batch.column("source")
-        encoded = source if hasattr(source, "dictionary") else source.dictionary_encode()
-        sources = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy() if len(sources) > 1 else None
+        sources, codes = source_codes(columns.batch)
         read = [(name, *_column(columns, name, kind)) for name, kind in needed.items()]
-        return columns, columns.times, columns.ids, sources, codes, read
+        return columns, columns.times, columns.ids, sources, codes if len(sources) > 1 else None, read
 
     def matches(self, rows: list[tuple[Any, ...]]) -> EventColumns | None:
         """Matches as columns, from the values of their fields; None if only their types can tell whether they fit."""
@@ -75,8 +70,6 @@ def _gives(plan: Plan) -> bool:
 
 
 def _column(columns: EventColumns, name: str, kind: type) -> tuple[Any, Any]:
-    from middleware.model.columns import values
-
     if name in ("ts", "id"):
         return columns.times if name == "ts" else columns.ids, None
     if name == "level" and name not in columns.batch.schema.names:

@@ -6,14 +6,13 @@ import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import compress
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
 import msgspec
 
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.schema import arrow_schema, fields_of
+from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -218,6 +217,15 @@ def values(column: pa.Array) -> list[Any]:
     return cast("list[Any]", column.to_pylist())
 
 
+def source_codes(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The names of the sources of a batch of events, each once, and for each event the place of its own. O(events)."""
+    import pyarrow as pa
+
+    sources = batch.column("source")
+    coded = sources if isinstance(sources, pa.DictionaryArray) else sources.dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
+
+
 def _decoded(column: pa.DictionaryArray) -> list[Any]:
     """Texts encoded in a dictionary: those of one value are one object."""
     return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
@@ -330,8 +338,7 @@ def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:
 @cache
 def _needs_conversion(event_type: EventType) -> bool:
     """Whether a field's type says more than its column does: bounds, what is in a list, or that it is another collection."""
-    hints = [each for hint in fields_of(event_type).values() for each in (hint, *get_args(hint))]
-    return any(get_origin(hint) not in (None, Union, UnionType) for hint in hints)
+    return any(get_origin(without_none(hint)) is not None for hint in fields_of(event_type).values())
 
 
 def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> list[Event]:
