@@ -74,4 +74,4 @@ def _column(columns: EventColumns, name: str, kind: type) -> tuple[Any, Any]:
         return columns.times if name == "ts" else columns.ids, None
     if name == "level" and name not in columns.batch.schema.names:
         return [0] * len(columns), None
-    return numbers(columns, name) if kind in (int, float) else (values(columns.batch.column(name)), None)
+    return numbers(columns, name) if kind in (int, float) else (values(columns.column(name)), None)

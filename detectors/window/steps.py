@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,7 +36,7 @@ Column = tuple[str, bool]
 Row = tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Steps:
     """The description of windows for the native core.
 
@@ -58,7 +59,7 @@ class Steps:
     show: Callable[[Key, Key], Row]
     at_once: bool = False
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """The columns that aggregates read, each once."""
         return list(dict.fromkeys(column for _, column in self.aggregates if column is not None))

@@ -36,11 +36,17 @@ class EventColumns(Sequence[Event]):
 
     __slots__ = ("_events", "_ids", "_times", "batch", "event_type")
 
-    def __init__(self, event_type: EventType, batch: pa.RecordBatch, events: list[Event] | None = None) -> None:
+    def __init__(
+        self,
+        event_type: EventType,
+        batch: pa.RecordBatch,
+        events: list[Event] | None = None,
+        times: np.ndarray[Any, Any] | None = None,
+    ) -> None:
         self.event_type = event_type
         self.batch = batch
         self._events = events
-        self._times: np.ndarray[Any, Any] | None = None
+        self._times = times
         self._ids: np.ndarray[Any, Any] | None = None
 
     @classmethod
@@ -100,15 +106,19 @@ class EventColumns(Sequence[Event]):
     def times(self) -> np.ndarray[Any, Any]:
         """Occurrence times, int64 ns; a view of the column."""
         if self._times is None:
-            self._times = self.batch.column("ts").to_numpy()
+            self._times = self.column("ts").to_numpy()
         return self._times
 
     @property
     def ids(self) -> np.ndarray[Any, Any]:
         """Ids, int64; a view of the column."""
         if self._ids is None:
-            self._ids = self.batch.column("id").to_numpy()
+            self._ids = self.column("id").to_numpy()
         return self._ids
+
+    def column(self, name: str) -> pa.Array:
+        """A field, or ts, id or source, as Arrow has it; found by its place, which is faster than by name."""
+        return self.batch.column(self.event_type.__struct_fields__.index(name))
 
     @property
     def levels(self) -> np.ndarray[Any, Any] | None:
@@ -117,8 +127,9 @@ class EventColumns(Sequence[Event]):
         return self.batch.column("level").to_numpy() if is_given else None
 
     def sources(self) -> list[str]:
-        """The sources of these events, each once. O(events)."""
-        return cast("list[str]", self.batch.column("source").unique().to_pylist())
+        """The sources of these events, each once. O(events), O(1) if a dictionary has one name."""
+        names, codes = source_codes(self.batch)
+        return names if len(names) == 1 and len(codes) else [names[code] for code in dict.fromkeys(codes.tolist())]
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
