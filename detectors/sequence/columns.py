@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from detectors.columnar import ResultColumns, numbers, plain_kinds
+from detectors.columnar import Given, ResultColumns, numbers, plain_kinds
 from detectors.sequence.plan import Plan
 from middleware.model.columns import EventColumns, source_codes, values
 from middleware.model.event import EventType
@@ -20,7 +20,8 @@ class SequenceColumns:
     def __init__(self, plan: Plan, read: Sequence[Iterable[str]], source: str, level: int) -> None:
         self._plan, self._stamp = plan, (source, level)
         self._needed = {kind: _needed(plan, kind, read) for kind in plan.types}
-        self._gives = _gives(plan)
+        self.gives = _gives(plan)
+        """Whether matches can be columns."""
         self._results: ResultColumns | None = None
 
     def block(self, columns: EventColumns) -> tuple[Any, ...] | None:
@@ -32,14 +33,11 @@ class SequenceColumns:
         read = [(name, *_column(columns, name, kind)) for name, kind in needed.items()]
         return columns, columns.times, columns.ids, sources, codes if len(sources) > 1 else None, read
 
-    def matches(self, rows: list[tuple[Any, ...]]) -> EventColumns | None:
-        """Matches as columns, from the values of their fields; None if only their types can tell whether they fit."""
-        if not self._gives:
-            return None
+    def matches(self, fields: list[Given], times: Any, ids: Any) -> EventColumns:
+        """Matches as columns, from what the native core gives, if it ``gives`` them."""
         if self._results is None:
             self._results = ResultColumns(self._plan.result, *self._stamp)
-        *fields, times, ids, _, _ = map(list, zip(*rows, strict=True))
-        return self._results.made([(field, None) for field in fields], times, ids)
+        return self._results.made(fields, times, ids)
 
 
 def _needed(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[str, type] | None:
