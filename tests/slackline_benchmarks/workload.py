@@ -77,6 +77,18 @@ class Reading(Event, frozen=True):
     value: float
 
 
+class Sparse(Event, frozen=True):
+    sensor: int
+    value: float | None
+
+
+class Aggregated(Event, frozen=True):
+    sensor: int
+    start: int
+    end: int
+    value: float | None
+
+
 class Average(Event, frozen=True):
     sensor: int
     start: int
@@ -133,6 +145,13 @@ def readings(count: int = EVENTS, seed: int = 1, keys: int = KEYS) -> list[Event
     return [
         Reading(rng.randrange(keys), rng.random(), ts=number * MILLISECOND + 1, id=number, source="bench")
         for number in range(count)
+    ]
+
+
+def sparse(given: Iterable[Any]) -> list[Event]:
+    """The same readings, each tenth without a value."""
+    return [
+        Sparse(each.sensor, each.value if each.id % 10 else None, ts=each.ts, id=each.id, source=each.source) for each in given
     ]
 
 
