@@ -24,6 +24,10 @@ class SequenceColumns:
         """Whether matches can be columns."""
         self._results: ResultColumns | None = None
 
+    def takes(self, event_type: EventType) -> bool:
+        """Whether ``block`` takes columns of this type."""
+        return self._needed.get(event_type) is not None
+
     def block(self, columns: EventColumns) -> tuple[Any, ...] | None:
         """Columns as ``native.SequenceMatcher.feed`` takes them; None if it cannot take one that it would read."""
         needed = self._needed.get(columns.event_type)

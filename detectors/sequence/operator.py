@@ -179,6 +179,9 @@ class SequenceOperation(Operation):
             return withheld(self, difference(before, [*after, *more]), self._misfit)
         return difference(before, after)
 
+    def takes(self, columns: EventColumns) -> bool:
+        return self._columns is not None and self._columns.takes(columns.event_type)
+
     def _changes(
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
     ) -> tuple[list[Row], list[Row], EventColumns | None]:

@@ -154,6 +154,9 @@ class SteppedOperation(Operation):
         key = keys(columns, self._steps.key)
         return self._windows.feed(columns.times, key, fields, upto, final, retracts, self._as_columns)
 
+    def takes(self, columns: EventColumns) -> bool:
+        return self._suits(columns.event_type)
+
     def _suits(self, event_type: EventType) -> bool:
         if (found := self._suited.get(event_type)) is None:
             found = self._suited[event_type] = self._takes(event_type)

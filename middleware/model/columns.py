@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast, get_origin, overload
@@ -130,6 +130,14 @@ class EventColumns(Sequence[Event]):
         """The sources of these events, each once. O(events), O(1) if a dictionary has one name."""
         names, codes = source_codes(self.batch)
         return names if len(names) == 1 and len(codes) else [names[code] for code in dict.fromkeys(codes.tolist())]
+
+    def of_types(self, types: Collection[EventType]) -> bool:
+        """Whether the events are of one of these types."""
+        return self.event_type in types
+
+    def last(self) -> EventColumns:
+        """The last event, as columns."""
+        return self.slice(len(self) - 1, len(self))
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not, sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
+from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
 
@@ -107,7 +107,7 @@ def survey(times: Times, top: int, clk: int) -> Survey:
     return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times, top, clk)
 
 
-def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold: bool) -> None:
+def measure_columns(clock: LocalClock, columns: Columns, seen: Survey, hold: bool) -> None:
     """``measure`` for columns, of which ``seen`` tells."""
     clock.arrive(seen.delayed, columns)
     if seen.first is None:
@@ -119,13 +119,13 @@ def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold
 
 
 def measure_columns_singly(
-    clock: LocalClock, ticks: bool, columns: EventColumns, k_plus: list[int] | None, mark: int | None, hold: bool
+    clock: LocalClock, ticks: Any, columns: Columns, k_plus: list[int] | None, mark: int | None, hold: bool
 ) -> None:
-    """``measure_singly`` for columns; ``ticks``: whether events of their type move the clock."""
+    """``measure_singly`` for columns; ``ticks``: whether each (or all) of them may move the clock."""
     times = columns.times
     delayed = times.tolist() if k_plus is None else list(map(sub, times.tolist(), k_plus))
     clock.arrive(delayed, columns)
-    moves = times > (clock.clk if ticks else END)
+    moves = (times > clock.clk) & ticks
     if mark is not None and (levels := columns.levels) is not None:
         moves &= (times <= mark) | (levels == 0)
     if moves.any():
@@ -137,7 +137,7 @@ def measure_columns_singly(
         clock.pend(delayed)
 
 
-def foretold(columns: EventColumns, top: int, mark: int | None) -> bool:
+def foretold(columns: Columns, top: int, mark: int | None) -> bool:
     """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
     levels = columns.levels
     if mark is None or levels is None or not len(levels):

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.interleaved import Columns
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
 
@@ -137,9 +137,9 @@ class RobustSlack(SlackPolicy):
 
 
 def _sources(events: Sequence[Event]) -> Iterable[str]:
-    return events.sources() if isinstance(events, EventColumns) else map(_SOURCE, events)
+    return events.sources() if isinstance(events, Columns) else map(_SOURCE, events)
 
 
 def _last(events: Sequence[Event]) -> Sequence[Event]:
     """The last event, if there is one; columns stay columns."""
-    return events.slice(len(events) - 1, len(events)) if isinstance(events, EventColumns) else events[-1:]
+    return events.last() if isinstance(events, Columns) and len(events) else events[-1:]

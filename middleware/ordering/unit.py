@@ -12,10 +12,10 @@ from itertools import compress
 from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
-from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
+from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
@@ -152,8 +152,9 @@ class Unit:
                 self._end(settled)
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        if delta.columns is not None and self._operator is not None and self.halted is None:
-            arrived = self._admit_columns(delta, delta.columns, mark, more)
+        columns = delta.columns if delta.columns is not None else delta.interleaved
+        if columns is not None and self._operator is not None and self.halted is None:
+            arrived = self._admit_columns(delta, columns, mark, more)
         else:
             arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
         if not more:
@@ -162,7 +163,7 @@ class Unit:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        due = self._is_due() or ready.ahead or ready.behind or ready.columns is not None or removed
+        due = self._is_due() or ready.ahead or ready.behind or ready.pieces or removed
         deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END != settled:
             self._end(settled)
@@ -250,7 +251,7 @@ class Unit:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
 
-    def _admit_columns(self, delta: Delta, columns: EventColumns, mark: int | None, more: bool) -> Ready:
+    def _admit_columns(self, delta: Delta, columns: Columns, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""
         self._received += len(columns)
         if not len(columns):
@@ -268,11 +269,12 @@ class Unit:
         if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
             measure_columns(self.clock, measured, seen, more)
         else:
-            ticks = self._ticking is None or measured.event_type in self._ticking
+            ticks = self._ticking is None or measured.of_types(self._ticking)
             measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
         if late:
             self._list_late(late, "insert")
-        return Ready([], [], columns)
+        pieces = columns.pieces if isinstance(columns, Interleaved) else [columns]
+        return Ready([], [], [piece for piece in pieces if len(piece)])
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -298,22 +300,19 @@ class Unit:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
-        ahead, behind, columns = arrived
+        ahead, behind, pieces = arrived
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns.pieces or (columns is not None and self._top > self.emitted):
-            if columns is not None:
-                self._columns.add(columns)
+        if self._columns.pieces or (pieces and self._top > self.emitted):
+            for piece in pieces:
+                self._columns.add(piece)
             pieces = self._columns.until(self.emitted)
-            columns = pieces[0] if len(pieces) == 1 else None
-            if len(pieces) > 1:  # several types at once are events
-                behind = behind + [event for piece in pieces for event in piece]
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
-            return Ready(ahead, behind, columns)
+            return Ready(ahead, behind, pieces)
         waiting += ahead
         if behind:
             early = [event for event in behind if event.ts > before]
@@ -324,7 +323,7 @@ class Unit:
         end = count_until(waiting, self.emitted)
         ready = waiting[:end]
         del waiting[:end]
-        return Ready(ready, behind, columns)
+        return Ready(ready, behind, pieces)
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
@@ -334,7 +333,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + (len(ready.columns) if ready.columns is not None else 0)
+        emitted = len(ready.ahead) + len(ready.behind) + sum(map(len, ready.pieces))
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
@@ -351,7 +350,7 @@ class Unit:
             self._look()
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
-            deltas = [composed(deltas)]
+            deltas = list(filter(None, [composed(deltas)]))
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         if self._operator is not None and self._operator.stopped is not None:

@@ -16,6 +16,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
+from middleware.ordering.arrival import in_order
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 
@@ -223,14 +224,18 @@ def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
     return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
 
 
-Block = list[EventColumns]
-"""What arrives at once, as columns: those of each type."""
+Block = list[tuple[EventColumns, list[int]]]
+"""What arrives at once, as columns: those of each type, and their places in the order of arrival."""
 
 
 def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Block]:
     """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
     return [
-        [_columns(kind, some) for kind in wanted if (some := [event for event in batch if event.__class__ is kind])]
+        [
+            (_columns(kind, [batch[place] for place in places]), places)
+            for kind in wanted
+            if (places := [place for place, event in enumerate(batch) if event.__class__ is kind])
+        ]
         for batch in batches(arrived, size)
     ]
 
@@ -245,10 +250,8 @@ def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
     unit, results = Unit("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
-        for columns in block[:-1]:
-            results += unit.push(Delta(columns=columns), more=True)
         if block:
-            results += unit.push(Delta(columns=block[-1]))
+            results += unit.push(in_order([Delta(columns=columns, places=places) for columns, places in block]))
     return results + unit.push(Delta(), promised=END, is_open=False)
 
 
