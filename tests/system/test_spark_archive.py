@@ -1,4 +1,4 @@
-"""An archive on a standalone cluster, and under spark-submit: what engine and oracle find, event by event."""
+"""Archives, and a stream, on a standalone cluster: what engine and oracle find, event by event, also if parts are killed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ from middleware.spark.archive import archive, stored_frames, trace_frames
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
+from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
-from tests.system.test_spark_stream import Peaks, Reading
+from tests.system.test_spark_stream import FILES, ROWS, SHARDS, Peak, Peaks, Reading, Streaks, commits, expected, finals, prepared
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -126,6 +127,43 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told.json").read_text())  # spark-submit sends both outputs of a job to standard output
     assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
     assert (tmp_path / told["out"]).is_dir()
+
+
+class Held(Peaks):
+    """Stands still at one reading, until a file says that it may go on."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def on_event(self, reading: Reading) -> Peak | None:
+        folder, deadline = Path(self.folder), time.monotonic() + DEADLINE
+        while reading.id == ROWS + 1 and not Path(folder, "go").exists() and time.monotonic() < deadline:
+            Path(folder, "stands").touch()
+            time.sleep(0.01)
+        return super().on_event(reading)
+
+
+def test_executors_are_killed_while_a_stream_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    events = prepared(tmp_path)
+    schema = schema_of(Reading).ddl + ", watermark bigint"
+    readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{tmp_path}/in")
+    detectors = {"Peaks": Held(str(tmp_path)), "Streaks": Streaks()}
+    rows = stream(readings, detectors, shards=SHARDS, lateness="1h", out="finals")
+    writer = rows.writeStream.format("parquet").option("path", f"file://{tmp_path}/out").outputMode("append")
+    query = writer.option("checkpointLocation", f"file://{tmp_path}/checkpoint").trigger(availableNow=True).start()
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while not (tmp_path / "stands").exists():
+            assert query.isActive and time.monotonic() < deadline, query.exception()
+            time.sleep(0.01)
+        cluster.kill_executors()
+        assert 0 < len(commits(tmp_path)) < FILES + 1
+        (tmp_path / "go").touch()
+        assert query.awaitTermination(int(DEADLINE))
+    finally:
+        query.stop()
+    assert finals(tmp_path) == expected(events)
 
 
 def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
