@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.columns import values
 from middleware.spark.schemas import EventSchema
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
-_PLAIN = ("bigint", "string", "boolean", "double")
-"""Types of columns whose values are those of the field."""
+_PLAIN = ("bigint", "string", "boolean")
+"""Types of columns whose values are those of the field, and can be keys, whatever they are."""
 
 
 def sealed(batch: pa.RecordBatch) -> bytes:
@@ -46,16 +43,33 @@ def parted(batch: pa.RecordBatch, numbers: npt.NDArray[Any]) -> Iterator[tuple[i
     import numpy as np
     import pyarrow as pa
 
-    order = np.argsort(numbers, kind="stable")
-    ends = np.cumsum(np.bincount(numbers)) if len(numbers) else []
-    whole, start = batch.take(pa.array(order)), 0
-    for number, end in enumerate(ends):
+    if not len(numbers):
+        return
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), batch
+        return
+    whole, start = batch.take(pa.array(np.argsort(numbers, kind="stable"))), 0
+    for number, end in enumerate(np.cumsum(np.bincount(numbers)).tolist()):
         if end > start:
-            yield number, whole.slice(start, int(end) - start)
-        start = int(end)
+            yield number, whole.slice(start, end - start)
+        start = end
 
 
-def is_plain(schema: EventSchema, names: tuple[str, ...]) -> bool:
-    """Whether these columns hold the values of the fields as they are, and values that can be told apart by Arrow."""
+def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of at least so many, but for the last one; none is empty."""
+    import pyarrow as pa
+
+    some: list[pa.RecordBatch] = []
+    for batch in batches:
+        some += [batch] if len(batch) else []
+        if sum(map(len, some)) >= rows:
+            yield pa.concat_batches(some) if len(some) > 1 else some[0]
+            some = []
+    if some:
+        yield pa.concat_batches(some)
+
+
+def is_plain(schema: EventSchema, names: Iterable[str]) -> bool:
+    """Whether these columns hold the values of the fields as they are, each of which can be a key."""
     kinds = {column.name: column.kind for column in schema.columns}
     return all(kinds[name].ddl in _PLAIN and kinds[name].out is None and kinds[name].back is None for name in names)
