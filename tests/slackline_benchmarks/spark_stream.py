@@ -37,7 +37,9 @@ def spark_stream(spark: SparkSession, table: pa.Table, rounds: int) -> Entry:
             assert counts[0] == counts[1] > 0, counts
     ratio = median(one / other for one, other in zip(ours[1:], hand[1:], strict=True))
     note = "the start of the query and its first micro-batch do not count"
-    return Entry(name="spark.stream", value=median(ours[1:]), unit="events/s", baseline=median(hand[1:]), ratio=ratio, note=note)
+    return Entry(
+        name="spark.stream", value=median(ours[1:]), unit="events/s", baseline=median(hand[1:]), ratio=ratio, note=note
+    )
 
 
 def _write(table: pa.Table, folder: Path) -> None:

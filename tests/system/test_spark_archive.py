@@ -27,7 +27,19 @@ from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
-from tests.system.test_spark_stream import FILES, ROWS, SHARDS, Peak, Peaks, Reading, Streaks, commits, expected, finals, prepared
+from tests.system.test_spark_stream import (
+    FILES,
+    ROWS,
+    SHARDS,
+    Peak,
+    Peaks,
+    Reading,
+    Streaks,
+    commits,
+    expected,
+    finals,
+    prepared,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Frames = Mapping[str, "DataFrame"]
 """DataFrames by the name of their event type."""
 
+
 def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame]) -> dict[EventType, DataFrame]:
     """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
 
@@ -38,12 +39,11 @@ def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame])
 
 
 def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
-    """The frame with the columns of its type, ``level`` 0 unless it has one, and what says when: ``arrival``, ``watermark``."""
+    """The frame with the columns of its type, ``level`` only if it has one, and what says when: ``arrival``, ``watermark``."""
     from pyspark.sql import functions as sql
 
     also = [sql.col(name).cast("bigint").alias(name) for name in ("arrival", "watermark") if name in frame.columns]
-    checked = schema.check(frame, f"the DataFrame of {schema.name}", also)
-    return checked if "level" in frame.columns else checked.withColumn("level", sql.lit(0).cast("bigint"))
+    return schema.check(frame, f"the DataFrame of {schema.name}", also)
 
 
 def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFrame]:

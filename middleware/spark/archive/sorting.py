@@ -93,7 +93,10 @@ def _column(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[np.int6
     import numpy as np
     import pyarrow as pa
 
-    column = pa.concat_arrays([batch.column(name) for batch in batches])
+    if name == "level" and not any(_has_level(batch) for batch in batches):
+        return np.zeros(sum(map(len, batches)), np.int64)
+    given = [batch.column(name) if name != "level" or _has_level(batch) else pa.array([0] * len(batch)) for batch in batches]
+    column = pa.concat_arrays(given)
     if not pa.types.is_string(column.type):
         return column.to_numpy()  # type: ignore[no-any-return]
     coded = column.dictionary_encode()
@@ -101,6 +104,11 @@ def _column(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[np.int6
     ranks = np.empty(len(texts), np.int64)
     ranks[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
     return ranks[coded.indices.to_numpy()]  # type: ignore[no-any-return]
+
+
+def _has_level(batch: pa.RecordBatch) -> bool:
+    """Whether its events have levels of their own; else all are raw."""
+    return "level" in batch.schema.names
 
 
 def by_type(piece: Piece) -> Piece:
@@ -140,7 +148,7 @@ class _Run:
         return self._key(len(self.rows) - 1)
 
     def _key(self, row: int) -> tuple[Any, ...]:
-        return tuple(self.rows.column(name)[row].as_py() for name in KEY)
+        return tuple(self.rows.column(name)[row].as_py() if name in self.rows.schema.names else 0 for name in KEY)
 
     def _next(self) -> pa.RecordBatch:
         with self._file.open("rb") as file:

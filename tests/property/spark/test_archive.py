@@ -173,7 +173,7 @@ def raw_blocks(events: list[Event], detectors: list[Detector]) -> Iterator[pa.Re
     for number, event_type in enumerate(plan.types):
         if event_type in plan.raw:
             schema = schema_of(event_type)
-            batch = schema.batch([event for event in events if type(event) is event_type])
+            batch = schema.batch([event for event in events if type(event) is event_type]).drop_columns(["level"])
             for reader in plan.readers[event_type]:
                 fields = plan.routes[reader].fields
                 pack = PackRaw if fields is not None and is_plain(schema, fields) else RouteRaw
