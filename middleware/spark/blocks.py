@@ -1,4 +1,4 @@
-"""Blocks: many events of one type in one cell of a DataFrame, as an Arrow record batch, so that Spark moves and sorts few rows."""
+"""Blocks: many events of one type in one cell of a DataFrame, as an Arrow record batch, so Spark moves and sorts few rows."""
 
 from __future__ import annotations
 

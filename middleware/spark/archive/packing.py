@@ -1,8 +1,8 @@
 """Events on their way to a stage of an archive: in blocks, each for one detector, of one type, and of one part of its lanes.
 
 A block of raw events has the columns of their type, and ``LANE``. One of derived events has ``BODY``: the lane, the order key,
-and the event itself as msgpack (``body``). Results are blocks of the detector ``RESULT``; events at which a detector raised come
-once, in blocks of ``FAILURE``, with the traceback as body and the detector's name as lane.
+and the event itself as msgpack (``body``). Results are blocks of the detector ``RESULT``; events at which a detector raised
+come once, in blocks of ``FAILURE``, with the traceback as body and the detector's name as lane.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sorts blocks by lane and total order, in the memory of so many bytes: what is more goes to disk in sorted runs, to be merged."""
+"""Sorts blocks by lane and total order, in so many bytes of memory: what is more goes to disk in sorted runs, to be merged."""
 
 from __future__ import annotations
 
