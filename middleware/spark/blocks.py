@@ -22,7 +22,7 @@ def sealed(batch: pa.RecordBatch) -> bytes:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue().to_pybytes()
+    return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
 
 def opened(data: bytes) -> pa.RecordBatch:

@@ -20,6 +20,7 @@ from middleware.model.event import ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
+from middleware.spark.archive.packing import parts_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
@@ -110,6 +111,13 @@ def test_files_of_other_formats_and_a_key_of_many_batches(spark: SparkSession, t
     found = archive(frames, [Peaks()])
     assert found.collect() == in_order(oracle(events, [Peaks()]))
     assert found.clashes.count() == 0
+
+
+def test_each_part_has_a_partition(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(number,) for number in parts_of(37)], "number int").selectExpr(
+        "pmod(hash(number), 37) AS at"
+    )
+    assert [row.at for row in rows.collect()] == list(range(37))
 
 
 def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:

@@ -17,7 +17,7 @@ from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
-from middleware.spark.archive.packing import FAILURE, PACKED, RESULT
+from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import Bodies, Failures, RunLanes, TypedResults
 from middleware.spark.blocks import opened
@@ -156,15 +156,15 @@ def archive(
                 refused += unsure
         blocks += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
         mine = _union(blocks).where(f"detector between {stage[0]} and {stage[-1]}")
-        ordered = mine.repartitionById(parts, "part").sortWithinPartitions("detector")
+        ordered = mine.repartition("part").sortWithinPartitions("detector")
         levels.append(_kept(ordered.mapInArrow(RunLanes(code, parts), PACKED)))
     return Archive(plan, checked, levels, refused)
 
 
-def _parts(given: dict[EventType, DataFrame]) -> int:
-    """Into how many parts the lanes of a stage go: as many as Spark would have partitions."""
+def _parts(given: dict[EventType, DataFrame]) -> list[int]:
+    """The parts into which the lanes of a stage go: as many as Spark has partitions, of which it may join small ones."""
     session = next(iter(given.values())).sparkSession
-    return int(session.conf.get("spark.sql.shuffle.partitions"))  # type: ignore[arg-type]
+    return parts_of(int(session.conf.get("spark.sql.shuffle.partitions")))  # type: ignore[arg-type]
 
 
 def _kept(frame: DataFrame) -> DataFrame:

@@ -109,7 +109,7 @@ def _content(event_type: EventType) -> Column:
 
 
 def routed(
-    plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int], parts: int
+    plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int], parts: Sequence[int]
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 

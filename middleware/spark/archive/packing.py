@@ -35,6 +35,8 @@ PACKED = "part int, detector int, type int, rows int, block binary"
 
 BODY = (LANE, "ts", "level", "source", "id", "body")
 
+_WORD = 2**32 - 1
+
 ROWS = 65_536
 """Raw events that are packed at once: each part gets its share of them as one block."""
 
@@ -42,7 +44,7 @@ ROWS = 65_536
 class PackRaw:
     """Packs the events of one raw type for detectors by plain columns. Raw columns in, blocks out."""
 
-    def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: int) -> None:
+    def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: Sequence[int]) -> None:
         self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -59,9 +61,9 @@ class PackRaw:
             rows = []
             for reader in self._readers:
                 lanes, codes = _lanes(plan.routes[reader], batch)
-                numbers = np.array([part_of(reader, lane, self._parts) for lane in lanes])[codes]
+                numbers = np.array([part_of(reader, lane, len(self._parts)) for lane in lanes])[codes]
                 whole = batch.append_column(LANE, pa.array(lanes, pa.string()).take(pa.array(codes)))
-                rows += [(part, reader, self._type, len(own), sealed(own)) for part, own in parted(whole, numbers)]
+                rows += [(self._parts[part], reader, self._type, len(own), sealed(own)) for part, own in parted(whole, numbers)]
             yield _packed(rows)
 
 
@@ -70,7 +72,8 @@ def _lanes(route: Route, batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[
     import numpy as np
 
     assert route.fields is not None
-    codes, keys = np.zeros(len(batch), np.int64), [()]
+    codes = np.zeros(len(batch), np.int64)
+    keys: list[tuple[Any, ...]] = [()]
     for name in route.fields:
         coded = batch.column(name).dictionary_encode(null_encoding="encode")
         joint = codes * len(coded.dictionary) + coded.indices.to_numpy()
@@ -83,8 +86,33 @@ def _lanes(route: Route, batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[
 
 @lru_cache(65_536)
 def part_of(detector: int, lane: str, parts: int) -> int:
-    """The part of a lane: of some ``parts``, each the work of one task."""
+    """The part of a lane, of so many."""
     return zlib.crc32(f"{detector} {lane}".encode()) % parts
+
+
+def parts_of(count: int) -> list[int]:
+    """Parts, by numbers that Spark's ``hash`` puts into as many partitions, one into each."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < count:
+        found.setdefault(_hash(number) % count, number)
+        number += 1
+    return [found[at] for at in range(count)]
+
+
+def _hash(number: int) -> int:
+    """Spark's ``hash`` of an int from 0: MurmurHash3 with seed 42."""
+    mixed = _rotated(number * 0xCC9E2D51, 15) * 0x1B873593
+    state = (_rotated(42 ^ (mixed & _WORD), 13) * 5 + 0xE6546B64) & _WORD ^ 4  # the length in bytes
+    state = (state ^ state >> 16) * 0x85EBCA6B & _WORD
+    state = (state ^ state >> 13) * 0xC2B2AE35 & _WORD
+    state ^= state >> 16
+    return state - 2**32 if state >= 2**31 else state
+
+
+def _rotated(word: int, bits: int) -> int:
+    word &= _WORD
+    return (word << bits | word >> 32 - bits) & _WORD
 
 
 def _packed(rows: list[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
@@ -98,7 +126,7 @@ def _packed(rows: list[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
 class RouteRaw:
     """Routes the events of one raw type to detectors whose key only Python can tell. Raw columns in, blocks out."""
 
-    def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: int) -> None:
+    def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: Sequence[int]) -> None:
         self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,7 +142,7 @@ class RouteRaw:
 class Sink:
     """Collects events for the next stages, and results, as msgpack."""
 
-    def __init__(self, plan: Plan, parts: int) -> None:
+    def __init__(self, plan: Plan, parts: Sequence[int]) -> None:
         self._numbers = {event_type: number for number, event_type in enumerate(plan.types)}
         self._readers = [plan.readers[event_type] for event_type in plan.types]
         self._plan, self._parts = plan, parts
@@ -162,7 +190,7 @@ class Sink:
         self._add(FAILURE, detector, event, self._numbers[event.__class__], why.encode(errors="replace"))
 
     def _add(self, detector: int, lane: str, event: Event, number: int, body: bytes) -> None:
-        part = part_of(detector, lane, self._parts) if detector >= 0 else 0
+        part = self._parts[part_of(detector, lane, len(self._parts))] if detector >= 0 else 0
         row = (lane, event.ts, event.level, event.source, event.id, body)
         self._groups.setdefault((part, detector, number), []).append(row)
         self.rows += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -36,9 +36,9 @@ _KEPT = 4_096
 
 
 class RunLanes:
-    """Runs a stage on one part: blocks in order of detectors. Memory: one lane, a batch of events, and ``held`` bytes."""
+    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, a batch of events, and ``held`` bytes."""
 
-    def __init__(self, plan: bytes, parts: int, held: int = HELD) -> None:
+    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD) -> None:
         self._plan, self._parts, self._held = plan, parts, held
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

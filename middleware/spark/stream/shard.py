@@ -99,7 +99,8 @@ class StreamPlan:
         if not is_plain(schema, (self.by,)):
             return np.array([self.shard_of(event) for event in schema.events(columns_of(batch))], np.int64)
         coded = batch.column(self.by).dictionary_encode(null_encoding="encode")
-        return np.array([self._hashed(key) for key in coded.dictionary.to_pylist()], np.int64)[coded.indices.to_numpy()]
+        shards = np.array([self._hashed(key) for key in coded.dictionary.to_pylist()], np.int64)
+        return shards[coded.indices.to_numpy()]  # type: ignore[no-any-return]
 
     def _hashed(self, key: Any) -> int:
         return zlib.crc32(lane_text(key).encode()) % self.shards

@@ -22,7 +22,7 @@ from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event
-from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, RouteRaw
+from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, RouteRaw, parts_of
 from middleware.spark.archive.plan import Plan, lane_text
 from middleware.spark.archive.running import Bodies, Failures, RunLanes
 from middleware.spark.blocks import is_plain
@@ -164,7 +164,7 @@ def planned(*detectors: Detector) -> tuple[Plan, bytes]:
     return plan, packed(plan)
 
 
-PARTS = 3
+PARTS = parts_of(3)
 
 
 def raw_blocks(events: list[Event], detectors: list[Detector]) -> Iterator[pa.RecordBatch]:
