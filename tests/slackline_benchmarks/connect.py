@@ -236,13 +236,17 @@ def _postgres(rounds: int, folder: Path) -> list[dict[str, Any]]:
         def alone_in(number: int) -> float:
             server.do("CREATE PUBLICATION alone FOR TABLE places" if number == 0 else "SELECT 1", slot.format(f"alone{number}"))
             server.do(*[insert] * 20)
-            peek = "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 10000, 'proto_version', '1', "
+            peek = "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 10000, 'proto_version', '1', "
             left, start = EVENTS, time.perf_counter()
             with psycopg.connect(server.address, autocommit=True) as connection:
+                cursor = connection.cursor(binary=True)
                 while left > 0:
-                    found = connection.execute(peek + "'publication_names', 'alone')", (f"alone{number}",)).fetchall()
-                    left -= sum(len(_texts(data)) == 4 for _, data in found if data[:1] == b"I")
-                    connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (f"alone{number}", found[-1][0]))
+                    found = cursor.execute(peek + "'publication_names', 'alone')", (f"alone{number}",)).fetchall()
+                    left -= sum(len(_texts(data)) == 4 for (data,) in found if data[:1] == b"I")
+                    (committed,) = found[-1]
+                    high, low = int.from_bytes(committed[10:14]), int.from_bytes(committed[14:18])
+                    advance = "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)"
+                    connection.execute(advance, (f"alone{number}", f"{high:X}/{low:X}"))
             return time.perf_counter() - start
 
         return [

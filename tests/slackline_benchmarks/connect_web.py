@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from slackline_benchmarks.connectors import fed, messages, row, taken
+from slackline_benchmarks.connectors import Fields, fed, messages, row, taken
 from slackline_benchmarks.servers import free_port, until
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -72,10 +72,11 @@ def bench_http(rounds: int, folder: Path) -> list[dict[str, Any]]:
 class _Event(msgspec.Struct):
     """What a program without Slackline would decode."""
 
+    specversion: str
     id: str
     source: str
     type: str
-    data: dict[str, Any]
+    data: Fields
 
 
 def _cloud_event(event: Event) -> dict[str, Any]:
