@@ -169,7 +169,7 @@ def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mappin
     from middleware.connect.files.formats import head
     from middleware.connect.files.guess import guessed, mapping_of
     from middleware.connect.files.text import existing
-    from middleware.connect.schemas.types import kinds_of_fields
+    from middleware.connect.schemas.types import fields_wanted
 
     found = []
     for file in existing(paths):
@@ -177,7 +177,7 @@ def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mappin
             mapping = guessed(file)
         else:
             kind = _class_of(file, types)
-            mapping = mapping_of(head(file), type_name(kind), str(file), kinds_of_fields(kind))
+            mapping = mapping_of(head(file), type_name(kind), str(file), fields_wanted(kind))
         found.append(replace(mapping, files=(file.name,)))
     return found
 

@@ -9,7 +9,6 @@ from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, type_name
 
-
 _AT_ONCE = 8_192
 """Events that are made at once."""
 

@@ -46,8 +46,8 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
     return replace(mapping, delimiter=delimiter)
 
 
-def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Kind] | None = None) -> Mapping:
-    """The mapping of a table, by its names and first values. ``fields``: those that it must give, with their types; else all.
+def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Field] | None = None) -> Mapping:
+    """The mapping of a table, by its names and first values. ``fields``: those that it must give, without columns; else all.
 
     Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
     """
@@ -106,13 +106,13 @@ def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
     return found
 
 
-def _wanted(names: Sequence[str], fields: dict[str, Kind], where: str) -> dict[str, Field]:
+def _wanted(names: Sequence[str], fields: dict[str, Field], where: str) -> dict[str, Field]:
     """The fields of a class from the columns of the same names, whatever their case."""
     by_name = {named(name).lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {name: by_name.get(name, by_name.get(name.lower(), "")) for name in fields}
     if missing := [name for name, column in found.items() if not column]:
         raise TraceError(f"{where} has no column {listed(missing)}; it has {listed(names)}: write a mapping")
-    return {name: Field(fields[name], column) for name, column in found.items()}
+    return {name: replace(fields[name], column=column) for name, column in found.items()}
 
 
 def _is_time(kind: pa.DataType) -> bool:

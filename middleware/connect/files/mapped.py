@@ -74,7 +74,7 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
     forms: dict[str, Mapping] = {}
     for one in mappings:
         other = forms.setdefault(one.type, one)
-        kinds = [{name: field.type for name, field in each.fields.items()} for each in (one, other)]
+        kinds = [{name: (field.type, field.optional) for name, field in each.fields.items()} for each in (one, other)]
         if kinds[0] != kinds[1] or list(kinds[0]) != list(kinds[1]) or (one.id is None) != (other.id is None):
             raise TraceError(f"{one.type} is mapped twice, with other fields or ids: give it the same ones")
 

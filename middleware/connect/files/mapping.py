@@ -12,6 +12,7 @@ align = false                                    # arrival counts from another m
 station = { column = "station", type = "int" }
 temperature = { column = "temp_f", type = "float", scale = 0.5556, offset = -17.78 }
 site = { value = "roof", type = "str" }          # the same for all
+note = { column = "note", type = "str", optional = true }    # None where the cell is empty or null
 day = { file = "weather-(.*)[.]csv", type = "str" }    # of the file's name, what the pattern's group matches
 dew = { expression = "temp_f - (100 - humidity) / 5", type = "float" }
 
@@ -67,7 +68,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of the event type: a column, a constant, a part of the file's name, or an expression on columns.
 
-    Numbers become value * scale + offset.
+    Numbers become value * scale + offset. ``optional``: an empty or null cell gives None; else the row is broken.
     """
 
     type: Kind
@@ -77,6 +78,7 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: int | float | str | bool | None = None
     file: str = ""
     expression: str = ""
+    optional: bool = False
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from middleware.connect.files.recording import Recording
-from middleware.connect.schemas.types import kinds_of_fields
+from middleware.connect.schemas.types import fields_wanted
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
@@ -156,7 +156,7 @@ def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
 
     tables, files, mappings = [], [], []
     for kind, source in sources.items():
-        name, fields = type_name(kind), kinds_of_fields(kind)
+        name, fields = type_name(kind), fields_wanted(kind)
         if not (paths := _paths(source)):
             tables.append((table := table_of(source), mapping_of(table.slice(0, 1_000), name, "the table", fields)))
             continue
@@ -202,7 +202,7 @@ def _the_one(types: EventTypes) -> EventType:
 def _check_fits(mapping: Mapping, types: EventTypes) -> None:
     if mapping.type not in types:
         raise TraceError(f"the mapping gives {mapping.type}, which no detector reads; they read {listed(types)}")
-    declared = kinds_of_fields(types[mapping.type])
+    declared = fields_wanted(types[mapping.type])
     if missing := [name for name in declared if name not in mapping.fields]:
         raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
 
