@@ -65,25 +65,20 @@ class ArrivedColumns:
             yield deltas, max(int(delta.columns.times.max()) for delta in deltas.values() if delta.columns is not None)
 
     def _slices(self, size: int) -> Iterator[dict[str, Delta]]:
+        pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
         if self._order is None:
-            for columns in self._columns:
-                pieces = _Pieces(columns, columns.event_type in self._made)
-                for start in range(0, len(columns), size):
-                    yield {type_name(columns.event_type): Delta(columns=pieces.slice(start, start + size))}
+            for piece in pieces:
+                for _ in range(0, len(piece.columns), size):
+                    yield {piece.name: Delta(columns=piece.take(size))}
             return
         import numpy as np
 
         kinds = np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), self._order, "right")
-        starts = [0] * len(self._columns)
-        pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
         for at in range(0, len(self), size):
             deltas = {}
-            for kind, columns in enumerate(self._columns):
+            for kind, piece in enumerate(pieces):
                 if places := np.flatnonzero(kinds[at : at + size] == kind).tolist():
-                    start, starts[kind] = starts[kind], starts[kind] + len(places)
-                    deltas[type_name(columns.event_type)] = Delta(
-                        columns=pieces[kind].slice(start, starts[kind]), places=places
-                    )
+                    deltas[piece.name] = Delta(columns=piece.take(len(places)), places=places)
             if len(deltas) == 1:
                 next(iter(deltas.values())).places = None
             yield deltas
@@ -93,15 +88,16 @@ class _Pieces:
     """Slices of columns, one after another; with events that are made for many of them at once, if ``made``."""
 
     def __init__(self, columns: EventColumns, made: bool) -> None:
-        self._columns, self._made = columns, made
-        self._start = self._stop = 0
-        self._piece = columns
+        self.columns, self.name = columns, type_name(columns.event_type)
+        self._made, self._at = made, 0
+        self._first, self._piece = 0, columns.slice(0, 0)
 
-    def slice(self, start: int, stop: int) -> EventColumns:
+    def take(self, count: int) -> EventColumns:
+        """The next so many, or what is left."""
+        start, self._at = self._at, min(self._at + count, len(self.columns))
         if not self._made:
-            return self._columns.slice(start, stop)
-        if not self._start <= start <= stop <= self._stop:
-            self._start, self._stop = start, max(stop, start + _AT_ONCE)
-            self._piece = self._columns.slice(self._start, self._stop)
+            return self.columns.slice(start, self._at)
+        if self._at > self._first + len(self._piece):
+            self._first, self._piece = start, self.columns.slice(start, start + max(count, _AT_ONCE))
             self._piece.events()
-        return self._piece.slice(start - self._start, stop - self._start)
+        return self._piece.slice(start - self._first, self._at - self._first)

@@ -242,3 +242,15 @@ def test_fields_that_may_be_none_are_where_a_cell_is_empty_or_null(tmp_path: Pat
         )
         == 3
     )
+
+
+def test_tables_of_more_rows_than_events_are_made_at_once() -> None:
+    rows = 20_000
+    readings = pd.DataFrame({"ts": range(0, 3 * rows, 3), "station": 7, "celsius": np.arange(rows) % 20 * 1.0, "note": ""})
+    doors = pd.DataFrame({"ts": range(1, 3 * rows, 5), "open": np.arange(len(range(1, 3 * rows, 5))) % 2 == 0})
+    found = run({Reading: readings, Door: doors}, [Drafts()], batch=1_000).finals["Drafts"]
+    is_open = {int(ts): bool(opened) for ts, opened in zip(doors["ts"], doors["open"], strict=True)}
+    last = [
+        is_open.get(next((at for at in range(ts, max(-1, ts - 5), -1) if at in is_open), -1), False) for ts in readings["ts"]
+    ]
+    assert [event.ts for event in found] == [ts for ts, opened in zip(readings["ts"], last, strict=True) if opened]
