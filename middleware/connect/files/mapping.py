@@ -2,6 +2,7 @@
 
 type = "weather.Reading"
 delimiter = ","                                  # CSV only
+topics = ["/tags/*"]                             # MCAP only
 ts = { column = "time", unit = "ms" }            # s, ms, us, ns, ps, iso (ISO 8601, UTC unless it says), or a format
 arrival = { column = "received", unit = "ms" }   # optional: measured arrival
 source = { column = "station", prefix = "station-" }
@@ -82,7 +83,9 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files; none: all."""
+    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files; none: all.
+    ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
+    """
 
     type: str
     ts: Time
@@ -93,6 +96,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     align: bool = False
     delimiter: str = ","
     files: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
 
     def columns(self) -> list[str]:
         """The columns of the recording that it needs, each once; those of expressions are not among them."""

@@ -146,10 +146,7 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
 
 def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
     """Tables, or files, by event type, each mapped by the fields of its class."""
-    from msgspec.structs import replace
-
-    from middleware.connect.files.formats import head
-    from middleware.connect.files.guess import mapping_of
+    from middleware.connect.files.guess import mapping_for, mapping_of
     from middleware.connect.files.mapped import mapped_recording
     from middleware.connect.files.text import existing
     from middleware.connect.tables.frames import table_of, table_recording
@@ -162,7 +159,7 @@ def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
             continue
         for file in existing(paths):
             files.append(file)
-            mappings.append(replace(mapping_of(head(file), name, str(file), fields), files=(file.name,)))
+            mappings.append(mapping_for(file, name, fields))
     if tables and files:
         raise TraceError("tables and files together: read the files into tables first")
     return table_recording(tables) if tables else mapped_recording(files, mappings)
