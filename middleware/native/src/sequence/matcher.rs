@@ -12,11 +12,11 @@ use super::block::{Block, Held};
 use super::identity::Encoder;
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
-use super::rows::Rows;
+use super::rows::{Cell, Cells, Given, Rows};
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::value::Value;
-use crate::fields::Stamps;
+use crate::fields::{Field, Stamps};
 
 /// The state of a query with strategy skip-till-any-match.
 #[pyclass(module = "middleware.native")]
@@ -38,6 +38,9 @@ pub struct SequenceMatcher {
     changes: Changes,
     scratch: Scratch,
 }
+
+/// Rows of new matches and of withdrawn ones, and new matches as columns.
+type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Option<Given<'py>>);
 
 /// An event in one of its roles.
 struct Role<'py> {
@@ -83,16 +86,20 @@ impl SequenceMatcher {
         r#final: i64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
-        self.changes.in_rows = false;
+        (self.changes.in_rows, self.changes.in_columns) = (false, false);
         self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
             let slots = plan.roles_of(&event.get_type());
             self.insert_as(py, &plan, slots, ts, Held::Event(event.unbind()))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.rows(py)
     }
 
-    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows.
+    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows, and, if nothing is withdrawn and all that
+    /// RETURN gives are fields, matches as columns in their place: (a pair for each field, times, ids).
+    #[pyo3(signature = (event_type, block, retracts, emitted, r#final, as_columns = false))]
+    #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
@@ -101,16 +108,19 @@ impl SequenceMatcher {
         retracts: &Bound<'py, PyList>,
         emitted: i64,
         r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        as_columns: bool,
+    ) -> PyResult<Columns<'py>> {
         let plan = Arc::clone(&self.plan);
-        let block = Arc::new(Block::parse(block)?);
-        self.changes.in_rows = true;
+        let held = Py::new(py, Block::parse(block)?)?;
+        let block = held.get();
+        (self.changes.in_rows, self.changes.in_columns) = (true, as_columns);
         self.take_back(py, &plan, retracts)?;
         let slots = plan.roles_of(event_type);
         for row in block.in_time() {
-            self.insert_as(py, &plan, slots, block.times[row], Held::Row(Arc::clone(&block), row))?;
+            self.insert_as(py, &plan, slots, block.times[row], Held::Row(held.clone_ref(py), row))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.columns(py)
     }
 
     /// Events on stacks, one for each role of theirs.
@@ -176,14 +186,8 @@ impl SequenceMatcher {
         Ok(())
     }
 
-    /// End a step: let time pass; the rows of matches that stand now, and of those that stood before.
-    fn pass<'py>(
-        &mut self,
-        py: Python<'py>,
-        plan: &Plan,
-        emitted: i64,
-        r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    /// End a step: let time pass.
+    fn pass(&mut self, py: Python<'_>, plan: &Plan, emitted: i64, r#final: i64) -> PyResult<()> {
         if plan.trails {
             self.complete(py, plan, emitted)?;
         }
@@ -193,7 +197,7 @@ impl SequenceMatcher {
             self.purge(py, self.purged)?;
             self.swept = self.purged.saturating_add(plan.within);
         }
-        self.changes.rows(py)
+        Ok(())
     }
 
     /// The components that an event may be, by its type, its key and its own conditions; negated ones first.
@@ -322,7 +326,7 @@ impl SequenceMatcher {
             (Some(_), None) => return Ok(()),
         };
         let Some(at) = stack.place(ts, event)? else { return Ok(()) };
-        let Some(instance) = stack.items.remove(at) else { return Ok(()) };
+        let Some(instance) = stack.take(at) else { return Ok(()) };
         self.held -= 1;
         for reached in self.reached(role.key.as_ref())? {
             self.rule_out(py, plan, component, reached, &instance, true)?;
@@ -537,17 +541,29 @@ impl<'a, 'py> View<'a, 'py> {
         Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
     }
 
+    /// When the result of a match happens.
+    fn ts(&self, found: &Found) -> i64 {
+        let (plan, partition) = (self.plan, self.partition);
+        if plan.trails {
+            return found.ends(plan, partition, 0).0.ts.saturating_add(plan.within);
+        }
+        found.ends(plan, partition, plan.steps.len() - 1).1.ts
+    }
+
+    /// What RETURN gives as cells of columns; None if it gives more than fields.
+    fn cells(&self, found: &Found) -> PyResult<Option<Box<[Cell]>>> {
+        let Some(fields) = &self.plan.plain else { return Ok(None) };
+        let cell = |(place, name): &(usize, Field)| {
+            self.partition.positive(*place).items[found.bound[*place]].event.cell(self.py, name)
+        };
+        fields.iter().map(cell).collect::<PyResult<_>>().map(Some)
+    }
+
     /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
     fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
         let (py, plan) = (self.py, self.plan);
-        let last = plan.steps.len() - 1;
         let mut row = self.values(found)?;
-        let ts = if plan.trails {
-            found.ends(plan, self.partition, 0).0.ts.saturating_add(plan.within)
-        } else {
-            found.ends(plan, self.partition, last).1.ts
-        };
-        row.push(ts.into_pyobject(py)?.into_any());
+        row.push(self.ts(found).into_pyobject(py)?.into_any());
         row.push(identity.into_pyobject(py)?.into_any());
         row.push(plan.source.bind(py).clone());
         row.push(plan.level.bind(py).clone());
@@ -562,24 +578,42 @@ struct Changes {
     made: Rows,
     withdrawn: Rows,
     encoder: Encoder,
-    /// Whether results are wanted as rows of their fields.
+    /// Whether results are wanted as rows of their fields, and new ones as columns.
     in_rows: bool,
+    in_columns: bool,
+    /// New ones as columns, while that is all there is.
+    cells: Cells,
 }
 
 impl Changes {
     fn clear(&mut self) {
         self.made.clear();
         self.withdrawn.clear();
+        self.cells.clear();
     }
 
     fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
         let identity = view.identity(found, &mut self.encoder)?;
-        if make {
+        if make
+            && self.in_columns
+            && let Some(cells) = view.cells(found)?
+        {
+            self.cells.add(identity, view.ts(found), cells);
+        } else if self.cells.remove(identity) {
+            // it was made in this step
+        } else if make {
             self.made.set(identity, view.result(found, identity, self.in_rows)?);
         } else if !self.made.remove(identity) {
             self.withdrawn.set(identity, view.result(found, identity, self.in_rows)?);
         }
         Ok(())
+    }
+
+    /// Rows of new matches and of withdrawn ones, and columns of new ones.
+    fn columns<'py>(&mut self, py: Python<'py>) -> PyResult<Columns<'py>> {
+        let (made, withdrawn) = self.rows(py)?;
+        let columns = if self.cells.is_empty() { None } else { Some(self.cells.columns(py)?) };
+        Ok((made, withdrawn, columns))
     }
 
     fn rows<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
