@@ -1,4 +1,4 @@
-"""Operators on columns (design section 12): what they read of columns that come, and results as columns that go out."""
+"""Operators on columns: what they read of columns that come, and results as columns that go out."""
 
 from __future__ import annotations
 

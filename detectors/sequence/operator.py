@@ -1,4 +1,4 @@
-"""The sequence operator: a query as a detector that takes changes in any order (design section 6.2)."""
+"""The sequence operator: a query as a detector that takes changes in any order."""
 
 from __future__ import annotations
 

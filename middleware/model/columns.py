@@ -1,4 +1,4 @@
-"""Events as columns (design section 12): an Arrow record batch in place of a list of objects."""
+"""Events as columns: an Arrow record batch in place of a list of objects."""
 
 from __future__ import annotations
 
