@@ -301,7 +301,9 @@ class Broker:
                 self._offer_more(peer, known)
             turned = len(self.ingress.turned)
             self.ingress.copies.at = self.log.offset
-            admitted, logged = self.admission.admit(peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now)
+            admitted, logged = self.admission.admit(
+                peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps
+            )
             peer.account.taken += sum([head.count for head, _, _ in admitted])
             tally(self.ingress, self.drops, peer.account, turned)
         else:

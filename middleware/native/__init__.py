@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 22
+_VERSION = 23
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -38,6 +38,7 @@ try:
         runs_of,
         split,
         survey,
+        survey_events,
         take_ids,
         take_new,
     )
@@ -68,6 +69,7 @@ else:
         "runs_of",
         "split",
         "survey",
+        "survey_events",
         "take_ids",
         "take_new",
     ]

@@ -31,8 +31,11 @@ class Ready(NamedTuple):
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
-        made = self.columns.events() if self.columns is not None else []
-        return self.behind + self.ahead + made if self.behind or made else self.ahead
+        if self.columns is not None:
+            return self.behind + self.ahead + list(self.columns.events())
+        if self.ahead:
+            return self.behind + self.ahead if self.behind else self.ahead
+        return self.behind
 
     def delta(self, removed: list[Event]) -> Delta:
         """Them, and ``removed`` events, as an operator takes them: as columns if all are."""
@@ -55,10 +58,13 @@ class Standing:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts[-1:])
-        newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-        inserts = out.inserts.copy() if out.columns is None else None
-        self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
+        if out.columns is None and not out.revises and not out.retracts:  # nearly always
+            self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
+        else:
+            come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts[-1:])
+            newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
+            inserts = out.inserts.copy() if out.columns is None else None
+            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY
@@ -193,8 +199,7 @@ class OperatorLane:
         self._results = Standing(results)
         try:
             if out := self._operation.apply(Delta(), ground, ground):
-                in_time(out.inserts, ground)
-                self._results.note(out, NEVER)
+                self._results.note(_in_time(out, ground), NEVER)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
             self._results = Standing()

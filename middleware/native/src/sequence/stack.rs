@@ -119,6 +119,12 @@ impl Partition {
         self.stacks[self.steps - 1].items.back().map_or(i64::MIN, |top| top.ts)
     }
 
+    /// Whether some step has no event, so that there is no match.
+    #[inline]
+    pub fn lacks_a_step(&self) -> bool {
+        self.stacks[..self.steps].iter().any(|stack| stack.items.is_empty())
+    }
+
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
