@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from operator import attrgetter
 from struct import pack, unpack
 from typing import Annotated, Any, Literal
@@ -237,9 +236,9 @@ def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
     heads = payload.blocks if isinstance(payload, Changes) else []
     if len(heads) != len(parts) - 1:
         raise WireError(f"malformed payload: its header names {len(heads)} blocks, {len(parts) - 1} follow")
-    for head, block in zip(heads, islice(parts, 1, None), strict=True):
-        if head.inserts + head.revises + head.retracts > len(block):  # else what is counted could be any number
-            raise WireError(f"malformed payload: a block of {len(block)} bytes cannot hold {head.count} changes")
+    for at, head in enumerate(heads, 1):
+        if head.inserts + head.revises + head.retracts > len(parts[at]):  # else what is counted could be any number
+            raise WireError(f"malformed payload: a block of {len(parts[at])} bytes cannot hold {head.count} changes")
     return payload
 
 

@@ -120,7 +120,7 @@ class Admission:
 
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""
-        return max(promises.floor(name) for promises in self._views)
+        return max([promises.floor(name) for promises in self._views])
 
     def clock_behind(self) -> list[Behind]:
         """What others say of this node's clock, if that is new."""
