@@ -105,13 +105,13 @@ def plain_survey(times: list[int], top: int, clk: int) -> Survey:
 
 def survey(times: Times, top: int, clk: int) -> Survey:
     """``plain_survey``, or its native twin, which does the same sooner."""
-    return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times.tolist(), top, clk)
+    return Survey._make(native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times.tolist(), top, clk)
 
 
 def survey_events(events: list[Event], top: int, clk: int) -> Survey:
     """The same for the times of events."""
     if native.AVAILABLE:
-        return Survey(*native.survey_events(events, top, clk))
+        return Survey._make(native.survey_events(events, top, clk))
     return plain_survey(list(map(TS, events)), top, clk)
 
 

@@ -165,7 +165,8 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        delta, (emitted, promised), given = ready.delta(removed), self._told, list[Delta]()
+        given: list[Delta] = []
+        delta, (emitted, promised) = ready.delta(removed), self._told
         self.counts.executed += delta.inserted
         try:
             if self._now[1] == END != promised and self._resumes:

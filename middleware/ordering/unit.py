@@ -155,6 +155,8 @@ class Unit:
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
+            if self._operator is not None:
+                self._reach()
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
             if self._operator is not None and self.final == END != settled:
                 self._end(settled)
@@ -184,7 +186,6 @@ class Unit:
         """Tell an operator what time it is; returns whether it has yet to act on that. Detectors know no time."""
         if self._operator is None or self.halted is not None:
             return False
-        self._reach()
         self._operator.advance(self.emitted, self.final)
         return self._operator.is_due
 
@@ -312,9 +313,10 @@ class Unit:
 
     def _reach(self) -> None:
         """Move the AEP to the last time where e.ts + alpha * K <= clk, and at least to ``final``."""
-        clock = self.clock
-        reached = clock.clk - math.ceil(self.alpha * clock.k) if clock.clk != NEVER and self.halted is None else NEVER
-        self.emitted = max(self.emitted, self.final, reached)
+        emitted, clk = max(self.emitted, self.final), self.clock.clk
+        if clk > emitted and self.halted is None:
+            emitted = max(emitted, clk - math.ceil(self.alpha * self.clock.k)) if self.alpha else clk
+        self.emitted = emitted
 
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
