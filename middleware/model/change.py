@@ -95,10 +95,10 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        return len(self.columns) if self.columns is not None else len(self.inserts)
+        return len(self._inserts) if self._inserts is not None else len(self.columns or ())
 
     def __bool__(self) -> bool:
-        return bool(self.inserted or self.revises or self.retracts)
+        return bool(self._inserts or self.revises or self.retracts or self.columns)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)

@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::partitions::Content;
+use super::partitions::{Content, LITTLE};
 use super::plan::{Component, Plan};
 use super::value::Value;
 use crate::fields::Field;
@@ -62,6 +62,11 @@ impl Content for Entries {
 
     fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.0.clear();
+        self.0.shrink_to(LITTLE);
     }
 }
 

@@ -240,7 +240,10 @@ impl SequenceMatcher {
             let Some(found) = &key else { return Ok(None) };
             partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
-        let values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<Box<[Value]>>>()?;
+        let mut values = Box::<[Value]>::default();
+        if !component.fields.is_empty() {
+            values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<_>>()?;
+        }
         for number in &component.filters {
             let alone = |_| {
                 let event = event.event(py)?;

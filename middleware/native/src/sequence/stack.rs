@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 
 use super::block::Held;
-use super::partitions::Content;
+use super::partitions::{Content, LITTLE};
 use super::value::Value;
 
 pub struct Instance {
@@ -195,6 +195,15 @@ impl Content for Partition {
 
     fn is_empty(&self) -> bool {
         self.stacks.iter().all(|stack| stack.items.is_empty())
+    }
+
+    fn clear(&mut self) {
+        for stack in &mut self.stacks {
+            stack.items.clear();
+            stack.items.shrink_to(LITTLE);
+            stack.purged = 0;
+        }
+        self.clock = i64::MIN;
     }
 }
 
