@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{survey, survey_events};
+    use crate::columns::{span, survey, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]

@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.model.event import NEVER, Event
+from middleware import native
+from middleware.link.codec import plain_span
+from middleware.model.event import END, NEVER, Event
 from middleware.ordering.measuring import plain_survey, survey, survey_events
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
@@ -24,6 +26,13 @@ def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> N
     assert not given_times or found.earliest == expected.earliest == min(given_times)
 
 
+@given(st.lists(st.tuples(times, st.integers(0, 2))))
+def test_the_twins_find_the_same_span(stamps: list[tuple[int, int]]) -> None:
+    events = [Event(ts=ts, id=at, level=level) for at, (ts, level) in enumerate(stamps)]
+    assert native.span(events) == plain_span(events)
+
+
 def test_what_a_survey_tells() -> None:
+    assert plain_span([]) == (END, NEVER, True)
     found = plain_survey([5, 3, 9, 8, 9], 4, 6)
     assert found == (9, 3, 9, [3, 8, 9, 5], [8, 9])
