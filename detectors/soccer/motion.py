@@ -6,7 +6,7 @@ the state alone, as plainly as it can.
 
 from __future__ import annotations
 
-from math import isfinite
+from math import dist, isfinite
 
 from detectors.soccer.events import BallMotion, LimbMotion, PlayerMotion, Position
 from detectors.soccer.setup import Setting, setup_of
@@ -16,6 +16,10 @@ from middleware.model.time import MILLISECOND, SECOND
 
 LIMB_WINDOW = 40 * MILLISECOND
 BALL_WINDOW = 20 * MILLISECOND
+
+STRUCK = 2.0
+"""The mean velocity of a window is so far (m/s) from its first one only if the ball was struck in between: gravity and drag
+change it by 0.3 m/s at most."""
 
 _HEARTBEAT = SECOND
 _MOVED = 0.1
@@ -30,7 +34,8 @@ class Motions(Detector):
     Reads Position, keyed by sensor; publishes LimbMotion for players and BallMotion for balls; ignores all others.
     Rule: position and velocity are averaged over windows of a fixed grid (limbs 40 ms, balls 20 ms), and the mean is
     moved on by its velocity to the end of the window, which stamps the result: whichever sample comes first behind it and
-    brings it out, it is the same one. A window that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second,
+    brings it out, it is the same one. Of a ball that was struck within the window the mean is told as it is: moved on, a ball
+    off the post would be behind the line. A window that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second,
     one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
     """
 
@@ -48,6 +53,7 @@ class Motions(Detector):
         self.count = 0
         self.first = self.until = 0
         self.x = self.y = self.z = self.vx = self.vy = self.vz = 0.0
+        self.began = 0.0, 0.0, 0.0
         self.shown_ts = NEVER
         self.shown_x = self.shown_y = self.shown_z = self.shown_vx = self.shown_vy = self.shown_vz = 0.0
 
@@ -76,6 +82,7 @@ class Motions(Detector):
         moved = self._closed(event, start, window) if self.count else None
         self.first, self.until, self.count = ts, start + window, 1
         self.x, self.y, self.z, self.vx, self.vy, self.vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
+        self.began = event.vx, event.vy, event.vz
         return moved
 
     def _closed(self, event: Position, now: int, window: int) -> LimbMotion | BallMotion | None:
@@ -90,6 +97,8 @@ class Motions(Detector):
             middle, n, x, y, z = (self.first + self.until) // 2, self.count, self.x, self.y, self.z
             vx, vy, vz = self.vx / n, self.vy / n, self.vz / n
         ahead = (now - middle) * 1e-9
+        if self.role == _BALL and n > 1 and dist((vx, vy, vz), self.began) > STRUCK:
+            ahead = 0.0
         x, y, z = x / n + vx * ahead, y / n + vy * ahead, z / n + vz * ahead
         if not isfinite(x + y + z + vx + vy + vz):
             return None

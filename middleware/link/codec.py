@@ -443,10 +443,15 @@ def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
     return kept
 
 
-def encode_delta(name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None) -> list[tuple[BlockHead, bytes]]:
-    """The blocks for the changes of one type: one, or several where one would be too large. O(changes)."""
+def encode_delta(
+    name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None, fewest: int = FEWEST_ROWS
+) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type: one, or several where one would be too large. O(changes).
+
+    ``fewest``: so many events at least go as columns, if they are columns.
+    """
     plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
-    if plain and delta.columns is not None and len(delta.columns) >= FEWEST_ROWS:
+    if plain and delta.columns is not None and len(delta.columns) >= fewest:
         return _encode_columns(name, delta.columns, raw, runs, delta.places)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
     if raw and plain and delta.inserts:

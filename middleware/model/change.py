@@ -1,4 +1,4 @@
-"""The change stream (design section 3): what flows between producers and consumers, one by one or as consolidated deltas."""
+"""The change stream: what flows between producers and consumers, one by one or as consolidated deltas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The contract of an incremental operator (design section 6.2): it takes changes in any order, returns changes, never replays.
+"""The contract of an incremental operator: it takes changes in any order, returns changes, never replays.
 
 It has two halves. An ``Operator`` is the plan, immutable and shared by all units that run it; ``start`` returns an
 ``Operation``, the running state, one for each unit. Sequence queries, windows, CQL and flows are operators.

@@ -100,6 +100,9 @@ WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 WindowColumns = tuple[list[Any], Any, Any, list[tuple[Any, bytes | None]], Any]
 """New results: columns of the keys' fields, starts, ends, values and which are there, ids."""
 
+MatchColumns = tuple[list[tuple[Any, bytes | None]], Any, Any]
+"""New matches: fields and which are there, times, ids."""
+
 WindowChanges = tuple[Rows, Rows, Rows, Rows, bool, WindowColumns | None]
 """The same as ``WindowRows``, and new results as columns."""
 
@@ -170,8 +173,14 @@ class SequenceMatcher:
     def keys(self) -> int: ...
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[Rows, Rows]: ...
     def feed(
-        self, event_type: type[Event], block: tuple[Any, ...], retracts: list[Event], emitted: int, final: int
-    ) -> tuple[Rows, Rows]: ...
+        self,
+        event_type: type[Event],
+        block: tuple[Any, ...],
+        retracts: list[Event],
+        emitted: int,
+        final: int,
+        as_columns: bool = False,
+    ) -> tuple[Rows, Rows, MatchColumns | None]: ...
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 

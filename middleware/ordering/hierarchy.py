@@ -445,6 +445,12 @@ def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
     except SlacklineError:
         raise
     except Exception as error:
+        if isinstance(unit.detector, Operator):
+            raise DetectorError(
+                f"{unit.name} cannot take up its stored state, which is in another form ({error!r}): another release stored "
+                "it, or a node that has the native core where this one has not, or the reverse; start the node with --rebuild "
+                "to run it over the log again"
+            ) from error
         raise DetectorError(
             f"{unit.name}, of version {unit.detector.version}, cannot take up its stored state of version {version}: "
             f"{error!r}; raise its version and give it migrate(self, state, version), or start the node with --rebuild "

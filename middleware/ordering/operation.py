@@ -61,7 +61,7 @@ class Standing:
         if out.columns is None and not out.revises and not out.retracts:  # nearly always
             self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
         else:
-            come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts[-1:])
+            come = map(int, out.columns.times[-1:]) if out.columns is not None else map(TS, out.inserts[-1:])
             newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
             inserts = out.inserts.copy() if out.columns is None else None
             self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
@@ -100,13 +100,14 @@ def _in_time(out: Delta, start: int) -> Delta:
     out = by_time(out)
     assert out.columns is not None
     times = out.columns.times
-    newest = int(times.max(initial=NEVER))
-    if newest <= start:
+    if not len(times) or times[-1] <= start:
         out.k_plus = None
-    elif newest - start >= 2**63 or start > 2**62:  # times this far apart do not fit
+    elif int(times[-1]) - start >= 2**63 or start > 2**62:  # times this far apart do not fit
         out.k_plus = [max(0, ts - start) for ts in times.tolist()]
     else:
-        out.k_plus = (times - start).clip(0).tolist()
+        early = times - start
+        early[early < 0] = 0
+        out.k_plus = early.tolist()
     return out
 
 

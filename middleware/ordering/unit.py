@@ -1,4 +1,4 @@
-"""The ordering unit: gives one detector its input in order, early, and corrects it (DEBS'13, section 4; design section 4).
+"""The ordering unit: gives one detector its input in order, early, and corrects it (DEBS'13, section 4).
 
 What has not been emitted yet waits in one sorted buffer; what has been emitted lives in lanes (one, or one for each key)
 until it is final. ``emitted`` is the AEP: everything at or below it has been given to the detector.
@@ -59,7 +59,8 @@ class Unit:
     """The ordering unit of one detector.
 
     ``push`` takes what has arrived; only the unit's calls move it. It reads no clock and does no I/O.
-    ``final`` is its watermark: results derived from events at or below it never change again.
+    ``final``: what it derives from events at or below it never changes again, and events there are late. Its ``watermark``
+    says the same of what it publishes, which may be stamped earlier than the event that caused it.
     ``halted`` is why it publishes nothing more, None while it runs: its operator raised, or a type it reads has halted. Results
     that were not final then are withdrawn. Events of the batch at which its operator raised, and all later ones, are listed as
     failed once they are final. ``final`` still moves: nothing is left that could become wrong.

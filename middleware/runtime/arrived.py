@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, source_codes
 from middleware.model.event import Event, type_name
 
 
@@ -37,10 +37,8 @@ class ArrivedColumns:
         known: dict[str, int] = {}
         codes = []
         for columns in self._columns:
-            coded = columns.batch.column("source")
-            coded = coded if hasattr(coded, "indices") else coded.dictionary_encode()
-            own = [known.setdefault(source, len(known)) for source in coded.dictionary.to_pylist()]
-            codes.append(np.array(own, dtype=np.int64)[coded.indices.to_numpy()])
+            names, places = source_codes(columns.batch)
+            codes.append(np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)[places])
         ids, sources = np.concatenate([columns.ids for columns in self._columns]), np.concatenate(codes)
         if len(known) == 1:  # np.unique hashes, which takes far longer than sorting
             ranked = np.sort(ids)

@@ -33,6 +33,15 @@ def test_a_ball_gives_one_motion_each_20_ms():
     assert derived[0].x == pytest.approx(0.4, abs=0.02)
 
 
+def test_a_ball_that_is_struck_is_told_where_it_was_seen():
+    """Off a post after 13 ms at 20 m/s: it was never further than 0.26 m, but its mean moved on by its mean velocity was."""
+    there = [position(BALL, ms(1 + k), x=0.02 * (1 + k), vx=20.0) for k in range(13)]
+    back = [position(BALL, ms(14 + k), x=0.26 - 0.01 * k, vx=-10.0) for k in range(8)]
+    motion = run("Motions", [*there, *back])[0]
+    assert (motion.ts, motion.vx) == (ms(20), pytest.approx(20.0 - 30.0 * 6 / 19, abs=0.06))
+    assert motion.x == pytest.approx(sum(sample.x for sample in (there + back)[:19]) / 19, abs=0.006)
+
+
 def test_who_rests_is_heard_of_once_a_second():
     derived = run("Motions", [position(5, ms(1 + 5 * k), x=1.0) for k in range(500)])
     assert [event.ts for event in derived] == [ms(40), ms(1040), ms(2040)]

@@ -37,10 +37,11 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             if place.found {
                 self.merge_at(place.x, place.i, slot, replace)?;
             } else {
+                let at_end = self.is_end(place);
                 self.insert_entry(place.x, place.i, time, slot);
                 self.len += 1;
                 full = self.count(place.x) > self.most();
-                self.split_up(place.x);
+                self.split_up(place.x, at_end);
             }
             if self.height(place.x) > 0 {
                 continue; // found in an inner node: the next may still belong to the leaf
@@ -139,7 +140,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.slots.clear();
         self.kids.clear();
         self.free.clear();
-        self.suffixes.clear();
+        self.forget_suffixes();
         self.len = 0;
         (self.root, self.left, self.right) = (0, 0, 0);
         self.new_node(0, Side::Root);
@@ -209,7 +210,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         while self.height(x) > height + 1 {
             x = self.kid(x, 0);
         }
-        if self.height(x) == height + 1 && self.count(self.kid(x, 0)) + 1 < self.min {
+        if self.height(x) == height + 1 && self.count(self.kid(x, 0)) < self.least(self.kid(x, 0)) {
             self.balance(x, 0);
             self.fill_up(x);
         }

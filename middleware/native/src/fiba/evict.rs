@@ -5,7 +5,6 @@ use pyo3::PyResult;
 use super::monoid::Monoid;
 use super::search::Place;
 use super::tree::{Side, Time, Tree};
-use super::undo_log::Undo;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
@@ -27,26 +26,29 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn evict_oldest(&mut self) -> PyResult<()> {
         let x = if M::FINGERS { self.left } else { self.oldest_leaf(self.root) };
-        if !M::FINGERS || self.count(x) - self.front < self.min || x == self.root {
-            self.settle();
-            let place = Place { x, i: 0, found: true };
-            return self.atomic(|tree| tree.evict_at(place));
+        if M::FINGERS && x != self.root {
+            if self.count(x) - self.front > 1 {
+                return self.atomic(|tree| tree.evict_in_order(x));
+            }
+            let parent = self.parent(x);
+            if self.count(parent) > 1 && self.count(self.kid(parent, 1)) < self.most() {
+                return self.atomic(|tree| tree.evict_leaf(x, parent));
+            }
         }
-        self.atomic(|tree| tree.evict_in_order(x))
+        self.settle();
+        let place = Place { x, i: 0, found: true };
+        self.atomic(|tree| tree.evict_at(place))
     }
 
-    /// The left finger stays full enough: its next aggregate is known, or all of them are found now, each with one combine.
+    /// The left finger keeps an entry: its next aggregate is known, or all of them are found now, each with one combine.
     #[inline]
     fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
-        if self.suffixes.len() + 1 + self.front != self.count(x) {
-            self.settle();
-            self.find_suffixes(x)?;
+        if self.suffixes[0].len() + 1 + self.front != self.count(x) {
+            self.refresh_with_suffixes(x)?;
         }
-        let agg = self.suffixes.pop().expect("one for each entry but the oldest");
-        let old = std::mem::replace(&mut self.aggs[x as usize], agg);
+        self.take_suffix(x);
         self.len -= 1;
         if M::FALLIBLE {
-            self.undo_log.note(Undo::Agg(x, old));
             self.remove_entry(x, 0);
         } else {
             self.front += 1;
@@ -54,27 +56,22 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
-    /// Left aggregates of the left finger without its oldest entries: the last is without one, the first holds the youngest only.
-    fn find_suffixes(&mut self, x: u32) -> PyResult<()> {
-        let mut suffixes = std::mem::take(&mut self.suffixes);
-        suffixes.clear();
-        let (parent, slots) = (self.parent(x), self.slots_of(x));
-        let (youngest, rest) = slots.split_last().expect("it is not empty");
-        let mut agg = self.monoid.lift(youngest)?;
-        let above = parent != self.root;
-        if above {
-            self.monoid.combine(&mut agg, &self.aggs[parent as usize])?;
+    /// The left finger's last entry goes. Its neighbour takes in the entry between them, and is where the window begins.
+    fn evict_leaf(&mut self, x: u32, parent: u32) -> PyResult<()> {
+        let next = self.kid(parent, 1);
+        self.touch(x);
+        self.touch(next);
+        self.empty(x);
+        self.len -= 1;
+        self.merge(parent, 0, x, next);
+        if parent == self.root {
+            self.refresh(parent, Side::Root)?;
+        } else if self.suffixes[1].len() == self.count(parent) {
+            self.take_suffix(parent);
+        } else {
+            self.refresh_with_suffixes(parent)?;
         }
-        suffixes.push(agg);
-        for slot in rest[1..].iter().rev() {
-            let mut agg = suffixes.last().expect("one is there").clone();
-            self.monoid.prepend(slot, &mut agg)?;
-            suffixes.push(agg);
-        }
-        self.work.combines += u64::from(above) + rest.len() as u64 - 1;
-        self.work.visits += 1;
-        self.suffixes = suffixes;
-        Ok(())
+        self.refresh_with_suffixes(self.left)
     }
 
     fn evict_at(&mut self, Place { x, i, .. }: Place) -> PyResult<()> {
@@ -110,7 +107,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Merge or fill up what is too empty, from x up. Marks what changed.
     pub fn fill_up(&mut self, mut x: u32) {
-        while x != self.root && self.count(x) + 1 < self.min {
+        while x != self.root && self.count(x) < self.least(x) {
             let (parent, place) = (self.parent(x), self.place(x));
             let first = place.saturating_sub(usize::from(place == self.count(parent)));
             self.balance(parent, first);
@@ -138,25 +135,38 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
     }
 
-    /// The entries of b, and the one between, go to a.
+    /// Two children and the entry between become one: the one that holds more, so that little moves.
     fn merge(&mut self, parent: u32, i: usize, a: u32, b: u32) {
         let (in_a, in_b) = (self.count(a), self.count(b));
         let (time, slot) = self.remove_entry(parent, i);
-        self.remove_kid(parent, i + 1);
-        self.insert_entry(a, in_a, time, slot);
-        self.move_entries((b, 0), (a, in_a + 1), in_b);
-        if self.height(a) > 0 {
+        let (stays, goes) = if in_a < in_b { (b, a) } else { (a, b) };
+        self.remove_kid(parent, i + usize::from(stays == a));
+        if stays == a {
+            self.move_entries((b, 0), (a, in_a + 1), in_b);
+        } else {
+            self.make_room(b, in_b, in_a + 1);
+            self.move_entries((a, 0), (b, 0), in_a);
+        }
+        let between = stays as usize * self.room + in_a;
+        self.times[between] = time;
+        self.slots[between] = slot;
+        if self.height(a) > 0 && stays == a {
             self.move_kids((b, 0), (a, in_a + 1), in_b + 1);
+        } else if self.height(a) > 0 {
+            self.move_kids((a, 0), (b, 0), in_a + 1);
         }
-        self.set_count(a, in_a + 1 + in_b);
-        self.set_count(b, 0);
-        if self.side(b) == Side::Right && self.side(a) == Side::Inner {
-            self.nodes[a as usize].side = Side::Right;
+        self.set_count(stays, in_a + 1 + in_b);
+        self.set_count(goes, 0);
+        if self.side(stays) == Side::Inner {
+            self.nodes[stays as usize].side = self.side(goes);
         }
-        if b == self.right {
-            self.right = a;
+        if goes == self.right {
+            self.right = stays;
         }
-        self.free_node(b);
+        if goes == self.left {
+            self.left = stays;
+        }
+        self.free_node(goes);
     }
 
     /// Move entries from b through the parent to a.

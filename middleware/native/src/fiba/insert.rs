@@ -3,14 +3,20 @@
 use pyo3::PyResult;
 
 use super::monoid::Monoid;
+use super::search::Place;
 use super::tree::{Side, Time, Tree};
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Put a value at a time. What is there already stays and comes first, or is replaced. O(log d), amortised O(1) in order.
     #[inline]
     pub fn insert(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
-        if M::FINGERS && self.len > 0 && time > self.last_time(self.right) && self.count(self.right) < self.most() {
-            return self.atomic(|tree| tree.append(time, slot));
+        if M::FINGERS && self.len > 0 && time > self.last_time(self.right) {
+            if self.count(self.right) < self.most() {
+                return self.atomic(|tree| tree.append(time, slot));
+            }
+            if self.right != self.left {
+                return self.atomic(|tree| tree.append_to_full(time, slot));
+            }
         }
         self.settle();
         self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
@@ -21,9 +27,24 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     fn append(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
         let x = self.right;
         self.absorb_at(x, &slot)?;
-        self.insert_entry(x, self.count(x), time, slot);
+        self.push_entry(x, time, slot);
         self.len += 1;
         Ok(())
+    }
+
+    /// In order, and there is no room: the leaf is complete, a new one begins, and the parent's aggregate grows by both.
+    fn append_to_full(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+        let (x, parent) = (self.right, self.parent(self.right));
+        self.push_entry(x, time, slot);
+        self.len += 1;
+        if self.count(parent) == self.most() {
+            self.split_up(x, true);
+            return self.repair();
+        }
+        let y = self.split(x, true);
+        self.refresh(x, Side::Inner)?;
+        self.absorb_kid(parent, x)?;
+        self.refresh(y, Side::Right)
     }
 
     fn insert_anywhere(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
@@ -32,16 +53,17 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             return self.insert_again(place.x, place.i, slot, replace);
         }
         self.len += 1;
+        let at_end = self.is_end(place);
         if !self.monoid.commutes() || self.len == 1 {
             self.insert_entry(place.x, place.i, time, slot);
-            self.split_up(place.x);
+            self.split_up(place.x, at_end);
             return self.repair();
         }
         self.insert_entry(place.x, place.i, time, slot.clone());
         if self.count(place.x) <= self.most() {
             return self.absorb_from(place.x, &slot);
         }
-        let (top, off_spines) = self.split_up(place.x);
+        let (top, off_spines) = self.split_up(place.x, at_end);
         if off_spines {
             self.unmark(top);
             self.repair_below(top)?;
@@ -67,30 +89,36 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.repair()
     }
 
-    /// Split what is too full, from x up. Marks what changed; returns the topmost of it, and whether all that split is off the
-    /// spines.
-    pub fn split_up(&mut self, mut x: u32) -> (u32, bool) {
+    /// Whether this is where the window ends.
+    #[inline]
+    pub fn is_end(&self, place: Place) -> bool {
+        M::FINGERS && place.x == self.right && place.i == self.count(place.x)
+    }
+
+    /// Split what is too full, from x up; `at_end`: because of an entry where the window ends. Marks what changed; returns the
+    /// topmost of it, and whether all that split is off the spines.
+    pub fn split_up(&mut self, mut x: u32, at_end: bool) -> (u32, bool) {
         let mut off_spines = true;
         self.mark(x);
         while self.count(x) > self.most() {
             off_spines &= self.side(x) == Side::Inner;
-            self.split(x);
+            let y = self.split(x, at_end);
+            self.mark(y);
             x = self.parent(x);
             self.mark(x);
         }
         (x, off_spines)
     }
 
-    /// Half of the entries go to a new right sibling, the middle one to the parent.
-    ///
-    /// The left half gets the smaller share: in order it is the one that was just completed, and will be merged, not moved, when
-    /// the window leaves it behind.
-    fn split(&mut self, x: u32) {
+    /// Entries go to a new right sibling, which is returned, the one before them to the parent: half of them, the smaller share
+    /// staying; or, where the window ends, two. What stays then is complete, but has room for one more: when the window leaves
+    /// behind what is before it, it takes in the entry between, and nothing else moves.
+    fn split(&mut self, x: u32, at_end: bool) -> u32 {
         if self.side(x) == Side::Root {
             self.grow(x);
         }
         let (height, side) = (self.height(x), self.side(x));
-        let stay = self.min - 1;
+        let stay = if at_end { 2 * self.min - 3 } else { self.min - 1 };
         let go = self.count(x) - stay - 1;
         let (mine, theirs) = match side {
             Side::Root => (Side::Left, Side::Right),
@@ -107,14 +135,14 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
         self.nodes[x as usize].count -= u16::try_from(go).expect("arity is small");
         let (time, slot) = self.remove_entry(x, stay);
-        let (parent, place) = (self.parent(x), self.place(x));
+        let parent = self.parent(x);
+        let place = if theirs == Side::Right { self.count(parent) } else { self.place(x) };
         self.insert_entry(parent, place, time, slot);
         self.insert_kid(parent, place + 1, y);
         if x == self.right {
             self.right = y;
         }
-        self.mark(x);
-        self.mark(y);
+        y
     }
 
     /// A new root above the old one, which is about to be split.

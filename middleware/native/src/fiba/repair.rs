@@ -14,9 +14,7 @@ use super::undo_log::Undo;
 impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn set_agg(&mut self, x: u32, agg: M::Agg) {
-        if x == self.left {
-            self.suffixes.clear();
-        }
+        self.forget_suffixes_of(x);
         let old = std::mem::replace(&mut self.aggs[x as usize], agg);
         if M::FALLIBLE {
             self.undo_log.note(Undo::Agg(x, old));
@@ -54,11 +52,68 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Recompute left aggregates from this node down to the finger.
     fn refresh_left(&mut self, mut x: u32) -> PyResult<()> {
-        while x != NIL {
-            self.refresh(x, Side::Left)?;
-            x = if self.height(x) > 0 { self.kid(x, 0) } else { NIL };
+        if x == NIL {
+            return Ok(());
         }
+        while self.height(x) > 0 {
+            self.refresh(x, Side::Left)?;
+            x = self.kid(x, 0);
+        }
+        self.refresh_with_suffixes(x)
+    }
+
+    /// The left aggregate of the left finger or its parent, built up from its youngest entry: what there is on the way are the
+    /// aggregates that it will have after each coming loss of its first entry.
+    pub fn refresh_with_suffixes(&mut self, x: u32) -> PyResult<()> {
+        let (parent, inner) = (self.parent(x), self.height(x) > 0);
+        let mut suffixes = take(&mut self.suffixes[usize::from(inner)]);
+        suffixes.clear();
+        let mut product = (parent != self.root).then(|| self.aggs[parent as usize].clone());
+        let mut terms = u64::from(product.is_some());
+        for (i, slot) in self.slots_of(x).iter().enumerate().skip(self.evicted(x)).rev() {
+            if inner {
+                let mut agg = self.aggs[self.kid(x, i + 1) as usize].clone();
+                if let Some(later) = &product {
+                    self.monoid.combine(&mut agg, later)?;
+                }
+                product = Some(agg);
+            }
+            let agg = match product {
+                Some(mut agg) => self.monoid.prepend(slot, &mut agg).map(|()| agg)?,
+                None => self.monoid.lift(slot)?,
+            };
+            terms += 1 + u64::from(inner);
+            suffixes.push(agg.clone());
+            product = Some(agg);
+        }
+        self.work.combines += terms - 1;
+        self.work.visits += 1;
+        let whole = suffixes.pop().expect("a node on a spine holds an entry");
+        self.set_agg(x, whole);
+        self.suffixes[usize::from(inner)] = suffixes;
         Ok(())
+    }
+
+    /// The left aggregate of the left finger or its parent as it is without what was its first entry, if that is known.
+    pub fn take_suffix(&mut self, x: u32) {
+        let height = self.height(x) as usize;
+        let agg = self.suffixes[height].pop().expect("there is one for each entry that stays");
+        let old = std::mem::replace(&mut self.aggs[x as usize], agg);
+        if M::FALLIBLE {
+            self.undo_log.note(Undo::Agg(x, old));
+        }
+    }
+
+    #[inline]
+    fn forget_suffixes_of(&mut self, x: u32) {
+        let node = &self.nodes[x as usize];
+        if node.side == Side::Left && node.height < 2 {
+            self.suffixes[node.height as usize].clear();
+        }
+    }
+
+    pub fn forget_suffixes(&mut self) {
+        self.suffixes.iter_mut().for_each(Vec::clear);
     }
 
     fn refresh_right(&mut self, mut x: u32) -> PyResult<()> {
@@ -133,14 +188,26 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
+    /// A child of x, off the spines, and the entry behind it now count to the aggregate of x, as its last.
+    pub fn absorb_kid(&mut self, x: u32, kid: u32) -> PyResult<()> {
+        if M::FALLIBLE {
+            self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
+        }
+        let agg = take(&mut self.aggs[kid as usize]);
+        let done = self.monoid.combine(&mut self.aggs[x as usize], &agg);
+        self.aggs[kid as usize] = agg;
+        done?;
+        let last = x as usize * self.room + self.count(x) - 1;
+        self.work.combines += 2;
+        self.monoid.absorb(&mut self.aggs[x as usize], &self.slots[last])
+    }
+
     #[inline]
     pub fn absorb_at(&mut self, x: u32, slot: &M::Slot) -> PyResult<()> {
         if M::FALLIBLE {
             self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
         }
-        if x == self.left {
-            self.suffixes.clear();
-        }
+        self.forget_suffixes_of(x);
         self.work.combines += 1;
         self.work.visits += 1;
         self.monoid.absorb(&mut self.aggs[x as usize], slot)

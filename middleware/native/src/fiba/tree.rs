@@ -1,8 +1,9 @@
 //! The finger B-tree: an arena of nodes (Tangwongsan, Hirzel and Schneider, VLDB 2019, section 3).
 //!
 //! A node of arity a holds a - 1 entries (time and slot), a - 1 of them separating its a children. MIN_ARITY <= a <=
-//! 2 * MIN_ARITY but for the root, and all leaves lie at one depth. Nodes are numbers into columns with one stride, so that
-//! the arity is a choice at run time, and a search reads nothing but times.
+//! 2 * MIN_ARITY off the spines; on them 2 <= a is enough, so that a window in order fills its last nodes from one entry and
+//! uses up its first ones to one. All leaves lie at one depth. Nodes are numbers into columns with one stride, so that the
+//! arity is a choice at run time, and a search reads nothing but times.
 
 use std::mem::take;
 
@@ -70,8 +71,9 @@ pub struct Tree<K: Time, M: Monoid> {
     /// Entries at the front of the left finger that are evicted, but not yet taken out: evicting in order moves nothing.
     /// `settle` takes them out; only what appends, evicts in order or queries the whole window goes without it.
     pub front: usize,
-    /// Left aggregates of the left finger as it will be after each coming eviction, if known: evicting in order takes the next.
-    pub suffixes: Vec<M::Agg>,
+    /// By height, left aggregates of the left spine's node as they will be after each coming loss of its first entry, if known:
+    /// evicting in order takes the last. Only of the finger and its parent.
+    pub suffixes: [Vec<M::Agg>; 2],
     pub work: Work,
     pub undo_log: UndoLog<K, M>,
 }
@@ -94,7 +96,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             len: 0,
             dirty: vec![Vec::new()],
             front: 0,
-            suffixes: Vec::new(),
+            suffixes: [Vec::new(), Vec::new()],
             work: Work::default(),
             undo_log: UndoLog::default(),
         };
@@ -106,6 +108,12 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     #[inline]
     pub fn most(&self) -> usize {
         2 * self.min - 1
+    }
+
+    /// Fewest entries a node may keep. On a spine each level still doubles what lies beyond it: that is the one inner child.
+    #[inline]
+    pub fn least(&self, x: u32) -> usize {
+        if M::FINGERS && self.side(x) != Side::Inner { 1 } else { self.min - 1 }
     }
 
     #[inline]
@@ -238,12 +246,25 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     pub fn insert_entry(&mut self, x: u32, i: usize, time: K, slot: M::Slot) {
-        self.touch(x);
         let (at, count) = (x as usize * self.room, self.count(x));
+        if i == count {
+            return self.push_entry(x, time, slot);
+        }
+        self.touch(x);
         self.times.copy_within(at + i..at + count, at + i + 1);
         self.times[at + i] = time;
         self.slots[at + count] = slot;
         self.slots[at + i..=at + count].rotate_right(1);
+        self.nodes[x as usize].count += 1;
+    }
+
+    /// Put an entry behind all others of a node.
+    #[inline]
+    pub fn push_entry(&mut self, x: u32, time: K, slot: M::Slot) {
+        self.touch(x);
+        let at = x as usize * self.room + self.count(x);
+        self.times[at] = time;
+        self.slots[at] = slot;
         self.nodes[x as usize].count += 1;
     }
 
@@ -259,6 +280,14 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if self.front > 0 {
             self.take_front();
         }
+    }
+
+    /// Take out all entries of the left finger, evicted or not.
+    pub fn empty(&mut self, x: u32) {
+        let (at, count) = (x as usize * self.room, self.count(x));
+        self.slots[at..at + count].fill(M::Slot::default());
+        self.nodes[x as usize].count = 0;
+        self.front = 0;
     }
 
     #[cold]

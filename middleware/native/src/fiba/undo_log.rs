@@ -109,7 +109,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             }
         }
         (self.root, self.left, self.right, self.len) = self.undo_log.head;
-        self.suffixes.clear();
+        self.forget_suffixes();
     }
 
     /// Drop the last node of the arena.

@@ -12,7 +12,7 @@ use super::block::{Block, Held};
 use super::identity::Encoder;
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
-use super::rows::Rows;
+use super::rows::{Cells, Given, Rows};
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
 use super::standing::View;
@@ -39,6 +39,9 @@ pub struct SequenceMatcher {
     changes: Changes,
     scratch: Option<Box<Scratch>>,
 }
+
+/// Rows of new matches and of withdrawn ones, and new matches as columns.
+type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Option<Given<'py>>);
 
 /// An event in one of its roles.
 struct Role<'py> {
@@ -84,16 +87,20 @@ impl SequenceMatcher {
         r#final: i64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
-        self.changes.in_rows = false;
+        (self.changes.in_rows, self.changes.in_columns) = (false, false);
         self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
             let slots = plan.roles_of(&event.get_type());
             self.insert_as(py, &plan, slots, ts, Held::Event(event.unbind()))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.rows(py)
     }
 
-    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows.
+    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows, and, if nothing is withdrawn and all that
+    /// RETURN gives are fields, matches as columns in their place: (a pair for each field, times, ids).
+    #[pyo3(signature = (event_type, block, retracts, emitted, r#final, as_columns = false))]
+    #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
@@ -102,16 +109,19 @@ impl SequenceMatcher {
         retracts: &Bound<'py, PyList>,
         emitted: i64,
         r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        as_columns: bool,
+    ) -> PyResult<Columns<'py>> {
         let plan = Arc::clone(&self.plan);
-        let block = Arc::new(Block::parse(block)?);
-        self.changes.in_rows = true;
+        let held = Py::new(py, Block::parse(block)?)?;
+        let block = held.get();
+        (self.changes.in_rows, self.changes.in_columns) = (true, as_columns);
         self.take_back(py, &plan, retracts)?;
         let slots = plan.roles_of(event_type);
         for row in block.in_time() {
-            self.insert_as(py, &plan, slots, block.times[row], Held::Row(Arc::clone(&block), row))?;
+            self.insert_as(py, &plan, slots, block.times[row], Held::Row(held.clone_ref(py), row))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.columns(py)
     }
 
     /// Events on stacks, one for each role of theirs.
@@ -177,14 +187,8 @@ impl SequenceMatcher {
         Ok(())
     }
 
-    /// End a step: let time pass; the rows of matches that stand now, and of those that stood before.
-    fn pass<'py>(
-        &mut self,
-        py: Python<'py>,
-        plan: &Plan,
-        emitted: i64,
-        r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    /// End a step: let time pass.
+    fn pass(&mut self, py: Python<'_>, plan: &Plan, emitted: i64, r#final: i64) -> PyResult<()> {
         if plan.trails {
             self.complete(py, plan, emitted)?;
         }
@@ -194,7 +198,7 @@ impl SequenceMatcher {
             self.purge(py, self.purged)?;
             self.swept = self.purged.saturating_add(plan.within);
         }
-        self.changes.rows(py)
+        Ok(())
     }
 
     /// The components that an event may be, by its type, its key and its own conditions; negated ones first.
@@ -326,7 +330,7 @@ impl SequenceMatcher {
             (Some(_), None) => return Ok(()),
         };
         let Some(at) = stack.place(ts, event)? else { return Ok(()) };
-        let Some(instance) = stack.items.remove(at) else { return Ok(()) };
+        let Some(instance) = stack.take(at) else { return Ok(()) };
         self.held -= 1;
         for reached in self.reached(role.key.as_ref())? {
             self.rule_out(py, plan, component, reached, &instance, true)?;
@@ -432,24 +436,42 @@ struct Changes {
     made: Rows,
     withdrawn: Rows,
     encoder: Encoder,
-    /// Whether results are wanted as rows of their fields.
+    /// Whether results are wanted as rows of their fields, and new ones as columns.
     in_rows: bool,
+    in_columns: bool,
+    /// New ones as columns, while that is all there is.
+    cells: Cells,
 }
 
 impl Changes {
     fn clear(&mut self) {
         self.made.clear();
         self.withdrawn.clear();
+        self.cells.clear();
     }
 
     fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
         let identity = view.identity(found, &mut self.encoder)?;
-        if make {
+        if make
+            && self.in_columns
+            && let Some(cells) = view.cells(found)?
+        {
+            self.cells.add(identity, view.ts(found), cells);
+        } else if self.cells.remove(identity) {
+            // it was made in this step
+        } else if make {
             self.made.set(identity, view.result(found, identity, self.in_rows)?);
         } else if !self.made.remove(identity) {
             self.withdrawn.set(identity, view.result(found, identity, self.in_rows)?);
         }
         Ok(())
+    }
+
+    /// Rows of new matches and of withdrawn ones, and columns of new ones.
+    fn columns<'py>(&mut self, py: Python<'py>) -> PyResult<Columns<'py>> {
+        let (made, withdrawn) = self.rows(py)?;
+        let columns = if self.cells.is_empty() { None } else { Some(self.cells.columns(py)?) };
+        Ok((made, withdrawn, columns))
     }
 
     fn rows<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {

@@ -5,9 +5,10 @@ use pyo3::types::PyTuple;
 
 use super::identity::Encoder;
 use super::plan::{Component, Plan};
+use super::rows::Cell;
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
-use crate::fields::Stamps;
+use crate::fields::{Field, Stamps};
 
 /// A partition, with all that says which of its matches stand.
 pub struct View<'a, 'py> {
@@ -121,15 +122,26 @@ impl<'a, 'py> View<'a, 'py> {
         Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
     }
 
+    /// When the result of a match happens.
+    pub fn ts(&self, found: &Found) -> i64 {
+        let (plan, partition) = (self.plan, self.partition);
+        if plan.trails {
+            return found.ends(plan, partition, 0).0.ts.saturating_add(plan.within);
+        }
+        found.ends(plan, partition, plan.steps.len() - 1).1.ts
+    }
+
+    /// What RETURN gives as cells of columns; None if it gives more than fields.
+    pub fn cells(&self, found: &Found) -> PyResult<Option<Box<[Cell]>>> {
+        let Some(fields) = &self.plan.plain else { return Ok(None) };
+        let cell = |(place, name): &(usize, Field)| {
+            self.partition.positive(*place).items[found.bound[*place]].event.cell(self.py, name)
+        };
+        fields.iter().map(cell).collect::<PyResult<_>>().map(Some)
+    }
+
     /// The result of a match, or the row of its fields.
     pub fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
-        let plan = self.plan;
-        let last = plan.steps.len() - 1;
-        let ts = if plan.trails {
-            found.ends(plan, self.partition, 0).0.ts.saturating_add(plan.within)
-        } else {
-            found.ends(plan, self.partition, last).1.ts
-        };
-        plan.result(self.py, self.values(found)?, ts, identity, in_rows)
+        self.plan.result(self.py, self.values(found)?, self.ts(found), identity, in_rows)
     }
 }
