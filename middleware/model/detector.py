@@ -88,7 +88,7 @@ class Detector:
     def on_batch(self, events: EventColumns) -> BatchResult:
         """Take the next events in order, at least one, as columns: written in place of ``on_event``, where numpy is faster.
 
-        ``events`` are of the one type that the detector reads, and of all its keys: ``events.column("x")`` is a field as an
+        ``events`` are of the one type that the detector reads, and of all its keys: ``events.array("x")`` is a field as an
         array, and so are "ts", "id", "source" and "level"; ``events[0]`` is an event. Where one batch ends and the next begins
         is chance, so results and state must be the same for all cuts; and those of one key must not depend on other keys.
 

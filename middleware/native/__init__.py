@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 25
+_VERSION = 26
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -37,8 +37,10 @@ try:
         in_time,
         merge,
         runs_of,
+        span,
         split,
         survey,
+        survey_events,
         take_ids,
         take_new,
     )
@@ -68,8 +70,10 @@ else:
         "in_time",
         "merge",
         "runs_of",
+        "span",
         "split",
         "survey",
+        "survey_events",
         "take_ids",
         "take_new",
     ]

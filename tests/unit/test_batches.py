@@ -93,7 +93,7 @@ def test_columns_are_the_same_from_events_and_from_arrow() -> None:
     events: list[Event] = [Seen(n, n / 2, None if n % 2 else "x", ts=n, id=n, source="a") for n in range(4)]
     from_events, from_arrow = EventColumns(Seen, None, events), EventColumns.from_events(Seen, events)
     for name in ("sensor", "value", "label", "ts", "id", "source", "level"):
-        one, other = from_events.column(name), EventColumns(Seen, from_arrow.batch).column(name)
+        one, other = from_events.array(name), EventColumns(Seen, from_arrow.batch).array(name)
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist() == [getattr(event, name) for event in events]
         with pytest.raises(ValueError, match="read-only"):
@@ -113,13 +113,13 @@ def test_the_native_core_reads_columns_as_python_does(odd: dict[str, Any]) -> No
     fields: dict[str, Any] = {"number": -(2**63), "share": float("nan"), "flag": False}
     events: list[Event] = [Odd(**fields, ts=1, id=5), Odd(**fields | odd, ts=2, id=6), Odd(3, -0.0, True, ts=3, id=2**63 - 1)]
     for name in ("number", "share", "flag", "ts", "id", "source", "level"):
-        one, other = EventBatch(Odd, events).column(name), EventColumns(Odd, None, events).column(name)
+        one, other = EventBatch(Odd, events).array(name), EventColumns(Odd, None, events).array(name)
         assert (one.dtype, repr(one.tolist())) == (other.dtype, repr(other.tolist()))
 
 
 def test_a_column_that_is_not_there_and_a_value_that_does_not_fit() -> None:
     with pytest.raises(EventError, match="has no 'colour'; it has sensor, value"):
-        EventColumns(Seen, None, [Seen(1, 2.0, ts=1)]).column("colour")
+        EventColumns(Seen, None, [Seen(1, 2.0, ts=1)]).array("colour")
     for wrong in (1.5, 2**63, "1", None):
         with pytest.raises(EventError, match=r"Seen\.sensor: a value has no place in a column of int64"):
-            EventColumns(Seen, None, [Seen(wrong, 2.0, ts=1)]).column("sensor")  # type: ignore[arg-type]
+            EventColumns(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]

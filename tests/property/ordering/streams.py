@@ -158,7 +158,7 @@ class TotalsOnColumns(Detector):
         self.counts = np.zeros(4, np.int64)
 
     def on_batch(self, events):
-        sensor, value, ts = events.column("sensor"), events.column("value"), events.times
+        sensor, value, ts = events.array("sensor"), events.array("value"), events.times
         totals, counts = np.empty_like(value), np.empty_like(value)
         for each in np.unique(sensor):
             own = sensor == each

@@ -76,7 +76,7 @@ class Unsure(Detector):
     def on_batch(self, events):
         if len(events) > 1:
             raise RuntimeError("two")
-        return {"sensor": events.column("sensor"), "total": np.zeros(1, int), "ts": events.times, "row": [0]}
+        return {"sensor": events.array("sensor"), "total": np.zeros(1, int), "ts": events.times, "row": [0]}
 
 
 def test_what_raises_only_in_batches_is_no_detector():

@@ -54,12 +54,12 @@ class Motions(Detector):
         self.shown = np.zeros((len(_VALUES), places))
 
     def on_batch(self, events: EventColumns) -> list[Row]:
-        rows, places = self._by_transmitter(events.column("sensor"))
+        rows, places = self._by_transmitter(events.array("sensor"))
         if not len(rows):
             return []
         ts, lengths, phases = events.times[rows], self._lengths[places], self._phases[places]
         starts = (ts - phases) // lengths * lengths + phases
-        values = np.array([events.column(name)[rows] for name in _VALUES])
+        values = np.array([events.array(name)[rows] for name in _VALUES])
         heads, opens = np.ones(len(rows), np.bool_), ts >= self.ends[places]
         heads[1:] = places[1:] != places[:-1]
         opens[1:] &= heads[1:] | ~opens[:-1] | (starts[1:] != starts[:-1])

@@ -364,7 +364,7 @@ class GoodOnColumns(Detector):
         self.highest = np.full(4, -np.inf)
 
     def on_batch(self, events: EventColumns) -> Any:
-        devices, values = events.column("device"), events.column("value")
+        devices, values = events.array("device"), events.array("value")
         for device in np.unique(devices).tolist():
             rows = np.flatnonzero(devices == device)
             highest = np.maximum.accumulate(np.append(self.highest[device], values[rows]))
@@ -399,9 +399,9 @@ class MixesKeys(Detector):
         self.count += len(events)
         row = np.flatnonzero(numbers % 2 == 0)
         return {
-            "device": events.column("device")[row],
+            "device": events.array("device")[row],
             "value": numbers[row].astype(float),
-            "note": events.column("label")[row],
+            "note": events.array("label")[row],
             "ts": events.times[row],
             "row": row,
         }
