@@ -167,6 +167,8 @@ def test_files_and_servers_come_and_go_and_nothing_counts_twice(tmp_path: Path) 
 def test_a_source_that_is_hours_ahead_makes_nothing_of_another_late(tmp_path: Path) -> None:
     port = folder_of(tmp_path, free_port())
     (tmp_path / "queries.cql").write_text(TWO_FILES)
+    with (tmp_path / "nodes.toml").open("a") as more:
+        more.write('\n[sources]\nidle = "10min"\n')  # on a busy machine a file may be silent for longer than the default
     (tmp_path / "trades.csv").write_text("at,price\n")
     (tmp_path / "slow.csv").write_text("at,price\n10,1.5\n")
     types = load_scenario(tmp_path).types
