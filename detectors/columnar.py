@@ -1,14 +1,13 @@
-"""Operators on columns (design section 12): what they read of columns that come, and results as columns that go out."""
+"""Operators on columns: what they read of columns that come, and results as columns that go out."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from types import NoneType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from middleware.model.event import Event, EventType
-from middleware.model.schema import arrow_schema, fields_of, is_optional
+from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,13 +29,13 @@ def plain_kinds(event_type: EventType) -> dict[str, type | None]:
 
 
 def _plain(hint: Any) -> type | None:
-    kinds = [each for each in get_args(hint) if each is not NoneType] if is_optional(hint) else [hint]
-    return kinds[0] if len(kinds) == 1 and kinds[0] in _PLAIN else None
+    kind = without_none(hint)
+    return kind if kind in _PLAIN else None
 
 
 def numbers(columns: EventColumns, field: str) -> Given:
     """A column of numbers, zero where there is none. No copy where all are there."""
-    column = columns.batch.column(field)
+    column = columns.column(field)
     if not column.null_count:
         return column.to_numpy(), None
     return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False).view("uint8")
@@ -44,15 +43,16 @@ def numbers(columns: EventColumns, field: str) -> Given:
 
 def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
     """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
+    import pyarrow as pa
+
     from middleware.model.columns import values
 
-    batch = columns.batch
     if not fields:
         return ()
     if len(fields) > 1:
-        return list(zip(*(values(batch.column(field)) for field in fields), strict=True))
-    column = batch.column(fields[0])
-    if not column.null_count and column.type in ("int64",):
+        return list(zip(*(values(columns.column(field)) for field in fields), strict=True))
+    column = columns.column(fields[0])
+    if isinstance(column, pa.Int64Array) and not column.null_count:
         return column.to_numpy()
     encoded = column.dictionary_encode("encode")
     return encoded.indices.to_numpy().astype("int64"), encoded.dictionary.to_pylist()
@@ -71,8 +71,8 @@ class ResultColumns:
         fields = list(arrow_schema(event_type))
         stamp = [pa.field("ts", pa.int64(), False), pa.field("id", pa.int64(), False)]
         stamp += [pa.field("source", pa.dictionary(pa.int32(), pa.string()), False), pa.field("level", pa.int64(), False)]
-        self._fields = fields[:-3]
-        self._schema = pa.schema([*self._fields, *stamp])
+        self._kinds, self._int64 = [field.type for field in fields[:-3]], pa.int64()
+        self._schema = pa.schema([*fields[:-3], *stamp])
         self._stamps: tuple[Any, Any] = self._constant(_MOST)
 
     def _constant(self, count: int) -> tuple[Any, Any]:
@@ -86,14 +86,14 @@ class ResultColumns:
     def made(self, columns: Sequence[Given | pa.Array], times: Any, ids: Any) -> EventColumns:
         """Results from their fields' columns, in order, times and ids. O(values)."""
         pa, count = self._pa, len(times)
-        given = zip(self._fields, columns, strict=True)
-        arrays = [each if isinstance(each, pa.Array) else _array(field.type, each, count) for field, each in given]
-        stamps = [_array(pa.int64(), (each, None), count) for each in (times, ids)]
+        given = zip(self._kinds, columns, strict=True)
+        arrays = [each if isinstance(each, pa.Array) else _array(kind, each, count) for kind, each in given]
+        stamps = [_array(self._int64, (each, None), count) for each in (times, ids)]
         if count > len(self._stamps[0]):
             self._stamps = self._constant(2 * count)
         source, level = (stamp.slice(0, count) for stamp in self._stamps)
         batch = pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
-        return self._columns(self._event_type, batch)
+        return self._columns(self._event_type, batch, times=times if count and not isinstance(times, list) else None)
 
 
 def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:

@@ -166,19 +166,17 @@ def _described_types(folder: Path) -> EventTypes:
 
 def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
     """The mapping of each file by the names of its columns, and by the class of its name, if there are classes."""
-    from middleware.connect.files.formats import head
-    from middleware.connect.files.guess import guessed, mapping_of
+    from middleware.connect.files.guess import guessed, mapping_for
     from middleware.connect.files.text import existing
-    from middleware.connect.schemas.types import kinds_of_fields
+    from middleware.connect.schemas.types import fields_wanted
 
     found = []
     for file in existing(paths):
         if types is None:
-            mapping = guessed(file)
+            found.append(replace(guessed(file), files=(file.name,)))
         else:
             kind = _class_of(file, types)
-            mapping = mapping_of(head(file), type_name(kind), str(file), kinds_of_fields(kind))
-        found.append(replace(mapping, files=(file.name,)))
+            found.append(mapping_for(file, type_name(kind), fields_wanted(kind)))
     return found
 
 

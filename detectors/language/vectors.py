@@ -187,7 +187,7 @@ class Columns:
         if kind in (int, float):
             values, there = numbers(self.given, field)
             return Values(values, True if there is None else there.view(np.bool_))
-        column = self.given.batch.column(field)
+        column = self.given.column(field)
         there = column.is_valid().to_numpy(zero_copy_only=False) if column.null_count else True
         return Values(column if kind is str else column.fill_null(False).to_numpy(zero_copy_only=False), there)
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from detectors.columnar import ResultColumns, numbers, plain_kinds
+from detectors.columnar import Given, ResultColumns, numbers, plain_kinds
 from detectors.sequence.plan import Plan
+from middleware.model.columns import EventColumns, source_codes, values
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
-
-if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
@@ -22,29 +20,28 @@ class SequenceColumns:
     def __init__(self, plan: Plan, read: Sequence[Iterable[str]], source: str, level: int) -> None:
         self._plan, self._stamp = plan, (source, level)
         self._needed = {kind: _needed(plan, kind, read) for kind in plan.types}
-        self._gives = _gives(plan)
+        self.gives = _gives(plan)
+        """Whether matches can be columns."""
         self._results: ResultColumns | None = None
+
+    def takes(self, event_type: EventType) -> bool:
+        """Whether ``block`` takes columns of this type."""
+        return self._needed.get(event_type) is not None
 
     def block(self, columns: EventColumns) -> tuple[Any, ...] | None:
         """Columns as ``native.SequenceMatcher.feed`` takes them; None if it cannot take one that it would read."""
         needed = self._needed.get(columns.event_type)
         if needed is None:
             return None
-        source = columns.batch.column("source")
-        encoded = source if hasattr(source, "dictionary") else source.dictionary_encode()
-        sources = encoded.dictionary.to_pylist()
-        codes = encoded.indices.to_numpy() if len(sources) > 1 else None
+        sources, codes = source_codes(columns.batch)
         read = [(name, *_column(columns, name, kind)) for name, kind in needed.items()]
-        return columns, columns.times, columns.ids, sources, codes, read
+        return columns, columns.times, columns.ids, sources, codes if len(sources) > 1 else None, read
 
-    def matches(self, rows: list[tuple[Any, ...]]) -> EventColumns | None:
-        """Matches as columns, from the values of their fields; None if only their types can tell whether they fit."""
-        if not self._gives:
-            return None
+    def matches(self, fields: list[Given], times: Any, ids: Any) -> EventColumns:
+        """Matches as columns, from what the native core gives, if it ``gives`` them."""
         if self._results is None:
             self._results = ResultColumns(self._plan.result, *self._stamp)
-        *fields, times, ids, _, _ = map(list, zip(*rows, strict=True))
-        return self._results.made([(field, None) for field in fields], times, ids)
+        return self._results.made(fields, times, ids)
 
 
 def _needed(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[str, type] | None:
@@ -75,10 +72,8 @@ def _gives(plan: Plan) -> bool:
 
 
 def _column(columns: EventColumns, name: str, kind: type) -> tuple[Any, Any]:
-    from middleware.model.columns import values
-
     if name in ("ts", "id"):
         return columns.times if name == "ts" else columns.ids, None
     if name == "level" and name not in columns.batch.schema.names:
         return [0] * len(columns), None
-    return numbers(columns, name) if kind in (int, float) else (values(columns.batch.column(name)), None)
+    return numbers(columns, name) if kind in (int, float) else (values(columns.column(name)), None)

@@ -1,4 +1,4 @@
-"""The sequence operator: a query as a detector that takes changes in any order (design section 6.2)."""
+"""The sequence operator: a query as a detector that takes changes in any order."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class SequenceOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         try:
-            made, withdrawn = self._changes(delta, retracts, emitted, final)
+            made, withdrawn, columns = self._changes(delta, retracts, emitted, final)
         except RecursionError:
             raise DetectorError(
                 f"{self._origin.source}: a Kleene group has become too large for {self._plan.strategy}; "
@@ -170,26 +170,27 @@ class SequenceOperation(Operation):
             ) from None
         self._emitted, self._final = emitted, final
         if not made and not withdrawn:
-            return Delta()
-        if delta.columns is not None and not withdrawn and (matches := self._matches(made)) is not None:
-            return Delta(columns=matches)
+            return Delta(columns=columns)
+        more = [] if columns is None else columns.events()
         try:
-            before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
+            before, after = msgspec.convert(withdrawn, self._results), [*msgspec.convert(made, self._results), *more]
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
-            return withheld(self, difference(before, after), self._misfit)
+            return withheld(self, difference(before, [*after, *more]), self._misfit)
         return difference(before, after)
 
-    def _changes(self, delta: Delta, retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:
-        """Rows of new and of withdrawn matches."""
-        columns = delta.columns
-        if columns is None or self._columns is None or (block := self._columns.block(columns)) is None:
-            return self._apply(delta.inserts, retracts, emitted, final)
-        return self._feed(columns.event_type, block, retracts, emitted, final)
+    def takes(self, columns: EventColumns) -> bool:
+        return self._columns is not None and self._columns.takes(columns.event_type)
 
-    def _matches(self, rows: list[Row]) -> EventColumns | None:
-        """Matches as columns, if they can be."""
-        return self._columns.matches(rows) if self._columns is not None else None
+    def _changes(
+        self, delta: Delta, retracts: list[Event], emitted: int, final: int
+    ) -> tuple[list[Row], list[Row], EventColumns | None]:
+        """Rows of new and of withdrawn matches, and new ones as columns, if they can be."""
+        columns, own = delta.columns, self._columns
+        if columns is None or own is None or (block := own.block(columns)) is None:
+            return *self._apply(delta.inserts, retracts, emitted, final), None
+        made, withdrawn, matches = self._feed(columns.event_type, block, retracts, emitted, final, own.gives)
+        return made, withdrawn, None if matches is None else own.matches(*matches)
 
     def _result(self, row: Row) -> Event:
         """A result, even if its type does not take it."""

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from detectors.columnar import joined
-from detectors.outcomes import does_not_fit, withheld
+from detectors.outcomes import withheld
 from detectors.window.aggregates import Aggregate
 from detectors.window.kinds import Hopping
 from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
 from detectors.window.plan import WindowsPlan
 from detectors.window.ranks import MEDIAN
-from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
+from detectors.window.steps import Column, SteppedOperation, Steps, is_in_step
 from middleware.model.change import Delta
-from middleware.model.event import END, EventType, Key
+from middleware.model.event import END, EventType
 from middleware.model.schema import fields_of, is_optional
 
 _SPREADS = (VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV)
@@ -48,23 +47,15 @@ def _are_there(plan: WindowsPlan, steps: Steps) -> bool:
 
 
 class SteppedWindows(SteppedOperation):
-    """Runs ``Windows`` for which ``can_run``. ``show``: how results show keys, if not by ``Windows.shown``.
+    """Runs ``Windows`` for which ``can_run``."""
 
-    ``columns``
-        the columns that ``feed`` takes: fields, and whether each is a float.
-    ``overflows``
-        how many rows ``feed`` has left out, because they have a whole number beyond 64 bits.
-    """
-
-    def __init__(self, plan: WindowsPlan, name: str, level: int, show: Callable[[Key, Key], Row] | None = None) -> None:
+    def __init__(self, plan: WindowsPlan, name: str, level: int) -> None:
         assert isinstance(plan.over, Hopping)
         aggregates = [(aggregate.monoid.name, _column(aggregate)) for aggregate in plan.aggregates.values()]
         keys, at_once = list(plan.key_fields), plan.emit == "change"
-        steps = Steps(plan.over, keys, aggregates, plan.layout(), show or plan.shown, at_once)
+        steps = Steps(plan.over, keys, aggregates, plan.layout(), plan.shown, at_once)
         super().__init__(steps, name, level, plan.result, plan.result, _are_there(plan, steps))
         self._plan = plan
-        self.columns = steps.columns
-        self.overflows = 0
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         upto = {"close": emitted, "final": final, "change": END}[self._plan.emit]
@@ -82,12 +73,3 @@ class SteppedWindows(SteppedOperation):
         """Besides, results must take the keys of these columns, whichever they are."""
         own, shown = fields_of(event_type), fields_of(self._plan.result)
         return super()._takes(event_type) and all(shown[field] in (own[field], Any) for field in self._steps.key)
-
-    def feed(self, times: Any, keys: Any, columns: list[Any], upto: int, final: int) -> list[Row]:
-        """Take columns of new entries, all after the last call's ``final``; returns rows of the windows that end."""
-        rows, _, _, _, is_beyond, _ = self._windows.feed(times, keys, [(column, None) for column in columns], upto, final)
-        if not is_beyond:
-            return rows
-        fit = [row for row in rows if not any(map(does_not_fit, row))]
-        self.overflows += len(rows) - len(fit)
-        return fit

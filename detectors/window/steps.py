@@ -5,6 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -35,7 +36,7 @@ Column = tuple[str, bool]
 Row = tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Steps:
     """The description of windows for the native core.
 
@@ -58,7 +59,7 @@ class Steps:
     show: Callable[[Key, Key], Row]
     at_once: bool = False
 
-    @property
+    @cached_property
     def columns(self) -> list[Column]:
         """The columns that aggregates read, each once."""
         return list(dict.fromkeys(column for _, column in self.aggregates if column is not None))
@@ -125,6 +126,7 @@ class SteppedOperation(Operation):
         self._windows = self._start()
         self._as_columns = is_whole and result is not None and steps.gives(result)
         self._suited: dict[EventType, bool] = {}
+        self._fed = False  # whether columns came last: then what ends as time passes is given as columns, too
         self._results: ResultColumns | None = None
 
     def _start(self) -> native.KeyedWindows:
@@ -140,11 +142,20 @@ class SteppedOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         columns = delta.columns
-        if columns is None or not self._suits(columns.event_type):
+        if columns is not None:
+            self._fed = self._suits(columns.event_type)
+        elif delta.inserts:
+            self._fed = False
+        if not self._fed:
             return *self._windows.apply(delta.inserts, retracts, upto, final, self._failed), None
+        if columns is None:
+            return self._windows.feed([], [], [([], None)] * len(self._steps.columns), upto, final, retracts, self._as_columns)
         fields = [numbers(columns, field) for field, _ in self._steps.columns]
         key = keys(columns, self._steps.key)
         return self._windows.feed(columns.times, key, fields, upto, final, retracts, self._as_columns)
+
+    def takes(self, columns: EventColumns) -> bool:
+        return self._suits(columns.event_type)
 
     def _suits(self, event_type: EventType) -> bool:
         if (found := self._suited.get(event_type)) is None:

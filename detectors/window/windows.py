@@ -1,4 +1,4 @@
-"""``Windows``: windows as incremental operators (design section 6.2). Late events revise exactly the results they touch."""
+"""``Windows``: windows as incremental operators. Late events revise exactly the results they touch."""
 
 from __future__ import annotations
 

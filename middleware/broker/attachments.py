@@ -68,10 +68,6 @@ class Attachments:
         """The peer on a channel."""
         return self._channels.get(channel)
 
-    def of_role(self, role: str) -> list[Peer]:
-        """The attached peers of a role. O(peers)."""
-        return [peer for peer in self.peers.values() if peer.role == role]
-
     def dial_due(self, now: int) -> None:
         """Dial the nodes that are due."""
         for name in self.dialling.due(now):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from middleware.broker.ingress.seen import joined_runs
-from middleware.link.codec import BLOCK_TARGET, BlockHead, encode, packed
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Run, encode, packed
 from middleware.model.event import EventType, type_name
 
 Row = tuple[Any, ...]
@@ -42,8 +42,20 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
 
 
 def _block(event_type: EventType, rows: Sequence[Row], places: list[int] | None) -> tuple[BlockHead, bytes]:
-    times = [row[TS_PLACE] for row in rows]
-    runs = joined_runs([(row[_SOURCE], row[_ID]) for row in rows], len(rows) // 4 + 1)
-    head = BlockHead(type_name(event_type), len(rows), raw=True, runs=runs, oldest=min(times), newest=max(times))
+    times, ids, sources = ([row[place] for row in rows] for place in (TS_PLACE, _ID, _SOURCE))
+    head = BlockHead(type_name(event_type), len(rows), raw=True, runs=_runs(sources, ids), oldest=min(times), newest=max(times))
     head.places = packed(places)
     return head, encode(rows)
+
+
+def _runs(sources: list[str], ids: list[int]) -> list[Run] | None:
+    """Identities as runs; None if they hardly are, or one occurs twice. O(n) if each source has consecutive ones, in order."""
+    of: dict[str, list[int]] = {sources[0]: ids}
+    if sources.count(sources[0]) < len(sources):
+        of = {}
+        for source, number in zip(sources, ids, strict=True):
+            of.setdefault(source, []).append(number)
+    most = len(ids) // 4 + 1
+    if len(of) <= most and all(own == list(range(own[0], own[0] + len(own))) for own in of.values()):
+        return [(source, own[0], own[-1]) for source, own in of.items()]
+    return joined_runs(zip(sources, ids, strict=True), most)

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from middleware.connect.numbering import Numbering
 from middleware.connect.reading import moment
-from middleware.connect.source import Message, SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 
 _BATCH, _SINGLE = "application/cloudevents-batch+json", "application/cloudevents+json"
@@ -33,22 +33,31 @@ _MOST_WAITING = 1_000
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-class _CloudEvent(msgspec.Struct):
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class _CloudEvent(msgspec.Struct, gc=False):
     """The attributes that count here; others, and extensions, may be there."""
 
-    specversion: str
-    id: str
-    source: str
-    type: str
+    specversion: Literal["1.0"]
+    id: _Text
+    source: _Text
+    type: _Text
     time: str | None = None
     data: msgspec.Raw = msgspec.Raw(b"null")
     data_base64: str | None = None
 
 
-class _Posted(NamedTuple):
-    """A request with its events, and what its sender waits for: None once they are stored, else why not."""
+_BATCHES = msgspec.json.Decoder(list[_CloudEvent]).decode
 
-    events: list[_CloudEvent]
+
+class _Posted(NamedTuple):
+    """The events of a request by columns, and what its sender waits for: None once they are stored, else why not."""
+
+    topics: list[str]
+    bodies: list[bytes]
+    keys: list[tuple[bytes, bool]]
+    times: list[int | None]
     answer: asyncio.Future[str | None]
 
 
@@ -105,13 +114,13 @@ class CloudEventsSource:
             body += part
             if len(body) > self._most_bytes:
                 return PlainTextResponse(f"at most {self._most_bytes:,} bytes at once: send smaller batches", 413)
-        try:
-            events = _read(request, bytes(body))
-        except (msgspec.MsgspecError, ValueError) as error:
-            return PlainTextResponse(f"this is no CloudEvent: {error}", 400)
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         try:
-            self._waiting.put_nowait(_Posted(events, answer))
+            posted = _read(request, bytes(body), answer)
+        except (msgspec.MsgspecError, ValueError) as error:
+            return PlainTextResponse(f"this is no CloudEvent: {error}", 400)
+        try:
+            self._waiting.put_nowait(posted)
             async with asyncio.timeout(self._timeout):
                 refused = await answer
         except (queue.Full, TimeoutError):
@@ -120,7 +129,7 @@ class CloudEventsSource:
             return PlainTextResponse(f"{refused}: send it again", 503, {"Retry-After": "1"})
         return Response(status_code=204)
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """See Source."""
         if not self._thread.is_alive():
             raise UnreachableError("the HTTP server has ended")
@@ -130,17 +139,21 @@ class CloudEventsSource:
             while True:
                 came.append(self._waiting.get_nowait())
         self._taken += came
-        events = [(posted, event) for posted in came for event in posted.events]
-        self._answer([posted for posted in came if not posted.events], None)
-        numbered = self._numbering.numbers([(_key(event), True) for _, event in events], time.time_ns())
-        return [
-            Message(event.type, _data(event), self._source, number, moment(event.time) if event.time else at, posted)
-            for (posted, event), (number, at) in zip(events, numbered, strict=True)
-        ]
+        self._answer([posted for posted in came if not posted.keys], None)
+        numbered = self._numbering.numbers([key for posted in came for key in posted.keys], time.time_ns())
+        times = [said for posted in came for said in posted.times]
+        return Messages(
+            [topic for posted in came for topic in posted.topics],
+            [body for posted in came for body in posted.bodies],
+            [self._source] * len(times),
+            [number for number, _ in numbered],
+            [at if said is None else said for said, (_, at) in zip(times, numbered, strict=True)],
+            [posted for posted in came for _ in posted.keys],
+        )
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """See Source."""
-        self._answer(list({id(message.handle): message.handle for message in messages}.values()), None)
+        self._answer(list({id(posted): posted for posted in messages.handles}.values()), None)
 
     def _answer(self, posted: Sequence[_Posted], refused: str | None) -> None:
         done = {id(each) for each in posted}
@@ -167,11 +180,11 @@ class CloudEventsSource:
         self._numbering.close()
 
 
-def _read(request: Request, body: bytes) -> list[_CloudEvent]:
+def _read(request: Request, body: bytes, answer: asyncio.Future[str | None]) -> _Posted:
     """The events of a request. Raises ValueError, MsgspecError."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == _BATCH:
-        events = msgspec.json.decode(body, type=list[_CloudEvent])
+        events = _BATCHES(body)
     elif kind == _SINGLE:
         events = [msgspec.json.decode(body, type=_CloudEvent)]
     else:
@@ -179,21 +192,14 @@ def _read(request: Request, body: bytes) -> list[_CloudEvent]:
         event = msgspec.convert({key: given[key] for key in given if key not in ("data", "data_base64")}, _CloudEvent)
         event.data = msgspec.Raw(body)
         events = [event]
-    for event in events:
-        if event.specversion != "1.0" or not (event.id and event.source and event.type):
-            raise ValueError('it needs specversion "1.0", id, source and type')
-        if event.time is not None:
-            moment(event.time)
-        with suppress(binascii.Error):
-            _data(event)
-            continue
-        raise ValueError("its data_base64 is none")
-    return events
-
-
-def _data(event: _CloudEvent) -> bytes:
-    return bytes(event.data) if event.data_base64 is None else base64.b64decode(event.data_base64, validate=True)
-
-
-def _key(event: _CloudEvent) -> bytes:
-    return xxhash.xxh3_128_digest(msgspec.json.encode((event.source, event.id)))
+    try:
+        bodies = [bytes(e.data) if e.data_base64 is None else base64.b64decode(e.data_base64, validate=True) for e in events]
+    except binascii.Error:
+        raise ValueError("its data_base64 is none") from None
+    return _Posted(
+        [event.type for event in events],
+        bodies,
+        [(xxhash.xxh3_128_digest(msgspec.json.encode((event.source, event.id))), True) for event in events],
+        [None if event.time is None else moment(event.time) for event in events],
+        answer,
+    )

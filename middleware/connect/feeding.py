@@ -10,7 +10,7 @@ import structlog
 from middleware.broker.ingress.receipts import LISTED
 from middleware.connect.blocks import Blocks
 from middleware.connect.reading import Reader, Unread
-from middleware.connect.source import Message, Parted, Source
+from middleware.connect.source import Messages, Parted, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients import Publisher
@@ -50,27 +50,29 @@ class Feed:
 
     def run(self, source: Source) -> None:
         """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
-        held: list[Message] = []
+        held: list[Messages] = []
+        count = 0
         sent: list[Blocks] = []
         unread: list[Unread] = []
         began = 0.0
         if self._disorder is not None:  # it promises next to nothing; but where nothing is promised, the clock alone decides
             self._publisher.advance(self._reader.types, NEVER + 1)
         while True:
-            messages = () if self._is_over() else source.receive(0.0 if held else _WAIT)
+            messages = Messages() if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:
                 began = began if held else time.monotonic()
                 blocks, others = self._reader.blocks(messages, None if self._disorder is None else self._reached)
                 self._publish(blocks)
-                held += messages
+                held.append(messages)
+                count += len(messages)
                 sent += blocks
                 unread += others
-            if held and (not messages or len(held) >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
+            if held and (not messages or count >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
                 self._store(sent, unread)
-                source.acknowledge(held)
+                source.acknowledge(Messages.joined(held))
                 self.taken += sum(head.count for blocks in sent for head, _ in blocks)
                 self.unread += len(unread)
-                held, sent, unread = [], [], []
+                held, sent, unread, count = [], [], [], 0
             if not held:
                 self._promise(source)
             if not messages and self._is_over():

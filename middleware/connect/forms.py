@@ -8,24 +8,33 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from itertools import repeat
+from operator import attrgetter
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
-from msgspec.structs import astuple
+from msgspec import NODEFAULT, UNSET, UnsetType
 
 from middleware.connect.blocks import Row
-from middleware.connect.source import Message
+from middleware.connect.source import Messages
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, EventType, Int64
+from middleware.model.event import EventType, Int64
 from middleware.runtime.records import own_key
-
-ReadMessage = Callable[[Message], Row]
-"""The row of the event that a message is. Raises NOT_READ."""
 
 NOT_READ = (EventError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors of a message that is no event."""
+
+Path = tuple[str, ...]
+ReadBlock = Callable[[Messages], list[Row]]
+"""The rows of the events that messages of one type are. Raises one of NOT_IN_BLOCKS if any of them cannot be read so."""
+
+_NOT_FOUND = (AttributeError, IndexError)
+"""The errors of a path that leads nowhere."""
+
+NOT_IN_BLOCKS = (*NOT_READ, *_NOT_FOUND, OverflowError, UnicodeEncodeError)
+"""The errors of a block with a message that is no event, that only the careful way can read, or that cannot be sent."""
 
 _PLAIN = (int, float, str, bool, type(None))
 _STAMP = (("ts", int | float | str, UNSET), ("id", Int64, 0), ("source", str, ""), ("level", Literal[0], 0))
@@ -33,55 +42,134 @@ _STAMP_KEYS = {"ts": "ts", "id": "slackline:id", "source": "slackline:source", "
 """Identities come from paths, or from the connector: then what a message has under these keys is replaced."""
 
 
-def fast(
-    event_type: EventType, paths: Mapping[str, tuple[str, ...]], time: Callable[[object], int], careful: ReadMessage
-) -> ReadMessage:
-    """The fast way to read messages of a type: ``careful`` itself, where fields are neither plain values nor lists of them, and
-    where paths lead into objects.
+Times = Callable[[Sequence[Any], Sequence[int]], Sequence[int]]
+"""Unix times (ns) of what stands for ``ts``, which is UNSET where the time is that of the message. Raises EventError."""
 
-    ``paths``: as ``MessageReader`` has them. ``time``: Unix time (ns) of what stands for ``ts``; raises EventError.
+Column = Callable[[list[Any]], Iterable[Any]]
+"""The values of one field in all forms. Raises one of _NOT_FOUND."""
+
+
+class _Leaf(NamedTuple):
+    """What stands at the end of a path."""
+
+    type: Any
+    default: Any = NODEFAULT
+    factory: Any = NODEFAULT
+
+
+class _NoFormError(Exception):
+    """Messages of this type can be read with care only."""
+
+
+def form(event_type: EventType, paths: Mapping[str, Path], times: Times) -> ReadBlock | None:
+    """The fast way to read messages of a type; None where fields are neither plain values nor lists of them.
+
+    ``paths``: as ``MessageReader`` has them.
     """
-    if (decode := _decoder(event_type, paths)) is None:
-        return careful
-    has_id, has_source = "id" in paths, "source" in paths
+    try:
+        decode, (*own, ts, number, source, level) = _decoder(event_type, paths)
+    except _NoFormError:
+        return None
+    has_id, has_source, has_level = "id" in paths, "source" in paths, "level" in paths
 
-    def read(message: Message) -> Row:
-        try:
-            form = decode(message.body)
-            form.ts = message.at if form.ts is UNSET else time(form.ts)
-        except NOT_READ:
-            return careful(message)
-        if not MIN_TS < form.ts < MAX_TS:
-            return careful(message)
-        if not has_id:
-            form.id = message.id
-        if not has_source:
-            form.source = message.source
-        return astuple(form)
+    def read(messages: Messages) -> list[Row]:
+        forms = list(map(decode, messages.bodies))
+        stamp = (
+            times(list(ts(forms)), messages.ats),
+            number(forms) if has_id else messages.ids,
+            source(forms) if has_source else messages.sources,
+            level(forms) if has_level else repeat(0),
+        )
+        return list(zip(*(column(forms) for column in own), *stamp, strict=False))  # levels have no end
 
     return read
 
 
-def _decoder(event_type: EventType, paths: Mapping[str, tuple[str, ...]]) -> Callable[[bytes], Any] | None:
-    """Decodes a message into a struct with the fields of a type, in their order; None if that would be something else."""
+def _decoder(event_type: EventType, paths: Mapping[str, Path]) -> tuple[Callable[[bytes], Any], list[Column]]:
+    """What decodes a message into a form, and what takes each field of the type out of forms. Raises _NoFormError."""
     *own, _, _, _, _ = msgspec.structs.fields(event_type)
-    wanted = {name: path for name, path in paths.items() if name in event_type.__struct_fields__}
     if event_type.__struct_config__.tag is not None or hasattr(event_type, "__post_init__"):
-        return None
-    if any(len(path) > 1 for path in wanted.values()) or not all(_is_plain(each.type) for each in own):
-        return None
-    keys = {each.name: own_key(each.name, event_type) for each in own} | _STAMP_KEYS
-    keys |= {name: path[0] for name, path in wanted.items()}
-    if len(set(keys.values())) < len(keys):
-        return None
-    field: Any = msgspec.field  # its overloads do not know that both may be NODEFAULT
-    slots: list[Any] = [
-        (each.name, each.type, field(default=each.default, default_factory=each.default_factory)) for each in own
-    ]
+        raise _NoFormError
+    if not all(_is_plain(each.type) for each in own):
+        raise _NoFormError
+    leaves = {(own_key(each.name, event_type),): _Leaf(each.type, each.default, each.default_factory) for each in own}
+    wanted = [(paths.get(each.name, key), leaf) for each, (key, leaf) in zip(own, leaves.items(), strict=True)]
     for name, kind, default in _STAMP:
-        slots.append((name, kind) if name in wanted else (name, kind | UnsetType, default))
-    form = msgspec.defstruct(f"{event_type.__name__}Form", slots, rename=keys, kw_only=True, gc=False)
-    return msgspec.json.Decoder(form).decode
+        stamp = _Leaf(kind) if name in paths else _Leaf(kind | UnsetType, default)
+        wanted.append((paths.get(name, (_STAMP_KEYS[name],)), stamp))
+    tree: _Tree = {}
+    columns = [_column(_put(tree, path, leaf), leaf) for path, leaf in wanted]
+    return msgspec.json.Decoder(_struct(event_type.__name__, tree)).decode, columns
+
+
+_Tree = dict[str, "_Leaf | _Tree"]
+"""What is looked for in an object, or, if its keys are positions, in a list."""
+
+
+def _put(tree: _Tree, path: Path, leaf: _Leaf) -> list[str]:
+    """Put a leaf into the tree; the names of the attributes that lead to it, with a position at the end if it is in a list."""
+    *above, last = path
+    names = []
+    for part in above:
+        below = tree.setdefault(part, {})
+        if isinstance(below, _Leaf):
+            raise _NoFormError
+        names.append(_name(tree, part))
+        tree = below
+    if last in tree:
+        raise _NoFormError
+    tree[last] = leaf
+    return [*names, last if names and last.isdecimal() else _name(tree, last)]
+
+
+def _name(tree: _Tree, key: str) -> str:
+    return f"f{list(tree).index(key)}"
+
+
+def _struct(name: str, tree: _Tree) -> Any:
+    """A struct with a field for each key."""
+    field: Any = msgspec.field  # its overloads do not know that both may be NODEFAULT
+    slots: list[Any] = []
+    for key, below in tree.items():
+        if isinstance(below, _Leaf):
+            slots.append((_name(tree, key), below.type, field(default=below.default, default_factory=below.factory)))
+        elif any(part.isdecimal() for part in below):
+            slots.append((_name(tree, key), _list(below), field(default_factory=list)))
+        else:
+            slots.append((_name(tree, key), _struct(f"{name}_", below) | UnsetType, UNSET))
+    rename = {_name(tree, key): key for key in tree}
+    return msgspec.defstruct(f"{name}Form", slots, rename=rename, kw_only=True, gc=False)
+
+
+def _list(tree: _Tree) -> Any:
+    """The type of a list whose values at some positions are looked for: they are to be of one type."""
+    kinds = [below.type for key, below in tree.items() if isinstance(below, _Leaf) and key.isdecimal()]
+    if len(kinds) < len(tree) or any(kind != kinds[0] for kind in kinds):
+        raise _NoFormError
+    return list[kinds[0]]  # type: ignore[valid-type]
+
+
+def _column(names: list[str], leaf: _Leaf) -> Column:
+    """What takes the values of a leaf out of forms; what has a default may lie in objects that are not there."""
+    *above, last = names
+    if not last.isdecimal():
+        get: Callable[[Any], Any] = attrgetter(".".join(names))
+    else:
+        array, place = attrgetter(".".join(above)), int(last)
+
+        def get(form: Any) -> Any:
+            return array(form)[place]
+
+    if not above or leaf.default is NODEFAULT is leaf.factory:
+        return partial(map, get)
+
+    def found(form: Any) -> Any:
+        try:
+            return get(form)
+        except _NOT_FOUND:
+            return leaf.default if leaf.factory is NODEFAULT else leaf.factory()
+
+    return partial(map, found)
 
 
 def _is_plain(annotation: Any) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from functools import cache
+from operator import methodcaller
 from typing import Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from middleware.connect.source import Message, SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
@@ -33,6 +34,7 @@ _HOPELESS = {
     KafkaError.MSG_SIZE_TOO_LARGE,
     KafkaError._AUTHENTICATION,
 }
+_ERROR, _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP = map(methodcaller, ("error", "topic", "partition", "offset", "timestamp"))
 _quiet = logging.getLogger("slackline.kafka")
 _quiet.addHandler(logging.NullHandler())  # what the library logs, this module raises
 
@@ -116,35 +118,51 @@ class KafkaSource:
                 raise self._connection.judged(error.args[0], SourceError) from None
             raise
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """See Source."""
-        found: list[Message] = []
         try:
             came: list[Any] = self._consumer.consume(1, max(timeout, _A_MOMENT))
             if came:
                 came += self._consumer.consume(_MOST_AT_ONCE, _A_MOMENT)  # what is here already; for so many it would wait
         except KafkaException as error:
             raise self._connection.judged(error.args[0], SourceError) from None
-        for each in came:
-            topic, partition = each.topic(), each.partition()
-            if (failed := each.error()) is not None:
-                if failed.code() != KafkaError._PARTITION_EOF:
-                    raise self._connection.judged(failed, SourceError)
-                self._at_end.add(self._source(topic, partition))
-                continue
-            source = self._source(topic, partition)
-            self._at_end.discard(source)
-            at = each.timestamp()[1] * MILLISECOND
-            found.append(Message(topic, each.value() or b"", source, each.offset(), at, partition))
-        if not found:
+        if ends := any(failed is not None for failed in map(_ERROR, came)):
+            came = self._without_ends(came)
+        if not came:
             self._connection.check()
+            return Messages()
+        topics, partitions = list(map(_TOPIC, came)), list(map(_PARTITION, came))
+        sources = list(map(self._source, topics, partitions))
+        if not ends:
+            self._at_end.difference_update(sources)
+        return Messages(
+            topics,
+            [each.value() or b"" for each in came],
+            sources,
+            list(map(_OFFSET, came)),
+            [at * MILLISECOND for _, at in map(_TIMESTAMP, came)],
+            partitions,
+        )
+
+    def _without_ends(self, came: list[Any]) -> list[Any]:
+        """The messages among these, and what is said of ends noted. Raises UnreachableError, SourceError."""
+        found = []
+        for each in came:
+            source, failed = self._source(each.topic(), each.partition()), each.error()
+            if failed is None:
+                found.append(each)
+                self._at_end.discard(source)
+            elif failed.code() != KafkaError._PARTITION_EOF:
+                raise self._connection.judged(failed, SourceError)
+            else:
+                self._at_end.add(source)
         return found
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """See Source."""
-        reached = {(message.topic, message.handle): message.id + 1 for message in messages}
+        last = dict(zip(zip(messages.topics, messages.handles, strict=True), messages.ids, strict=True))
         try:
-            offsets = [TopicPartition(*where, offset) for where, offset in reached.items()]
+            offsets = [TopicPartition(*where, offset + 1) for where, offset in last.items()]
             for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
                 if each.error is not None:
                     raise KafkaException(each.error)

@@ -11,7 +11,7 @@ import select
 import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from itertools import islice
 from pathlib import Path
 from typing import Protocol
@@ -21,7 +21,7 @@ from msgspec.structs import astuple
 
 from middleware.connect.blocks import Blocks, frames
 from middleware.connect.reading import Unread
-from middleware.connect.source import Message
+from middleware.connect.source import Message, Messages
 from middleware.model.errors import EventError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventType, type_name
 from middleware.model.operator import LineSource
@@ -56,7 +56,7 @@ class LineEvents:
         """The one type that lines may become."""
         return [self._event_type]
 
-    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
         """See Reader and ``read``."""
         events, unread = self.read(messages)
         if reached is not None:
@@ -117,13 +117,13 @@ class Lines:
         self._text.open()
         return self
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """See Source."""
         if self._given == len(self._held):
             block = self._text.read(timeout)
             self._held.extend(self._split(block))
             self._tell_of_rest(block)
-        found = list(islice(self._held, self._given, None))
+        found = Messages.of(islice(self._held, self._given, None))
         self._given = len(self._held)
         return found
 
@@ -154,7 +154,7 @@ class Lines:
             self._quiet_since = None
             _log.warning("the last line has no end yet: it waits for one", source=self._source, line=self._number + 1)
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """See Source; they are the oldest of those received."""
         for _ in messages:
             self._held.popleft()

@@ -18,7 +18,7 @@ from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from middleware.connect.numbering import Numbering
-from middleware.connect.source import Message, SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
@@ -164,7 +164,7 @@ class MqttSource:
             self.close()
             raise
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """See Source."""
         mqtt = self._mqtt
         with mqtt.changed:
@@ -174,12 +174,16 @@ class MqttSource:
             came = list(mqtt.received)
             mqtt.received.clear()
         if not came:
-            return ()
+            return Messages()
         numbered = self._numbering.numbers([self._key(each) for each in came], time.time_ns())
-        return [
-            Message(each.topic, bytes(each.payload), self._source, number, at, (each.mid, each.qos))
-            for each, (number, at) in zip(came, numbered, strict=True)
-        ]
+        return Messages(
+            [each.topic for each in came],
+            [bytes(each.payload) for each in came],
+            [self._source] * len(came),
+            [number for number, _ in numbered],
+            [at for _, at in numbered],
+            [(each.mid, each.qos) for each in came],
+        )
 
     def _key(self, message: paho.MQTTMessage) -> tuple[bytes, bool]:
         topic = message.topic.encode()
@@ -188,10 +192,9 @@ class MqttSource:
             return content, True
         return message.mid.to_bytes(2) + content, message.dup
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """See Source."""
-        for message in messages:
-            mid, qos = message.handle
+        for mid, qos in messages.handles:
             self._mqtt.client.ack(mid, qos)
 
     def close(self) -> None:

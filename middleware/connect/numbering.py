@@ -1,23 +1,27 @@
 """Numbers for messages whose server gives them none: consecutive, and the same for a message that comes again.
 
 Nodes remember the ids they have seen as intervals: consecutive numbers cost them nothing, digests would cost memory for ever.
+What is on disk is only added to, a row for each batch: an index over keys there would be written anew in most of its pages with
+each batch. The index is here, in memory: some 140 bytes for each message that is known.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import NamedTuple
+
+import msgspec
 
 from middleware.model.errors import StateError, UnreachableError
 from middleware.runtime.storage.trust import private_database, private_folder
 
 KEPT = 1_000_000
 """How many messages back a repeat is known."""
-
-_AT_ONCE = 500
 
 
 class Numbered(NamedTuple):
@@ -27,6 +31,12 @@ class Numbered(NamedTuple):
     at: int
 
 
+_Keys = list[tuple[bytes, int]]
+"""Keys of a batch, each with its number."""
+_encode = msgspec.msgpack.encode
+_decode = msgspec.msgpack.Decoder(_Keys).decode
+
+
 class Numbering:
     """The numbers of one input, in a SQLite file. They are on disk before anyone sees them.
 
@@ -34,7 +44,10 @@ class Numbering:
     """
 
     def __init__(self, file: Path, kept: int = KEPT) -> None:
-        self._file, self._kept = file, kept
+        self._file, self._kept, self._last = file, kept, 0
+        self._known: dict[bytes, int] = {}
+        self._batches: list[tuple[int, int]] = []
+        """The last number of each, and when it came."""
         try:
             private_folder(file.parent)
             private_database(file)
@@ -43,49 +56,72 @@ class Numbering:
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = FULL")
             execute("CREATE TABLE IF NOT EXISTS line (line TEXT NOT NULL)")
-            execute("CREATE TABLE IF NOT EXISTS numbers (number INTEGER PRIMARY KEY, key BLOB UNIQUE, at INTEGER NOT NULL)")
+            execute("CREATE TABLE IF NOT EXISTS batches (last INTEGER PRIMARY KEY, at INTEGER NOT NULL, keys BLOB NOT NULL)")
             execute("INSERT INTO line SELECT ? WHERE NOT EXISTS (SELECT 1 FROM line)", (os.urandom(6).hex(),))
             self.line: str = execute("SELECT line FROM line").fetchone()[0]
-            self._last: int = execute("SELECT coalesce(max(number), 0) FROM numbers").fetchone()[0]
-        except (OSError, sqlite3.Error) as error:
+            self._load()
+        except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             raise StateError(f"{file} cannot be used: {error}; it must be this input's own") from None
 
-    def numbers(self, keys: Sequence[tuple[bytes, bool]], at: int) -> list[Numbered]:
-        """The numbers of messages by their keys, in one transaction. O(log kept) each.
+    def _load(self) -> None:
+        with self._database as database:
+            database.execute("BEGIN IMMEDIATE")
+            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'numbers'").fetchone():  # of a former version
+                for number, key, at in database.execute("SELECT number, key, at FROM numbers ORDER BY number").fetchall():
+                    database.execute("INSERT INTO batches VALUES (?, ?, ?)", (number, at, _encode([(key, number)])))
+                database.execute("DROP TABLE numbers")
+        for last, at, keys in self._database.execute("SELECT last, at, keys FROM batches ORDER BY last"):
+            self._last = last
+            self._known.update(_decode(keys))
+            self._batches.append((last, at))
+
+    def numbers(self, keys: Sequence[tuple[bytes, bool]], at: int, counts: Iterable[int] = repeat(1)) -> list[Numbered]:
+        """The numbers of messages by their keys, in one transaction. O(keys).
 
         With each key: whether the message may be a repeat. If so, one of that key keeps its number and its time; if not, it
-        is new, though its key be known. ``at``: the time of those that are new. Raises StateError, UnreachableError.
+        is new, though its key be known. ``at``: the time of those that are new. ``counts``: how many consecutive numbers each
+        takes, the last of which is returned. Raises StateError, UnreachableError.
         """
-        found, fresh = [], []
+        known, oldest = self._known, self._last - self._kept
+        fresh: dict[bytes, int] = {}
+        found, added = [], _Keys()
         last = self._last
+        for (key, may_repeat), count in zip(keys, counts, strict=False):
+            number = (fresh.get(key) or known.get(key, 0)) if may_repeat else 0
+            if number <= oldest or not number:
+                last = number = last + count
+                fresh[key] = number
+                added.append((key, number))
+            found.append(number)
+        first_fresh = self._last + 1
+        if added:
+            self._add(added, last, at)
+        return [Numbered(number, at if number >= first_fresh else self._time(number)) for number in found]
+
+    def _add(self, added: _Keys, last: int, at: int) -> None:
+        """Store a batch with these keys; forget those that are too far back."""
+        too_old = (last - self._kept,)
         try:
             with self._database as database:
                 database.execute("BEGIN IMMEDIATE")
-                known = self._known([key for key, may_repeat in keys if may_repeat])
-                for key, may_repeat in keys:
-                    if not may_repeat or key not in known:
-                        last += 1
-                        known[key] = Numbered(last, at)
-                        fresh.append((last, key, at))
-                    found.append(known[key])
-                database.executemany("INSERT OR REPLACE INTO numbers VALUES (?, ?, ?)", fresh)
-                database.execute("DELETE FROM numbers WHERE number <= ?", (last - self._kept,))
+                database.execute("INSERT INTO batches VALUES (?, ?, ?)", (last, at, _encode(added)))
+                old = database.execute("SELECT keys FROM batches WHERE last <= ?", too_old).fetchall()
+                database.execute("DELETE FROM batches WHERE last <= ?", too_old)
         except sqlite3.OperationalError as error:  # a full disk, or another program's lock
             raise UnreachableError(f"{self._file} cannot be written now: {error}") from None
         except sqlite3.Error as error:
             raise StateError(f"{self._file} cannot be written: {error}") from None
         self._last = last
-        return found
+        self._known.update(added)
+        self._batches.append((last, at))
+        for (keys,) in old:
+            for key, number in _decode(keys):
+                if self._known.get(key) == number:
+                    del self._known[key]
+        del self._batches[: len(old)]
 
-    def _known(self, keys: Sequence[bytes]) -> dict[bytes, Numbered]:
-        """Those of these keys that have a number."""
-        known = {}
-        for start in range(0, len(keys), _AT_ONCE):
-            some = keys[start : start + _AT_ONCE]
-            which = ", ".join("?" * len(some))
-            for key, *numbered in self._database.execute(f"SELECT key, number, at FROM numbers WHERE key IN ({which})", some):
-                known[key] = Numbered(*numbered)
-        return known
+    def _time(self, number: int) -> int:
+        return self._batches[bisect_left(self._batches, (number,))][1]
 
     def close(self) -> None:
         """Close the file."""

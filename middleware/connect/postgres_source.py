@@ -1,6 +1,7 @@
 """PostgreSQL as a source: the rows of tables as they are inserted or updated, by logical decoding.
 
-A replication slot keeps in the server what was not acknowledged: a row comes again until then, with the same place in the log.
+A replication slot keeps in the server what was not acknowledged: a row comes again until then, with the same place in the same
+transaction.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 import struct
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import NamedTuple
@@ -16,15 +17,17 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 from psycopg import errors, sql
+from psycopg.rows import scalar_row
 
 from middleware.connect.numbering import Numbering
 from middleware.connect.postgres import CONNECTING, refused
-from middleware.connect.source import Message, SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.time import SECOND
 
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
+_PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
 _EPOCH = round(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * SECOND
 
 
@@ -44,8 +47,9 @@ class PostgresSource:
     def __init__(self, spec: SourceSpec) -> None:
         self._slot = f"slackline_{re.sub('[^a-z0-9_]', '_', spec.name.lower())}"
         self._tables = list(spec.topics)
-        self._last: str | None = None
-        self._form = _Decoder()
+        self._end: int | None = None
+        """Up to where the log was received and not acknowledged."""
+        self._decoder = _Decoder()
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"postgresql:{spec.name}:{self._numbering.line}"
         try:
@@ -55,6 +59,7 @@ class PostgresSource:
                 raise SourceError(f"the address of input {spec.name!r} is none of a database: {error}") from None
             except psycopg.Error as error:
                 raise refused(error, f"input {spec.name!r}", SourceError) from None
+            self._cursor = self._connection.cursor(binary=True, row_factory=scalar_row)
             self._begin()
         except BaseException as error:
             self.close()
@@ -79,50 +84,51 @@ class PostgresSource:
         if execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (self._slot,)).fetchone() is None:
             execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._slot,))
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """See Source. What comes next comes once these are acknowledged."""
         deadline = time.monotonic() + timeout
-        while self._last is None:
+        while self._end is None:
             try:
-                changes = self._connection.execute(
-                    "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', "
-                    "'publication_names', %s)",
-                    (self._slot, _MOST_CHANGES, self._slot),
-                ).fetchall()
+                changes = self._cursor.execute(_PEEK, (self._slot, _MOST_CHANGES, self._slot)).fetchall()
             except psycopg.Error as error:
                 raise _judged(error) from None
             if changes:
-                self._last = changes[-1][0]
-                if rows := list(self._form.rows(changes)):
-                    return self._messages(rows)
-                self.acknowledge(())
+                transactions, self._end = self._decoder.read(changes)
+                if transactions:
+                    return self._messages(transactions)
+                self.acknowledge(Messages())
             elif time.monotonic() > deadline:
                 break
             else:
                 time.sleep(_PAUSE)
-        return ()
+        return Messages()
 
-    def _messages(self, rows: Sequence[_Row]) -> list[Message]:
-        numbered = self._numbering.numbers([(row.place.encode(), True) for row in rows], time.time_ns())
+    def _messages(self, transactions: Sequence[_Transaction]) -> Messages:
+        """Rows by their place in the transaction; how many it has is a part of its key, so that its numbers are its own."""
+        counts = [len(each.bodies) for each in transactions]
+        keys = [(b"%x/%x" % (each.end, count), True) for each, count in zip(transactions, counts, strict=True)]
+        ids: list[int] = []
+        for (last, _), count in zip(self._numbering.numbers(keys, time.time_ns(), counts), counts, strict=True):
+            ids += range(last - count + 1, last + 1)
         wanted = set(self._tables)
-        return [
-            Message(
-                row.table if row.table in wanted else row.table.partition(".")[2],
-                row.body,
-                self._source,
-                number,
-                row.at,
-            )
-            for row, (number, _) in zip(rows, numbered, strict=True)
-        ]
+        return Messages(
+            [table if table in wanted else table.partition(".")[2] for each in transactions for table in each.tables],
+            [body for each in transactions for body in each.bodies],
+            [self._source] * len(ids),
+            ids,
+            [each.at for each, count in zip(transactions, counts, strict=True) for _ in range(count)],
+            [None] * len(ids),
+        )
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """See Source: these are all that were received."""
+        assert self._end is not None
         try:
-            self._connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self._slot, self._last))
+            end = f"{self._end >> 32:X}/{self._end & 0xFFFFFFFF:X}"
+            self._connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self._slot, end))
         except psycopg.Error as error:
             raise _judged(error) from None
-        self._last = None
+        self._end = None
 
     def close(self) -> None:
         """See Source."""
@@ -131,17 +137,19 @@ class PostgresSource:
         self._numbering.close()
 
 
-class _Row(NamedTuple):
-    """A row as it was written: its place in the log, its table with the schema, when it was committed (ns), and its JSON."""
+class _Transaction(NamedTuple):
+    """Where its commit ends in the log, when that was (ns), and its rows: the table of each, with the schema, and its JSON."""
 
-    place: str
-    table: str
+    end: int
     at: int
-    body: bytes
+    tables: list[str]
+    bodies: list[bytes]
 
 
 Columns = list[tuple[bytes, Callable[[bytes], bytes]]]
 """Of each column its key in JSON, with the colon, and what makes JSON of the text of a value."""
+
+_COMMIT, _RELATION, _INSERT, _UPDATE, _TEXT, _NULL = b"CRIUtn"
 
 
 class _Decoder:
@@ -150,20 +158,24 @@ class _Decoder:
     def __init__(self) -> None:
         self._relations: dict[int, tuple[str, Columns]] = {}
 
-    def rows(self, changes: Sequence[tuple[str, bytes]]) -> Iterator[_Row]:
-        at, last, ordinal = 0, "", 0
-        for lsn, data in changes:
-            kind, rest = data[:1], data[1:]
-            if kind == b"B":
-                at = _EPOCH + struct.unpack_from(">q", rest, 8)[0] * 1_000
-            elif kind == b"R":
-                self._relation(rest)
-            elif kind in (b"I", b"U"):
-                (relation,) = struct.unpack_from(">I", rest)
-                table, columns = self._relations[relation]
-                ordinal = ordinal + 1 if lsn == last else 0  # rows of one COPY share their place
-                last = lsn
-                yield _Row(f"{lsn}/{ordinal}", table, at, _object(rest[4:], columns))
+    def read(self, changes: Sequence[bytes]) -> tuple[list[_Transaction], int]:
+        """The transactions that have rows, and up to where in the log all these go. O(bytes)."""
+        found: list[_Transaction] = []
+        tables, bodies, end = list[str](), list[bytes](), 0
+        for data in changes:
+            kind = data[0]
+            if kind in (_INSERT, _UPDATE):
+                table, columns = self._relations[int.from_bytes(data[1:5])]
+                tables.append(table)
+                bodies.append(_object(data, columns))
+            elif kind == _RELATION:
+                self._relation(data[1:])
+            elif kind == _COMMIT:
+                end, at = struct.unpack_from(">qq", data, 10)
+                if bodies:
+                    found.append(_Transaction(end, _EPOCH + at * 1_000, tables, bodies))
+                    tables, bodies = [], []
+        return found, end
 
     def _relation(self, data: bytes) -> None:
         (number,) = struct.unpack_from(">I", data)
@@ -181,20 +193,19 @@ class _Decoder:
 
 def _object(data: bytes, columns: Columns) -> bytes:
     """The new row as a JSON object, without what an update has left as it was and the log does not have."""
-    place, parts = 0, list[bytes]()
-    while place < len(data):  # of an update, the old row may stand before the new one
+    place, size, parts = 5, len(data), list[bytes]()  # behind the kind of message and the table
+    while place < size:  # of an update, the old row may stand before the new one
         place += 3  # N, or K or O for the old one; and the number of columns
         parts.clear()
         for key, form in columns:
-            kind = data[place : place + 1]
-            if kind == b"t":
-                end = place + 5 + int.from_bytes(data[place + 1 : place + 5])
-                parts.append(key + form(data[place + 5 : end]))
-                place = end
-            else:
-                place += 1
-                if kind == b"n":
-                    parts.append(key + b"null")
+            kind = data[place]
+            place += 1
+            if kind == _TEXT:
+                start = place + 4
+                place = start + int.from_bytes(data[place:start])
+                parts.append(key + form(data[start:place]))
+            elif kind == _NULL:
+                parts.append(key + b"null")
     return b"{" + b",".join(parts) + b"}"
 
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET
 from msgspec.structs import astuple
 
 from middleware.connect.blocks import TS_PLACE, Blocks, Row, frames
-from middleware.connect.forms import NOT_READ, ReadMessage, fast
-from middleware.connect.source import Message, matches
+from middleware.connect.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
+from middleware.connect.source import Message, Messages, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
-from middleware.model.event import NEVER, Event, EventType, EventTypes, type_name
+from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import nanoseconds_of
 from middleware.model.time import SECOND
 from middleware.runtime.records import event_of, own_fields, sendable
@@ -35,7 +36,7 @@ READY = {
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ABSENT = object()
-_MOST_TOPICS = 4_096
+_MOST_TOPICS = _MOST_SECONDS = 4_096
 _IDENTITY = ("id", "source")
 
 
@@ -55,7 +56,7 @@ class Reader(Protocol):
         """The types that messages may become."""
         ...
 
-    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
         """The events in order, as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
         ...
 
@@ -93,15 +94,14 @@ class MessageReader:
             raise ScenarioError(f"unit {unit!r}: give ns, us, ms or s")
         self._unit: int = size
         self._type_of = lru_cache(_MOST_TOPICS)(self._first_that_fits)
-        self._way_of = lru_cache(_MOST_TOPICS)(self._way)
         self._types = [(pattern, known[name]) for pattern, name in types.items()]
         there = {name for _, event_type in self._types for name in event_type.__struct_fields__}
         if stray := sorted((fields or {}).keys() - there):
             raise ScenarioError(f"fields.{stray[0]}: no type that it may become has such a field")
         paths = (READY[mapping] if mapping is not None else {}) | dict(fields or {})
         self._paths = {name: tuple(path.split(".")) for name, path in paths.items()}
-        self._ways = {
-            each: fast(each, self._paths, self._time, partial(self._with_care, each))
+        self._ways: dict[EventType, ReadBlock] = {
+            each: form(each, self._paths, self._times) or partial(self._all_with_care, each)
             for each in {each for _, each in self._types}
         }
 
@@ -115,50 +115,69 @@ class MessageReader:
         """The types that messages may become."""
         return list(self._ways)
 
-    def read(self, messages: Sequence[Message]) -> tuple[list[Event], list[Unread]]:
+    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[Unread]]:
         """The events in order, and the messages that are none."""
-        types, rows, unread = self._rows(messages)
+        types, rows, unread = self._rows(Messages.of(messages))
         return [msgspec.convert(row, event_type) for event_type, row in zip(types, rows, strict=True)], unread
 
-    def blocks(self, messages: Sequence[Message], reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
         """The same events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
         types, rows, unread = self._rows(messages, reached)
         return list(frames(types, rows)), unread
 
     def _rows(
-        self, messages: Sequence[Message], reached: dict[str, int] | None = None, one_by_one: bool = False
-    ) -> tuple[list[EventType], list[Row], list[Unread]]:
-        """The types and rows of events, in order, and the messages that are none. ``one_by_one``: some cannot be sent."""
-        types: list[EventType] = []
-        rows: list[Row] = []
+        self, messages: Messages, reached: dict[str, int] | None = None
+    ) -> tuple[Sequence[EventType], Sequence[Row], list[Unread]]:
+        """The types and rows of events, in order, and the messages that are none."""
         unread: list[Unread] = []
-        for message in messages:
-            try:
-                event_type, read = self._way_of(message.topic)
-                row = read(message)
-                if one_by_one:
-                    sendable(msgspec.convert(row, event_type))
-            except NOT_READ as error:
-                told = self._type_of(message.topic)
-                unread.append(Unread(message, "" if told is None else type_name(told), str(error)))
+        type_of = {topic: self._type_of(topic) for topic in set(messages.topics)}
+        kinds = [type_of[topic] for topic in messages.topics]
+        found: list[Row | None] = []
+        for kind in (several := dict.fromkeys(kinds)):
+            if len(several) == 1:
+                found = self._read(kind, messages, unread)
             else:
-                types.append(event_type)
-                rows.append(row)
-                if reached is not None:
-                    reached[message.source] = max(row[TS_PLACE], reached.get(message.source, NEVER))
-        if one_by_one or _fit_in_a_block(rows):
-            return types, rows, unread
-        return self._rows(messages, reached, one_by_one=True)
+                found = found or [None] * len(messages)
+                places = [place for place, each in enumerate(kinds) if each is kind]
+                for place, row in zip(places, self._read(kind, messages.at_places(places), unread), strict=True):
+                    found[place] = row
+        if reached is not None:
+            for source, row in zip(messages.sources, found, strict=True):
+                if row is not None:
+                    reached[source] = max(row[TS_PLACE], reached.get(source, NEVER))
+        types = [kind for kind, row in zip(kinds, found, strict=True) if kind is not None and row is not None]
+        return types, [row for row in found if row is not None], unread
+
+    def _read(self, kind: EventType | None, messages: Messages, unread: list[Unread]) -> list[Row | None]:
+        """The rows of messages of one type, None for one that is no event: it is listed. A block that cannot be read as it
+        is, or would be too large to be sent, is cut in halves. O(n) if all are events, O(n log n) for any.
+        """
+        if kind is None:
+            unread += [Unread(each, "", f"nothing is said of the topic {each.topic!r}") for each in messages]
+            return [None] * len(messages)
+        try:
+            rows = self._ways[kind](messages)
+            if len(encode(rows)) <= LARGEST_BLOCK:
+                return list(rows)
+        except NOT_IN_BLOCKS:
+            pass
+        if len(messages) > 1:
+            places, middle = range(len(messages)), len(messages) // 2
+            halves = (messages.at_places(places[:middle]), messages.at_places(places[middle:]))
+            return [row for half in halves for row in self._read(kind, half, unread)]
+        try:
+            row = self._with_care(kind, messages[0])
+            sendable(msgspec.convert(row, kind))
+        except NOT_READ as error:
+            unread.append(Unread(messages[0], type_name(kind), str(error)))
+            return [None]
+        return [row]
 
     def _first_that_fits(self, topic: str) -> EventType | None:
         return next((each for pattern, each in self._types if matches(pattern, topic)), None)
 
-    def _way(self, topic: str) -> tuple[EventType, ReadMessage]:
-        """What messages of a topic become, and how they are read. Raises EventError."""
-        event_type = self._type_of(topic)
-        if event_type is None:
-            raise EventError(f"nothing is said of the topic {topic!r}")
-        return event_type, self._ways[event_type]
+    def _all_with_care(self, event_type: EventType, messages: Messages) -> list[Row]:
+        return [self._with_care(event_type, message) for message in messages]
 
     def _with_care(self, event_type: EventType, message: Message) -> Row:
         """By way of a dict, any event type can be read; here it is said why a message is no event."""
@@ -178,6 +197,16 @@ class MessageReader:
         fields["ts"] = self._time(fields["ts"]) if "ts" in fields else message.at
         return astuple(event_of(event_type, fields))
 
+    def _times(self, found: Sequence[Any], ats: Sequence[int]) -> Sequence[int]:
+        """Unix times (ns) of what stands for ``ts``. Raises EventError."""
+        if set(map(type, found)) != {int}:
+            found = [at if value is UNSET else self._time(value) for value, at in zip(found, ats, strict=True)]
+        elif self._unit != 1:
+            found = [value * self._unit for value in found]
+        if found and not MIN_TS < min(found) <= max(found) < MAX_TS:
+            raise EventError("ts: out of range")
+        return found
+
     def _time(self, value: object) -> int:
         """Unix time (ns). Raises EventError."""
         if isinstance(value, int) and not isinstance(value, bool):
@@ -196,19 +225,17 @@ def moment(text: str) -> int:
     """Unix time (ns) of a text in ISO 8601, with up to nine decimals. Raises ValueError."""
     head, dot, tail = text.partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
-    read = datetime.fromisoformat(head + tail[len(digits) :])
-    since = (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
     if (dot and not digits) or len(digits) > 9:
         raise ValueError(text)
-    return (since.days * 86_400 + since.seconds) * SECOND + int(digits.ljust(9, "0"))
+    return _second(head + tail[len(digits) :]) + int(digits.ljust(9, "0"))
 
 
-def _fit_in_a_block(rows: list[Row]) -> bool:
-    """Whether all of them can be sent, asked at once; if not, each is to be asked by itself (``sendable``)."""
-    try:
-        return len(encode(rows)) <= LARGEST_BLOCK
-    except (OverflowError, UnicodeEncodeError):
-        return False
+@lru_cache(_MOST_SECONDS)
+def _second(text: str) -> int:
+    """Unix time (ns) of a text in ISO 8601 without a fraction; events of one second come together. Raises ValueError."""
+    read = datetime.fromisoformat(text)
+    since = (read if read.tzinfo is not None else read.replace(tzinfo=UTC)) - _EPOCH
+    return (since.days * 86_400 + since.seconds) * SECOND
 
 
 def _found(record: object, path: tuple[str, ...]) -> Any:

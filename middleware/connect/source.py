@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import msgspec
+from msgspec.structs import astuple
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -28,6 +30,42 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     id: int
     at: int
     handle: Any = None
+
+
+class Messages(msgspec.Struct, frozen=True, gc=False):
+    """Messages in the order in which they came, by columns: see Message. None of them is an object of its own."""
+
+    topics: Sequence[str] = ()
+    bodies: Sequence[bytes] = ()
+    sources: Sequence[str] = ()
+    ids: Sequence[int] = ()
+    ats: Sequence[int] = ()
+    handles: Sequence[Any] = ()
+
+    @classmethod
+    def of(cls, messages: Iterable[Message]) -> Self:
+        """These messages. O(n)."""
+        return cls(*zip(*map(astuple, messages), strict=True))
+
+    @classmethod
+    def joined(cls, parts: Sequence[Messages]) -> Messages:
+        """The messages of several, one after another. O(n); O(1) if it is one."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*map(list, map(chain.from_iterable, zip(*map(astuple, parts), strict=True))))
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, place: int) -> Message:
+        return Message(*(column[place] for column in astuple(self)))
+
+    def __iter__(self) -> Iterator[Message]:
+        return map(Message, *astuple(self))
+
+    def at_places(self, places: Sequence[int]) -> Messages:
+        """Those at these places. O(places)."""
+        return Messages(*([column[place] for place in places] for column in astuple(self)))
 
 
 class SourceSpec(NamedTuple):
@@ -57,11 +95,11 @@ class Source(Protocol):
     UnreachableError if another attempt may help, and SourceError if none will.
     """
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         """The next messages, in the server's order; empty if none came within ``timeout`` seconds."""
         ...
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
+    def acknowledge(self, messages: Messages) -> None:
         """The node has stored these, all received before: the server need not send them again."""
         ...
 

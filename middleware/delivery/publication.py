@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from middleware.broker.ingress.seen import runs_in, runs_of
 from middleware.link.codec import (
     BLOCK_TARGET,
+    FEWEST_ROWS,
     LARGEST_BLOCK,
     BlockHead,
     Changes,
@@ -107,9 +108,11 @@ class Publication:
         places[np.argsort(np.concatenate(arrivals), kind="stable")] = np.arange(len(places))
         return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])
 
-    def slices(self, tables: Sequence[EventColumns], places: Sequence[Numbers] | None = None) -> Iterator[Frame]:
-        """New events in columns, each of a type of its own; what is small goes as rows. ``places``: of the events of each in
-        the order in which all of them came, growing; None for a single type."""
+    def slices(
+        self, tables: Sequence[EventColumns], places: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
+    ) -> Iterator[Frame]:
+        """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``places``: of the events of each
+        in the order in which all of them came, growing; None for a single type."""
         count, size = sum(map(len, tables)), sum(columns.batch.nbytes for columns in tables)
         rows = _EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(_EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
         for start in range(0, count, rows):
@@ -119,7 +122,7 @@ class Publication:
                 part, name = columns.slice(int(low), int(high)), type_name(columns.event_type)
                 if len(part):
                     delta = Delta(columns=part, places=(places[at][low:high] - start).tolist() if places else None)
-                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1))
+                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1), fewest=fewest)
             if places:
                 yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
             else:

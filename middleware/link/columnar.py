@@ -13,6 +13,7 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
+from middleware.model.columns import values
 from middleware.model.errors import WireError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def rows_in(block: bytes) -> int:
 
 def records_of(batch: pa.RecordBatch) -> list[list[Any]]:
     """The rows as they stand in blocks of rows: fields, ts, id, source, level. O(values)."""
-    columns = [column.to_pylist() for column in batch.columns]
+    columns = list(map(values, batch.columns))
     if batch.num_columns < 4 or batch.schema.names[-1] != "level":
         columns.append([0] * batch.num_rows)
     return list(map(list, zip(*columns, strict=True)))

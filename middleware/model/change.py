@@ -1,4 +1,4 @@
-"""The change stream (design section 3): what flows between producers and consumers, one by one or as consolidated deltas."""
+"""The change stream: what flows between producers and consumers, one by one or as consolidated deltas."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from middleware.model.state import same_event
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
+    from middleware.model.interleaved import Interleaved
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -56,6 +57,8 @@ class Delta:
     ``columns``
         the same as ``inserts``, where they came as columns: whoever knows columns asks for these first, and does not touch
         ``inserts``, which are made from them when first asked for, and are not to be changed in place then.
+    ``interleaved``
+        the same for columns of several types: what a unit that reads them is given.
     ``k_plus``
         None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
     ``places``
@@ -63,7 +66,7 @@ class Delta:
         once, as the results of one step do, or if nothing is known. The order itself is all that counts.
     """
 
-    __slots__ = ("_inserts", "columns", "k_plus", "places", "retracts", "revises")
+    __slots__ = ("_inserts", "columns", "interleaved", "k_plus", "places", "retracts", "revises")
 
     def __init__(
         self,
@@ -73,9 +76,10 @@ class Delta:
         k_plus: list[int] | None = None,
         places: list[int] | None = None,
         columns: EventColumns | None = None,
+        interleaved: Interleaved | None = None,
     ) -> None:
-        self._inserts = inserts if inserts is not None or columns is not None else []
-        self.columns = columns
+        self._inserts = inserts if inserts is not None or columns is not None or interleaved is not None else []
+        self.columns, self.interleaved = columns, interleaved
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
         self.k_plus = k_plus
@@ -84,21 +88,23 @@ class Delta:
     @property
     def inserts(self) -> list[Event]:
         if self._inserts is None:
-            assert self.columns is not None
-            self._inserts = list(self.columns.events())
+            given = self.columns if self.columns is not None else self.interleaved
+            assert given is not None
+            self._inserts = list(given.events())
         return self._inserts
 
     @inserts.setter
     def inserts(self, events: list[Event]) -> None:
-        self._inserts, self.columns = events, None
+        self._inserts, self.columns, self.interleaved = events, None, None
 
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        return len(self.columns) if self.columns is not None else len(self.inserts)
+        given = self._inserts if self._inserts is not None else self.columns if self.columns is not None else self.interleaved
+        return len(given or ())
 
     def __bool__(self) -> bool:
-        return bool(self.inserted or self.revises or self.retracts)
+        return bool(self._inserts or self.revises or self.retracts or self.columns or self.interleaved)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)
@@ -227,10 +233,17 @@ def composed(deltas: Sequence[Delta]) -> Delta:
         return combined(deltas)
     standing: list[Delta] = []
     changes: list[Change] = []
+    ids = {number for _, number in touched}
     for delta in deltas:
-        moves = [IDENTITY(event) in touched for event in delta.inserts]
-        standing.append(some_inserts(delta, map(not_, moves)))
+        if delta.columns is not None:  # ids without their sources choose a few too many, at worst
+            moves = [number in ids for number in delta.columns.ids.tolist()]
+        else:
+            moves = [IDENTITY(event) in touched for event in delta.inserts]
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
+        if not any(moves):
+            standing.append(Delta(delta._inserts, k_plus=delta.k_plus, places=delta.places, columns=delta.columns))
+            continue
+        standing.append(some_inserts(delta, map(not_, moves)))
         changes += some_inserts(delta, moves).changes()
     return combined([*standing, consolidate(changes)])
 

@@ -1,19 +1,18 @@
-"""Events as columns (design section 12): an Arrow record batch in place of a list of objects."""
+"""Events as columns: an Arrow record batch in place of a list of objects."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import compress
-from types import UnionType
-from typing import TYPE_CHECKING, Any, Union, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
 import msgspec
 
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.schema import arrow_schema, fields_of
+from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,11 +36,17 @@ class EventColumns(Sequence[Event]):
 
     __slots__ = ("_events", "_ids", "_times", "batch", "event_type")
 
-    def __init__(self, event_type: EventType, batch: pa.RecordBatch, events: list[Event] | None = None) -> None:
+    def __init__(
+        self,
+        event_type: EventType,
+        batch: pa.RecordBatch,
+        events: list[Event] | None = None,
+        times: np.ndarray[Any, Any] | None = None,
+    ) -> None:
         self.event_type = event_type
         self.batch = batch
         self._events = events
-        self._times: np.ndarray[Any, Any] | None = None
+        self._times = times
         self._ids: np.ndarray[Any, Any] | None = None
 
     @classmethod
@@ -101,15 +106,19 @@ class EventColumns(Sequence[Event]):
     def times(self) -> np.ndarray[Any, Any]:
         """Occurrence times, int64 ns; a view of the column."""
         if self._times is None:
-            self._times = self.batch.column("ts").to_numpy()
+            self._times = self.column("ts").to_numpy()
         return self._times
 
     @property
     def ids(self) -> np.ndarray[Any, Any]:
         """Ids, int64; a view of the column."""
         if self._ids is None:
-            self._ids = self.batch.column("id").to_numpy()
+            self._ids = self.column("id").to_numpy()
         return self._ids
+
+    def column(self, name: str) -> pa.Array:
+        """A field, or ts, id or source, as Arrow has it; found by its place, which is faster than by name."""
+        return self.batch.column(self.event_type.__struct_fields__.index(name))
 
     @property
     def levels(self) -> np.ndarray[Any, Any] | None:
@@ -118,8 +127,17 @@ class EventColumns(Sequence[Event]):
         return self.batch.column("level").to_numpy() if is_given else None
 
     def sources(self) -> list[str]:
-        """The sources of these events, each once. O(events)."""
-        return cast("list[str]", self.batch.column("source").unique().to_pylist())
+        """The sources of these events, each once. O(events), O(1) if a dictionary has one name."""
+        names, codes = source_codes(self.batch)
+        return names if len(names) == 1 and len(codes) else [names[code] for code in dict.fromkeys(codes.tolist())]
+
+    def of_types(self, types: Collection[EventType]) -> bool:
+        """Whether the events are of one of these types."""
+        return self.event_type in types
+
+    def last(self) -> EventColumns:
+        """The last event, as columns."""
+        return self.slice(len(self) - 1, len(self))
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -216,6 +234,15 @@ def values(column: pa.Array) -> list[Any]:
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
         return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
     return cast("list[Any]", column.to_pylist())
+
+
+def source_codes(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]:
+    """The names of the sources of a batch of events, each once, and for each event the place of its own. O(events)."""
+    import pyarrow as pa
+
+    sources = batch.column("source")
+    coded = sources if isinstance(sources, pa.DictionaryArray) else sources.dictionary_encode()
+    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
 
 
 def _decoded(column: pa.DictionaryArray) -> list[Any]:
@@ -330,8 +357,7 @@ def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:
 @cache
 def _needs_conversion(event_type: EventType) -> bool:
     """Whether a field's type says more than its column does: bounds, what is in a list, or that it is another collection."""
-    hints = [each for hint in fields_of(event_type).values() for each in (hint, *get_args(hint))]
-    return any(get_origin(hint) not in (None, Union, UnionType) for hint in hints)
+    return any(get_origin(without_none(hint)) is not None for hint in fields_of(event_type).values())
 
 
 def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> list[Event]:

@@ -1,4 +1,4 @@
-"""The contract of a detector: a fold over events in order (design section 6.1). Users write subclasses of it."""
+"""The contract of a detector: a fold over events in order. Users write subclasses of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events: immutable typed records, their total order, and identities that every node computes alike (design section 2)."""
+"""Events: immutable typed records, their total order, and identities that every node computes alike."""
 
 from __future__ import annotations
 

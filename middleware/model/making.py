@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin
+from typing import Any
 
 from msgspec.structs import fields
 
 from middleware.model.event import EventType, Int64, Timestamp
+from middleware.model.schema import is_optional, without_none
 
 Recipe = tuple[EventType, list[tuple[str, str, bool]]]
 """A type, and for each field its name, what it takes, and whether it takes None."""
@@ -36,7 +36,5 @@ def recipe(event_type: EventType) -> Recipe | None:
 
 def _takes(annotation: Any) -> tuple[str | None, bool]:
     """The name of what a field takes, None if it is no plain type, and whether it takes None."""
-    if get_origin(annotation) not in (UnionType, Union):
-        return (_TAKES.get(annotation) if isinstance(annotation, Hashable) else None), False
-    kinds = [kind for kind in get_args(annotation) if kind is not NoneType]
-    return (_takes(kinds[0])[0] if len(kinds) == 1 else None), NoneType in get_args(annotation)
+    kind = without_none(annotation)
+    return (_TAKES.get(kind) if isinstance(kind, Hashable) else None), is_optional(annotation)

@@ -1,4 +1,4 @@
-"""The contract of an incremental operator (design section 6.2): it takes changes in any order, returns changes, never replays.
+"""The contract of an incremental operator: it takes changes in any order, returns changes, never replays.
 
 It has two halves. An ``Operator`` is the plan, immutable and shared by all units that run it; ``start`` returns an
 ``Operation``, the running state, one for each unit. Sequence queries, windows, CQL and flows are operators.
@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import msgspec
 import xxhash
@@ -19,6 +19,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, stable_hash
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
 
 Snapshot = Any
 """The running state of an operation as plain values, in a form that only the operation knows."""
@@ -53,6 +56,10 @@ class Operation:
             is to be forgotten. Never beyond ``emitted``; END when the stream has ended.
         """
         raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
+
+    def takes(self, columns: EventColumns) -> bool:
+        """Whether ``apply`` takes columns of this type as they are: if not, it is given several of them at once as events."""
+        return False
 
     @property
     def held(self) -> int:

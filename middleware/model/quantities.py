@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from difflib import get_close_matches
+from functools import lru_cache
 
 from middleware.model.errors import QuantityError
 
@@ -106,4 +107,10 @@ def exact_time(at: int) -> str:
     if at not in UNIX_TIMES:
         return str(at)
     fraction = f"{at % 10**9:09}".rstrip("0")
-    return f"{datetime.fromtimestamp(at // 10**9, UTC):%Y-%m-%dT%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
+    return f"{_second(at // 10**9)}{'.' if fraction else ''}{fraction}Z"
+
+
+@lru_cache(256)
+def _second(at: int) -> str:
+    """A second of Unix time as a text; events of one second come together."""
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S}"

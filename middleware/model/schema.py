@@ -41,10 +41,14 @@ def plain_type(hint: Any) -> Any:
     """The type without None, and without what is said of it besides."""
     if get_origin(hint) is Annotated:
         return plain_type(get_args(hint)[0])
-    if get_origin(hint) in (Union, UnionType):
-        rest = [each for each in get_args(hint) if each is not NoneType]
-        return plain_type(rest[0]) if len(rest) == 1 else hint
-    return hint
+    rest = without_none(hint)
+    return hint if rest is hint else plain_type(rest)
+
+
+def without_none(hint: Any) -> Any:
+    """The type that is left without None; a union of several others stays as it is."""
+    rest = [each for each in get_args(hint) if each is not NoneType] if is_optional(hint) else []
+    return rest[0] if len(rest) == 1 else hint
 
 
 def is_optional(hint: Any) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
-from itertools import accumulate, chain
-from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -19,6 +17,7 @@ from middleware.model.event import END, NEVER, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
+from middleware.ordering.arrival import in_order
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.costs import Timer
 from middleware.ordering.gain import Gain
@@ -213,7 +212,7 @@ class Hierarchy:
 
     def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
-        inputs = [_in_order(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
+        inputs = [in_order(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
@@ -397,38 +396,6 @@ class Hierarchy:
     def statistics(self) -> list[UnitStatistics]:
         """The statistics of each unit so far."""
         return [placed.unit.statistics() for placed in self._placed]
-
-
-def _in_order(parts: list[Delta]) -> Delta:
-    """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
-
-    What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
-    come when the others have got as far.
-    """
-    if len(parts) == 1:
-        return parts[0]
-    whole = combined(parts)
-    if sum(part.inserted > 0 for part in parts) > 1:
-        runs: list[Sequence[int]] = []
-        placed: list[int] = []
-        count = 0
-        for part in parts:
-            own = range(count, count := count + part.inserted)
-            if part.places is None:
-                runs.append(own)
-            else:
-                placed += own
-        if placed and whole.places is not None:
-            runs.insert(0, sorted(placed, key=whole.places.__getitem__))
-        if len(runs) > 1:
-            reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
-            came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
-            runs = [[at for _, at in came]]
-        whole.inserts = [whole.inserts[at] for at in runs[0]]
-        if whole.k_plus is not None:
-            whole.k_plus = [whole.k_plus[at] for at in runs[0]]
-        whole.places = None
-    return whole
 
 
 def _definition(unit: Unit) -> str:

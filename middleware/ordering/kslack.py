@@ -2,7 +2,7 @@
 
 DEBS'13, section 3.2: clk is the largest occurrence time of the clock types; K is the largest delay seen. An event's delay
 is measured when it arrives, and again when the clock next moves; an event that was derived early counts as later by its
-K+ (Algorithm 1). Design section 4 adds the allowed lateness.
+K+ (Algorithm 1). The allowed lateness is ours.
 """
 
 from __future__ import annotations

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not, sub
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
-from middleware.model.event import END, Event
+from middleware.model.event import END, TS, Event
+from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
 
@@ -64,7 +65,7 @@ def measure_singly(
 
 
 class Survey(NamedTuple):
-    """What a unit must know of the times of a batch of columns.
+    """What a unit must know of the times of a batch.
 
     ``newest``, ``earliest``
         the latest time of all so far, and the earliest of these.
@@ -83,13 +84,13 @@ class Survey(NamedTuple):
     after: list[int]
 
 
-def plain_survey(times: Times, top: int, clk: int) -> Survey:
+def plain_survey(times: list[int], top: int, clk: int) -> Survey:
     """Look at times, of which ``top`` was the latest before and ``clk`` is the clock. O(n)."""
     newest, first = top, None
     behind: list[int] = []
     passed: list[int] = []
     after: list[int] = []
-    for ts in times.tolist():
+    for ts in times:
         if ts > newest:
             newest, after = ts, []
             if ts < clk:
@@ -99,17 +100,24 @@ def plain_survey(times: Times, top: int, clk: int) -> Survey:
         else:
             behind.append(ts)
             after.append(ts)
-    return Survey(newest, min(times.tolist(), default=END), first, behind + passed, after)
+    return Survey(newest, min(times, default=END), first, behind + passed, after)
 
 
 def survey(times: Times, top: int, clk: int) -> Survey:
     """``plain_survey``, or its native twin, which does the same sooner."""
-    return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times, top, clk)
+    return Survey._make(native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times.tolist(), top, clk)
 
 
-def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold: bool) -> None:
-    """``measure`` for columns, of which ``seen`` tells."""
-    clock.arrive(seen.delayed, columns)
+def survey_events(events: list[Event], top: int, clk: int) -> Survey:
+    """The same for the times of events."""
+    if native.AVAILABLE:
+        return Survey._make(native.survey_events(events, top, clk))
+    return plain_survey(list(map(TS, events)), top, clk)
+
+
+def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, hold: bool) -> None:
+    """``measure`` for what ``seen`` tells of: columns, or events that are not split."""
+    clock.arrive(seen.delayed, arrived)
     if seen.first is None:
         clock.pend(seen.delayed)
         return
@@ -119,13 +127,13 @@ def measure_columns(clock: LocalClock, columns: EventColumns, seen: Survey, hold
 
 
 def measure_columns_singly(
-    clock: LocalClock, ticks: bool, columns: EventColumns, k_plus: list[int] | None, mark: int | None, hold: bool
+    clock: LocalClock, ticks: Any, columns: Columns, k_plus: list[int] | None, mark: int | None, hold: bool
 ) -> None:
-    """``measure_singly`` for columns; ``ticks``: whether events of their type move the clock."""
+    """``measure_singly`` for columns; ``ticks``: whether each (or all) of them may move the clock."""
     times = columns.times
     delayed = times.tolist() if k_plus is None else list(map(sub, times.tolist(), k_plus))
     clock.arrive(delayed, columns)
-    moves = times > (clock.clk if ticks else END)
+    moves = (times > clock.clk) & ticks
     if mark is not None and (levels := columns.levels) is not None:
         moves &= (times <= mark) | (levels == 0)
     if moves.any():
@@ -137,7 +145,7 @@ def measure_columns_singly(
         clock.pend(delayed)
 
 
-def foretold(columns: EventColumns, top: int, mark: int | None) -> bool:
+def foretold(columns: Columns, top: int, mark: int | None) -> bool:
     """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
     levels = columns.levels
     if mark is None or levels is None or not len(levels):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -21,24 +21,39 @@ from middleware.ordering.retraction import Published
 class Ready(NamedTuple):
     """Events to emit.
 
-    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
-    are more of them, in any order, for an operator.
+    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``pieces``
+    are more of them, as columns, in any order, for an operator.
     """
 
     ahead: list[Event]
     behind: list[Event]
-    columns: EventColumns | None = None
+    pieces: Sequence[EventColumns] = ()
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
-        made = self.columns.events() if self.columns is not None else []
-        return self.behind + self.ahead + made if self.behind or made else self.ahead
+        made = [event for piece in self.pieces for event in piece.events()]
+        if made:
+            return self.behind + self.ahead + made
+        if self.ahead:
+            return self.behind + self.ahead if self.behind else self.ahead
+        return self.behind
 
-    def delta(self, removed: list[Event]) -> Delta:
-        """Them, and ``removed`` events, as an operator takes them: as columns if all are."""
-        if self.columns is not None and not self.ahead and not self.behind:
-            return Delta(None, [], removed, columns=self.columns)
-        return Delta(self.events(), [], removed)
+    def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool]) -> list[Delta]:
+        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then each of the columns; all as
+        one delta of rows, if there are several and it does not take each of the columns as it is."""
+        has_rows = bool(self.ahead or self.behind)
+        if not self.pieces or (len(self.pieces) + has_rows > 1 and not all(map(takes, self.pieces))):
+            return [Delta(self.events(), [], removed)]
+        given = [Delta(columns=piece) for piece in self.pieces]
+        if has_rows:
+            given.insert(0, Delta(self.behind + self.ahead if self.behind else self.ahead))
+        given[0].retracts = removed
+        return given
+
+    def newest(self) -> int:
+        """The latest time among them; NEVER if there are none. O(n)."""
+        newest = max(chain(map(TS, self.behind), map(TS, self.ahead[-1:])), default=NEVER)
+        return max([newest, *(int(piece.times.max()) for piece in self.pieces if len(piece))])
 
 
 _MANY = 64
@@ -55,10 +70,13 @@ class Standing:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        come = [int(out.columns.times.max(initial=NEVER))] if out.columns is not None else map(TS, out.inserts[-1:])
-        newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-        inserts = out.inserts.copy() if out.columns is None else None
-        self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
+        if out.columns is None and not out.revises and not out.retracts:  # nearly always
+            self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
+        else:
+            come = map(int, out.columns.times[-1:]) if out.columns is not None else map(TS, out.inserts[-1:])
+            newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
+            inserts = out.inserts.copy() if out.columns is None else None
+            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY
@@ -94,13 +112,14 @@ def _in_time(out: Delta, start: int) -> Delta:
     out = by_time(out)
     assert out.columns is not None
     times = out.columns.times
-    newest = int(times.max(initial=NEVER))
-    if newest <= start:
+    if not len(times) or times[-1] <= start:
         out.k_plus = None
-    elif newest - start >= 2**63 or start > 2**62:  # times this far apart do not fit
+    elif int(times[-1]) - start >= 2**63 or start > 2**62:  # times this far apart do not fit
         out.k_plus = [max(0, ts - start) for ts in times.tolist()]
     else:
-        out.k_plus = (times - start).clip(0).tolist()
+        early = times - start
+        early[early < 0] = 0
+        out.k_plus = early.tolist()
     return out
 
 
@@ -159,14 +178,19 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        delta, (emitted, promised), given = ready.delta(removed), self._told, list[Delta]()
-        self.counts.executed += delta.inserted
+        (emitted, promised), given = self._told, list[Delta]()
+        *first, last = ready.deltas(removed, self._operation.takes)
+        self.counts.executed += last.inserted + sum(delta.inserted for delta in first)
         try:
-            if self._now[1] == END != promised and self._resumes:
-                if delta:
-                    given = self._applied(delta, (max([emitted, *map(TS, ready.events())]), promised), clk, k)
-                self._before, delta = (self._operation.snapshot(), self._results.above(promised)), Delta()
-            return given + self._applied(delta, self._now, clk, k)
+            may_resume = self._now[1] == END != promised and self._resumes
+            if may_resume and last:
+                first, last = [*first, last], Delta()
+            reached = max(emitted, ready.newest()) if first else emitted
+            for delta in first:
+                given += self._applied(delta, (reached, promised), clk, k)
+            if may_resume:
+                self._before = (self._operation.snapshot(), self._results.above(promised))
+            return given + self._applied(last, self._now, clk, k)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
             return given + self.withdraw(promised)
@@ -193,8 +217,7 @@ class OperatorLane:
         self._results = Standing(results)
         try:
             if out := self._operation.apply(Delta(), ground, ground):
-                in_time(out.inserts, ground)
-                self._results.note(out, NEVER)
+                self._results.note(_in_time(out, ground), NEVER)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
             self._results = Standing()

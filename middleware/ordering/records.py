@@ -11,7 +11,7 @@ from middleware.ordering.retraction import Published
 
 
 class Late(msgspec.Struct, frozen=True):
-    """An entry of the late ledger: an event beyond the allowed lateness, and the unit's clk, K and watermark then (ns)."""
+    """An entry of the late ledger: an event beyond the allowed lateness, and the unit's clk, K and ``final`` then (ns)."""
 
     event: Event
     change: str

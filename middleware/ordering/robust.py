@@ -10,11 +10,11 @@ then on. So late events have a vote: once many sources are late, the allowed lat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.interleaved import Columns
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
 
@@ -70,7 +70,7 @@ class RobustSlack(SlackPolicy):
             self._worst = worst
             self.k = min(max(self._second, min(self._first, worst)) if self._spans else worst, self._most)
             self._stretch(min(worst, self._limit))
-            self._hear(events[-1:])
+            self._hear(_last(events))
         if self._voters:
             self._heard += len(events)
             self._hear(events)
@@ -109,8 +109,7 @@ class RobustSlack(SlackPolicy):
     def _hear(self, events: Sequence[Event]) -> None:
         """Note the sources of all events while some are late, to know the share of late sources."""
         if len(self._sources) < _MOST_SOURCES:
-            sources = events.sources() if isinstance(events, EventColumns) else map(_SOURCE, events)
-            self._sources.update(dict.fromkeys(sources))
+            self._sources.update(dict.fromkeys(_sources(events)))
 
     def _acquit(self) -> None:
         """Start to count votes afresh."""
@@ -134,5 +133,13 @@ class RobustSlack(SlackPolicy):
         if self._turns >= SPANS:
             self._sources.clear()
             self._acquit()
-        if events and len(self._sources) < _MOST_SOURCES:
-            self._sources[events[-1].source] = None  # this source moved the clock
+        self._hear(_last(events))  # this source moved the clock
+
+
+def _sources(events: Sequence[Event]) -> Iterable[str]:
+    return events.sources() if isinstance(events, Columns) else map(_SOURCE, events)
+
+
+def _last(events: Sequence[Event]) -> Sequence[Event]:
+    """The last event, if there is one; columns stay columns."""
+    return events.last() if isinstance(events, Columns) and len(events) else events[-1:]

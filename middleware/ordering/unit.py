@@ -1,4 +1,4 @@
-"""The ordering unit: gives one detector its input in order, early, and corrects it (DEBS'13, section 4; design section 4).
+"""The ordering unit: gives one detector its input in order, early, and corrects it (DEBS'13, section 4).
 
 What has not been emitted yet waits in one sorted buffer; what has been emitted lives in lanes (one, or one for each key)
 until it is final. ``emitted`` is the AEP: everything at or below it has been given to the detector.
@@ -12,17 +12,25 @@ from itertools import compress
 from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
-from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
+from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, withdrawal
-from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, survey
+from middleware.ordering.measuring import (
+    foretold,
+    measure,
+    measure_columns_singly,
+    measure_singly,
+    measure_surveyed,
+    survey,
+    survey_events,
+)
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -51,7 +59,8 @@ class Unit:
     """The ordering unit of one detector.
 
     ``push`` takes what has arrived; only the unit's calls move it. It reads no clock and does no I/O.
-    ``final`` is its watermark: results derived from events at or below it never change again.
+    ``final``: what it derives from events at or below it never changes again, and events there are late. Its ``watermark``
+    says the same of what it publishes, which may be stamped earlier than the event that caused it.
     ``halted`` is why it publishes nothing more, None while it runs: its operator raised, or a type it reads has halted. Results
     that were not final then are withdrawn. Events of the batch at which its operator raised, and all later ones, are listed as
     failed once they are final. ``final`` still moves: nothing is left that could become wrong.
@@ -147,13 +156,16 @@ class Unit:
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
+            if self._operator is not None:
+                self._reach()
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
             if self._operator is not None and self.final == END != settled:
                 self._end(settled)
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        if delta.columns is not None and self._operator is not None and self.halted is None:
-            arrived = self._admit_columns(delta, delta.columns, mark, more)
+        columns = delta.columns if delta.columns is not None else delta.interleaved
+        if columns is not None and self._operator is not None and self.halted is None:
+            arrived = self._admit_columns(delta, columns, mark, more)
         else:
             arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
         if not more:
@@ -162,7 +174,7 @@ class Unit:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        due = self._is_due() or ready.ahead or ready.behind or ready.columns is not None or removed
+        due = self._is_due() or ready.ahead or ready.behind or ready.pieces or removed
         deltas = self._emit(ready, removed, settled) if due else []
         if self.final == END != settled:
             self._end(settled)
@@ -176,7 +188,6 @@ class Unit:
         """Tell an operator what time it is; returns whether it has yet to act on that. Detectors know no time."""
         if self._operator is None or self.halted is not None:
             return False
-        self._reach()
         self._operator.advance(self.emitted, self.final)
         return self._operator.is_due
 
@@ -224,6 +235,8 @@ class Unit:
         """Measure delays, move the clock, and list what is late."""
         inserts = delta.inserts
         self._received += len(inserts)
+        if self._operator is not None and self.alpha == 0 and not self._waiting and self._admit_unsplit(delta, mark, more):
+            return Ready([], inserts.copy())
         ahead, behind = split(inserts, self._top)
         if ahead:
             self._top = ahead[-1].ts
@@ -250,7 +263,19 @@ class Unit:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
 
-    def _admit_columns(self, delta: Delta, columns: EventColumns, mark: int | None, more: bool) -> Ready:
+    def _admit_unsplit(self, delta: Delta, mark: int | None, more: bool) -> bool:
+        """``_admit`` where no order is asked for: what is to wait for nothing need not be split. False, and nothing is done, if
+        some events are late, or must be measured singly."""
+        if delta.k_plus is not None or self._ticking is not None:
+            return False
+        seen = survey_events(delta.inserts, self._top, self.clock.clk)
+        if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
+            return False
+        self._top = seen.newest
+        measure_surveyed(self.clock, delta.inserts, seen, more)
+        return True
+
+    def _admit_columns(self, delta: Delta, columns: Columns, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""
         self._received += len(columns)
         if not len(columns):
@@ -266,13 +291,14 @@ class Unit:
                 measured, seen = columns, survey(columns.times, top, self.clock.clk)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
         if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
-            measure_columns(self.clock, measured, seen, more)
+            measure_surveyed(self.clock, measured, seen, more)
         else:
-            ticks = self._ticking is None or measured.event_type in self._ticking
+            ticks = self._ticking is None or measured.of_types(self._ticking)
             measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
         if late:
             self._list_late(late, "insert")
-        return Ready([], [], columns)
+        pieces = columns.pieces if isinstance(columns, Interleaved) else [columns]
+        return Ready([], [], [piece for piece in pieces if len(piece)])
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -290,30 +316,28 @@ class Unit:
 
     def _reach(self) -> None:
         """Move the AEP to the last time where e.ts + alpha * K <= clk, and at least to ``final``."""
-        clock = self.clock
-        reached = clock.clk - math.ceil(self.alpha * clock.k) if clock.clk != NEVER and self.halted is None else NEVER
-        self.emitted = max(self.emitted, self.final, reached)
+        emitted, clk = max(self.emitted, self.final), self.clock.clk
+        if clk > emitted and self.halted is None:
+            emitted = max(emitted, clk - math.ceil(self.alpha * self.clock.k)) if self.alpha else clk
+        self.emitted = emitted
 
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
-        ahead, behind, columns = arrived
+        ahead, behind, pieces = arrived
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns.pieces or (columns is not None and self._top > self.emitted):
-            if columns is not None:
-                self._columns.add(columns)
+        if self._columns.pieces or (pieces and self._top > self.emitted):
+            for piece in pieces:
+                self._columns.add(piece)
             pieces = self._columns.until(self.emitted)
-            columns = pieces[0] if len(pieces) == 1 else None
-            if len(pieces) > 1:  # several types at once are events
-                behind = behind + [event for piece in pieces for event in piece]
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
-            return Ready(ahead, behind, columns)
+            return Ready(ahead, behind, pieces)
         waiting += ahead
         if behind:
             early = [event for event in behind if event.ts > before]
@@ -324,7 +348,7 @@ class Unit:
         end = count_until(waiting, self.emitted)
         ready = waiting[:end]
         del waiting[:end]
-        return Ready(ready, behind, columns)
+        return Ready(ready, behind, pieces)
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
@@ -334,7 +358,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + (len(ready.columns) if ready.columns is not None else 0)
+        emitted = len(ready.ahead) + len(ready.behind) + sum(map(len, ready.pieces))
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
@@ -351,7 +375,7 @@ class Unit:
             self._look()
         spent = timer() - start if timer is not None else None
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
-            deltas = [composed(deltas)]
+            deltas = list(filter(None, [composed(deltas)]))
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         if self._operator is not None and self._operator.stopped is not None:

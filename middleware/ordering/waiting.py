@@ -19,10 +19,9 @@ class WaitingColumns:
     def __init__(self) -> None:
         self.pieces: list[tuple[int, int, EventColumns]] = []
         self._numbers = count()
-        self._length = 0
 
     def __len__(self) -> int:
-        return self._length
+        return sum(len(piece) for _, _, piece in self.pieces)
 
     @property
     def earliest(self) -> int:
@@ -33,14 +32,12 @@ class WaitingColumns:
         """Keep columns. O(log pieces)."""
         if len(columns):
             heappush(self.pieces, (int(columns.times.min()), next(self._numbers), columns))
-            self._length += len(columns)
 
     def until(self, ts: int) -> list[EventColumns]:
         """Take out the events with times up to ``ts``, one piece for each type. O(events in the pieces it touches)."""
         ready: dict[EventType, list[EventColumns]] = {}
         while self.earliest <= ts and self.pieces:
             _, _, piece = heappop(self.pieces)
-            self._length -= len(piece)
             due = piece.times <= ts
             if not due.all():
                 self.add(piece.filter(~due))
@@ -58,5 +55,4 @@ class WaitingColumns:
         """Take out all, as events, in no order."""
         events = [event for _, _, piece in self.pieces for event in piece.events()]
         self.pieces.clear()
-        self._length = 0
         return events

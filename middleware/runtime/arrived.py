@@ -6,8 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, source_codes
 from middleware.model.event import Event, type_name
+
+_AT_ONCE = 8_192
+"""Events that are made at once."""
 
 
 class ArrivedColumns:
@@ -19,6 +22,7 @@ class ArrivedColumns:
 
     def __init__(self, columns: list[EventColumns], order: Any = None) -> None:
         self._columns, self._order = columns, order
+        self._made: set[type[Event]] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._columns))
@@ -37,10 +41,8 @@ class ArrivedColumns:
         known: dict[str, int] = {}
         codes = []
         for columns in self._columns:
-            coded = columns.batch.column("source")
-            coded = coded if hasattr(coded, "indices") else coded.dictionary_encode()
-            own = [known.setdefault(source, len(known)) for source in coded.dictionary.to_pylist()]
-            codes.append(np.array(own, dtype=np.int64)[coded.indices.to_numpy()])
+            names, places = source_codes(columns.batch)
+            codes.append(np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)[places])
         ids, sources = np.concatenate([columns.ids for columns in self._columns]), np.concatenate(codes)
         if len(known) == 1:  # np.unique hashes, which takes far longer than sorting
             ranked = np.sort(ids)
@@ -50,10 +52,10 @@ class ArrivedColumns:
         return not bool(((ids[1:] == ids[:-1]) & (sources[1:] == sources[:-1])).any())
 
     def make(self, types: set[type[Event]]) -> None:
-        """Make the events of these types now, all at once, which is faster than batch by batch."""
-        for columns in self._columns:
-            if columns.event_type in types:
-                columns.events()
+        """Batches are to have the events of these types already: thousands are made at once, which is faster than batch by
+        batch, and faster than all, for which memory would have to be had first.
+        """
+        self._made = types
 
     def batches(self, size: int) -> Iterator[tuple[dict[str, Delta], int]]:
         """So many events at a time, as changes by type; and the latest time among them."""
@@ -61,21 +63,39 @@ class ArrivedColumns:
             yield deltas, max(int(delta.columns.times.max()) for delta in deltas.values() if delta.columns is not None)
 
     def _slices(self, size: int) -> Iterator[dict[str, Delta]]:
+        pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
         if self._order is None:
-            for columns in self._columns:
-                for start in range(0, len(columns), size):
-                    yield {type_name(columns.event_type): Delta(columns=columns.slice(start, start + size))}
+            for piece in pieces:
+                for _ in range(0, len(piece.columns), size):
+                    yield {piece.name: Delta(columns=piece.take(size))}
             return
         import numpy as np
 
         kinds = np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), self._order, "right")
-        starts = [0] * len(self._columns)
         for at in range(0, len(self), size):
             deltas = {}
-            for kind, columns in enumerate(self._columns):
+            for kind, piece in enumerate(pieces):
                 if places := np.flatnonzero(kinds[at : at + size] == kind).tolist():
-                    start, starts[kind] = starts[kind], starts[kind] + len(places)
-                    deltas[type_name(columns.event_type)] = Delta(columns=columns.slice(start, starts[kind]), places=places)
+                    deltas[piece.name] = Delta(columns=piece.take(len(places)), places=places)
             if len(deltas) == 1:
                 next(iter(deltas.values())).places = None
             yield deltas
+
+
+class _Pieces:
+    """Slices of columns, one after another; with events that are made for many of them at once, if ``made``."""
+
+    def __init__(self, columns: EventColumns, made: bool) -> None:
+        self.columns, self.name = columns, type_name(columns.event_type)
+        self._made, self._at = made, 0
+        self._first, self._piece = 0, columns.slice(0, 0)
+
+    def take(self, count: int) -> EventColumns:
+        """The next so many, or what is left."""
+        start, self._at = self._at, min(self._at + count, len(self.columns))
+        if not self._made:
+            return self.columns.slice(start, self._at)
+        if self._at > self._first + len(self._piece):
+            self._first, self._piece = start, self.columns.slice(start, start + max(count, _AT_ONCE))
+            self._piece.events()
+        return self._piece.slice(start - self._first, self._at - self._first)

@@ -23,8 +23,10 @@ def as_record(event: Event, first: Mapping[str, object] | None = None) -> Record
     An event field that is itself called ``type`` gets the key ``type_`` (see ``key_of``). In JSON, NaN and infinities become
     null, since JSON does not have them.
     """
-    record: Record = {**(first or {}), "type": type_name(event.__class__)}
     fields = msgspec.structs.asdict(event)
+    if first is None and "type" not in fields:
+        return {"type": type_name(event.__class__), **fields}
+    record: Record = {**(first or {}), "type": type_name(event.__class__)}
     if record.keys().isdisjoint(fields):
         return record | fields
     return record | {key_of(name, record, fields): value for name, value in fields.items()}

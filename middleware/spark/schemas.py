@@ -16,8 +16,10 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
+from middleware.model.columns import EventColumns, values
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,6 +67,7 @@ class EventSchema:
         stamp = [Column(name, Kind("string", pa.string()) if name == "source" else whole) for name in STAMP]
         self.columns: list[Column] = [*own, *stamp]
         self._list = list[event_type]  # type: ignore[valid-type]
+        self._has_columns = self._is_arrow_schema()
 
     def _column(self, field: inspect.Field) -> Column:
         try:
@@ -72,6 +75,15 @@ class EventSchema:
         except _NoKindError as error:
             raise EventError(f"{self.name}.{field.name} has no schema: {error}") from None
         return Column(field.name, kind, nullable)
+
+    def _is_arrow_schema(self) -> bool:
+        """Whether the columns hold the fields' values as they are, as those of ``EventColumns`` do."""
+        try:
+            plain = arrow_schema(self.type)
+        except EventError:
+            return False
+        own = self.columns[: -len(STAMP)]
+        return all(column.kind.back is None and column.kind.arrow == plain.field(column.name).type for column in own)
 
     @property
     def ddl(self) -> str:
@@ -106,6 +118,13 @@ class EventSchema:
 
     def events(self, columns: Mapping[str, pa.Array]) -> list[Event]:
         """Events from columns by name; without ``level``, they are raw. Raises EventError for nulls and misfits. O(n)."""
+        import pyarrow as pa
+
+        if self._has_columns:
+            given = [column.name for column in self.columns if column.name in columns]
+            for column in self.columns:
+                _check_nulls(self.name, column, columns.get(column.name))
+            return EventColumns(self.type, pa.record_batch([columns[name] for name in given], names=given)).events()
         length = len(columns["ts"])
         lists = [_values(self.name, column, columns[column.name]) for column in self.columns if column.name in columns]
         if "level" not in columns:
@@ -158,18 +177,15 @@ def _simple(ddl: str) -> str:
 
 
 def _values(name: str, column: Column, array: pa.Array) -> list[Any]:
-    """A column as Python values, at C speed where it has numbers without nulls."""
-    import pyarrow as pa
+    """A column as Python values, as ``msgspec.convert`` takes them."""
+    _check_nulls(name, column, array)
+    back, found = column.kind.back, values(array)
+    return [None if value is None else back(value) for value in found] if back else found
 
-    if array.null_count and not column.nullable:
+
+def _check_nulls(name: str, column: Column, array: pa.Array | None) -> None:
+    if array is not None and array.null_count and not column.nullable:
         raise EventError(f"{name} has a row without {column.name}: every event must have one")
-    kind, back = array.type, column.kind.back
-    if not array.null_count and (pa.types.is_int64(kind) or pa.types.is_float64(kind)):
-        return array.to_numpy().tolist()  # type: ignore[no-any-return]
-    if pa.types.is_dictionary(kind):
-        array = array.cast(kind.value_type)
-    values: list[Any] = array.to_pylist()
-    return [None if value is None else back(value) for value in values] if back else values
 
 
 class _NoKindError(Exception):

@@ -1,4 +1,4 @@
-"""The conformance suite: checks that a detector keeps its contract (design section 6.1).
+"""The conformance suite: checks that a detector keeps its contract.
 
 Each check tries to prove a detector wrong on drawn input (``examples``), and shows the smallest input that did.
 Passing is no proof, but a detector that fails here would sooner or later give wrong results on out-of-order input.

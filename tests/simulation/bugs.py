@@ -38,6 +38,7 @@ from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
+from middleware.delivery.held import HeldColumns
 from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
 from middleware.durability import lives, recovery
@@ -74,6 +75,7 @@ APPLICATIONS: dict[str, Application] = {}
 START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
     "eras not logged": 300,  # the first seed that shows it is 331
+    "columns held back that were withdrawn released": 240,  # 257
     "a node does not wait for a second clock": 500,  # 511
     "what others said of the clock forgotten at a restart": 2_300,  # 2302
     "how far a former life had come forgotten": 3_625,  # 3631
@@ -472,6 +474,30 @@ def reader_ignores_where_its_name_was(patch: pytest.MonkeyPatch) -> None:
 @bug
 def reader_ignores_gaps(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Subscription, "_heed", _heeding_no(Gap))
+
+
+# -- columns ----------------------------------------------------------------------------------------------------------
+
+
+@bug
+def repeats_in_columns_taken(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SeenIds, "take_columns", lambda self, columns: b"\1" * len(columns))
+
+
+@bug
+def columns_behind_the_watermark_let_through(patch: pytest.MonkeyPatch) -> None:
+    new = Ingress._new_columns
+    patch.setattr(Ingress, "_new_columns", lambda self, head, delta, bounds: new(self, head, delta, bounds._replace(low=NEVER)))
+
+
+@bug
+def columns_that_wait_in_a_unit_left_out_of_checkpoints(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Unit, "_unpack", lambda self: None)
+
+
+@bug
+def columns_held_back_that_were_withdrawn_released(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(HeldColumns, "pick", lambda self, ids: iter(()))
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

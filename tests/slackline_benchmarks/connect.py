@@ -1,8 +1,10 @@
 """Benchmarks of connectors: events per second beside the client library alone, doing the same on the same server.
 
-``connect.*.in``: messages received, decoded, stored by a node and acknowledged; the library alone receives, decodes and
-acknowledges them. ``connect.*.out``: finals handed to a sink, with its mark; the library alone writes the same rows or messages
-in the same way. What cannot be had on this machine is left out.
+``connect.*.in``: messages received, decoded, taken by a node (one without a log, so without a disk) and acknowledged; the
+library alone receives, decodes and acknowledges them. It keeps no numbers of what it has had, which MQTT, HTTP and PostgreSQL
+need. ``connect.*.out``: finals handed to a sink, with its mark; the library alone writes the same rows or messages in the same
+way, with the same mark in the transaction (PostgreSQL, Kafka); WebSocket: until one reader has them. What cannot be had on this
+machine is left out.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from unittest import SkipTest
 
 import msgspec
 import structlog
-from slackline_benchmarks.connect_web import bench_http
+from slackline_benchmarks.connect_web import bench_http, bench_websocket
 from slackline_benchmarks.connectors import EVENTS, Fields, Place, fed, messages, row, taken
 from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
@@ -31,7 +33,7 @@ _MQTT_EVENTS = 20_000
 def bench_connect(rounds: int) -> list[dict[str, Any]]:
     """All rows, each the median of ``rounds``, the library and Slackline in turn."""
     rows = []
-    for each in (_kafka, _mqtt, _postgres, bench_http):
+    for each in (_kafka, _mqtt, _postgres, bench_http, bench_websocket):
         try:
             with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder:
                 rows += each(rounds, Path(folder))
@@ -41,7 +43,7 @@ def bench_connect(rounds: int) -> list[dict[str, Any]]:
 
 
 def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Consumer, Producer, TopicPartition
 
     from middleware.connect.kafka import KafkaSource
 
@@ -81,14 +83,17 @@ def _kafka(rounds: int, folder: Path) -> list[dict[str, Any]]:
         def alone_out(number: int) -> float:
             producer = Producer(config | {"transactional.id": f"alone{number}", "linger.ms": 5})
             producer.init_transactions()
+            with closing(Consumer(config | {"group.id": f"alone{number}", "enable.auto.commit": False})) as consumer:
 
-            def take(events: list[Event]) -> None:
-                producer.begin_transaction()
-                for event in events:
-                    producer.produce(f"alone{number}", msgspec.json.encode(as_record(event)), f"{event.source}/{event.id}")
-                producer.commit_transaction()
+                def take(events: list[Event]) -> None:
+                    producer.begin_transaction()
+                    for event in events:
+                        producer.produce(f"alone{number}", msgspec.json.encode(as_record(event)), f"{event.source}/{event.id}")
+                    mark = TopicPartition(f"alone{number}", 0, 1, metadata=msgspec.json.encode(ORDER(events[-1])).decode())
+                    producer.send_offsets_to_transaction([mark], consumer.consumer_group_metadata())
+                    producer.commit_transaction()
 
-            return taken(take)
+                return taken(take)
 
         return [
             row("connect.kafka.in", rounds, EVENTS, ours_in, alone_in),
@@ -236,13 +241,17 @@ def _postgres(rounds: int, folder: Path) -> list[dict[str, Any]]:
         def alone_in(number: int) -> float:
             server.do("CREATE PUBLICATION alone FOR TABLE places" if number == 0 else "SELECT 1", slot.format(f"alone{number}"))
             server.do(*[insert] * 20)
-            peek = "SELECT lsn::text, data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 10000, 'proto_version', '1', "
+            peek = "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, 10000, 'proto_version', '1', "
             left, start = EVENTS, time.perf_counter()
             with psycopg.connect(server.address, autocommit=True) as connection:
+                cursor = connection.cursor(binary=True)
                 while left > 0:
-                    found = connection.execute(peek + "'publication_names', 'alone')", (f"alone{number}",)).fetchall()
-                    left -= sum(len(_texts(data)) == 4 for _, data in found if data[:1] == b"I")
-                    connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (f"alone{number}", found[-1][0]))
+                    found = cursor.execute(peek + "'publication_names', 'alone')", (f"alone{number}",)).fetchall()
+                    left -= sum(len(_texts(data)) == 4 for (data,) in found if data[:1] == b"I")
+                    (committed,) = found[-1]
+                    high, low = int.from_bytes(committed[10:14]), int.from_bytes(committed[14:18])
+                    advance = "SELECT pg_replication_slot_advance(%s, %s::pg_lsn)"
+                    connection.execute(advance, (f"alone{number}", f"{high:X}/{low:X}"))
             return time.perf_counter() - start
 
         return [

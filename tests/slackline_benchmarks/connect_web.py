@@ -1,13 +1,14 @@
-"""Benchmarks of HTTP, both ways: batches of a hundred CloudEvents, over connections that stay."""
+"""Benchmarks of HTTP, both ways: batches of a hundred CloudEvents, over connections that stay; and of WebSocket, out."""
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import http.server
 import multiprocessing as mp
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from multiprocessing.connection import Connection
@@ -16,12 +17,14 @@ from typing import Any
 
 import msgspec
 import uvicorn
-from slackline_benchmarks.connectors import fed, messages, row, taken
+from slackline_benchmarks.connectors import Fields, fed, messages, row, taken
 from slackline_benchmarks.servers import free_port, until
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
+from websockets.sync.client import connect
 
 from middleware.connect.source import Source, SourceSpec
 from middleware.model.event import Event
@@ -69,13 +72,68 @@ def bench_http(rounds: int, folder: Path) -> list[dict[str, Any]]:
     return [row("connect.http.in", rounds, _EVENTS, ours_in, alone_in), out]
 
 
+def bench_websocket(rounds: int, folder: Path) -> list[dict[str, Any]]:
+    """Out, until one reader has all: beside the same server library, which sends a message for each event."""
+
+    def read_by_one(port: int, take: Callable[[list[Event]], None]) -> float:
+        with _beside(_listen, f"ws://127.0.0.1:{port}") as reader:
+            reader.recv()  # it is there
+            start = time.perf_counter()
+            taken(take, _EVENTS)
+            reader.recv()  # it has all
+            return time.perf_counter() - start
+
+    def ours(_: int) -> float:
+        port = free_port()
+        with closing(open_sink(f"ws://127.0.0.1:{port}")) as sink:
+            return read_by_one(port, sink.take)
+
+    def alone(_: int) -> float:
+        port, readers = free_port(), list[ServerConnection]()
+
+        async def read(reader: ServerConnection) -> None:
+            readers.append(reader)
+            await reader.wait_closed()
+
+        async def send(events: list[Event]) -> None:
+            for event in events:
+                broadcast(readers, msgspec.json.encode(as_record(event)).decode())
+
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        server = asyncio.run_coroutine_threadsafe(_begun(read, port), loop).result()
+        spent = read_by_one(port, lambda events: asyncio.run_coroutine_threadsafe(send(events), loop).result())
+        loop.call_soon_threadsafe(server.close)
+        asyncio.run_coroutine_threadsafe(server.wait_closed(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        return spent
+
+    return [row("connect.websocket.out", rounds, _EVENTS, ours, alone)]
+
+
+async def _begun(read: Callable[[ServerConnection], Awaitable[None]], port: int) -> Server:
+    return await serve(read, "127.0.0.1", port, compression=None)
+
+
+def _listen(pipe: Connection, url: str) -> None:
+    """Connects, says so, and says when it has as many messages as there are events."""
+    with connect(url, compression=None) as connection:
+        pipe.send("connected")
+        for _ in range(_EVENTS):
+            connection.recv()
+        pipe.send("all")
+
+
 class _Event(msgspec.Struct):
     """What a program without Slackline would decode."""
 
+    specversion: str
     id: str
     source: str
     type: str
-    data: dict[str, Any]
+    data: Fields
 
 
 def _cloud_event(event: Event) -> dict[str, Any]:

@@ -91,7 +91,7 @@ def fed(make: Callable[[], Source], topic: str, folder: Path, count: int) -> flo
     """Seconds until so many messages are acknowledged, from the first on."""
     reader = MessageReader({topic: "Place"}, TYPES)
     with node() as address, Publisher(address, types=[Place]) as publisher, closing(Ledger("bench", folder)) as ledger:
-        began: list[float] = []
+        began, ended = list[float](), list[float]()
 
         class Counted:
             def __init__(self, source: Source) -> None:
@@ -106,6 +106,7 @@ def fed(make: Callable[[], Source], topic: str, folder: Path, count: int) -> flo
             def acknowledge(self, messages: Any) -> None:
                 self.acknowledge_(messages)
                 self.left -= len(messages)
+                ended[:] = [time.perf_counter()]
 
             def close(self) -> None:
                 pass
@@ -113,7 +114,7 @@ def fed(make: Callable[[], Source], topic: str, folder: Path, count: int) -> flo
         with closing(make()) as source:
             counted = Counted(source)
             Feed(publisher, reader, ledger, lambda: counted.left <= 0).run(counted)
-        return time.perf_counter() - began[0]
+        return ended[0] - began[0]
 
 
 def taken(take: Callable[[list[Event]], None], count: int = EVENTS) -> float:

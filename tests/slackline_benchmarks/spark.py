@@ -1,5 +1,5 @@
 """``slackline bench spark``: an archive beside what a Spark user would write by hand, and beside the engine on one core;
-the state of streams (``spark_state``); and the log of a node beside Parquet (``spark_source``).
+streams (``spark_stream``) and their state (``spark_state``); and the log of a node beside Parquet (``spark_source``).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from middleware.ordering.policies import Policies
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 EVENTS = 2_000_000
@@ -40,11 +41,12 @@ def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
 
 def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
     """``spark.archive``: events/s, against applyInPandas over the same Parquet; ``spark.archive.core``: events/s a core,
-    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream.state``
-    and ``spark.source``.
+    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream``,
+    ``spark.stream.state`` and ``spark.source``.
     """
     from slackline_benchmarks.spark_source import spark_source
     from slackline_benchmarks.spark_state import state_written
+    from slackline_benchmarks.spark_stream import spark_stream
 
     from middleware.spark.archive import archive
     from middleware.spark.session import spark_session
@@ -53,13 +55,15 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
     hand: list[float] = []
     core: list[float] = []
     with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder, spark_session(CORES, "2g") as spark:
-        frame = _written(spark, Path(folder), events)
+        table = _events(events)
+        frame = _written(spark, Path(folder), table)
         for _ in range(rounds + 1):  # the first warms up
             counts: list[int] = []
             hand.append(_rate(events, lambda: counts.append(_by_hand(frame).count())))  # noqa: B023
             ours.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
             assert counts[0] == counts[1] > 0, counts
         core.append(_engine(frame, min(events, 200_000)))
+        stream = spark_stream(spark, table, rounds)
         source = spark_source(spark, rounds=rounds)
     ours, hand = ours[1:], hand[1:]
     ratios = [one / other for one, other in zip(ours, hand, strict=True)]
@@ -73,15 +77,15 @@ def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
             baseline=alone,
             ratio=median(ours) / CORES / alone,
         ),
+        stream,
         state_written(),
         source,
     ]
 
 
-def _written(spark: SparkSession, folder: Path, events: int) -> DataFrame:
+def _events(events: int) -> pa.Table:
     import numpy as np
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     rng = np.random.default_rng(1)
     ids = np.arange(events)
@@ -92,7 +96,13 @@ def _written(spark: SparkSession, folder: Path, events: int) -> DataFrame:
         "id": ids,
         "source": pa.DictionaryArray.from_arrays(pa.array(ids % 4, pa.int32()), ["a", "b", "c", "d"]).cast(pa.string()),
     }
-    pq.write_table(pa.table(columns), folder / "values.parquet", row_group_size=100_000)
+    return pa.table(columns)
+
+
+def _written(spark: SparkSession, folder: Path, table: pa.Table) -> DataFrame:
+    import pyarrow.parquet as pq
+
+    pq.write_table(table, folder / "values.parquet", row_group_size=100_000)
     return spark.read.parquet(str(folder / "values.parquet"))
 
 

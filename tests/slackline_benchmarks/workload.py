@@ -16,6 +16,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, type_name
 from middleware.model.time import MILLISECOND, SECOND
+from middleware.ordering.arrival import in_order
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 
@@ -77,6 +78,18 @@ class Reading(Event, frozen=True):
     value: float
 
 
+class Sparse(Event, frozen=True):
+    sensor: int
+    value: float | None
+
+
+class Aggregated(Event, frozen=True):
+    sensor: int
+    start: int
+    end: int
+    value: float | None
+
+
 class Average(Event, frozen=True):
     sensor: int
     start: int
@@ -133,6 +146,13 @@ def readings(count: int = EVENTS, seed: int = 1, keys: int = KEYS) -> list[Event
     return [
         Reading(rng.randrange(keys), rng.random(), ts=number * MILLISECOND + 1, id=number, source="bench")
         for number in range(count)
+    ]
+
+
+def sparse(given: Iterable[Any]) -> list[Event]:
+    """The same readings, each tenth without a value."""
+    return [
+        Sparse(each.sensor, each.value if each.id % 10 else None, ts=each.ts, id=each.id, source=each.source) for each in given
     ]
 
 
@@ -204,14 +224,18 @@ def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
     return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
 
 
-Block = list[EventColumns]
-"""What arrives at once, as columns: those of each type."""
+Block = list[tuple[EventColumns, list[int]]]
+"""What arrives at once, as columns: those of each type, and their places in the order of arrival."""
 
 
 def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Block]:
     """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
     return [
-        [_columns(kind, some) for kind in wanted if (some := [event for event in batch if event.__class__ is kind])]
+        [
+            (_columns(kind, [batch[place] for place in places]), places)
+            for kind in wanted
+            if (places := [place for place, event in enumerate(batch) if event.__class__ is kind])
+        ]
         for batch in batches(arrived, size)
     ]
 
@@ -226,10 +250,9 @@ def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
     unit, results = Unit("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
-        for columns in block[:-1]:
-            results += unit.push(Delta(columns=columns), more=True)
-        if block:
-            results += unit.push(Delta(columns=block[-1]))
+        if block:  # as new as they come off a wire: no events were made of them in the round before
+            parts = [(EventColumns(each.event_type, each.batch), places) for each, places in block]
+            results += unit.push(in_order([Delta(columns=columns, places=places) for columns, places in parts]))
     return results + unit.push(Delta(), promised=END, is_open=False)
 
 

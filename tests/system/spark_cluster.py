@@ -49,6 +49,13 @@ class Cluster:
             with suppress(psutil.NoSuchProcess):
                 process.kill()
 
+    def kill_executors(self) -> None:
+        """SIGKILL to all executors, with their Python; the workers start others."""
+        for worker in self.workers:
+            for process in psutil.Process(worker.pid).children(recursive=True):
+                with suppress(psutil.NoSuchProcess):
+                    process.kill()
+
     def _run(self, which: str, *options: str, name: str) -> subprocess.Popen[bytes]:
         environment = os.environ | {"SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1", "PYSPARK_PYTHON": sys.executable}
         with (self._folder / f"{name}.log").open("wb") as log:

@@ -19,7 +19,7 @@ from test_network import collect, node_thread
 from middleware.connect.feeding import Feed
 from middleware.connect.kafka import KafkaSink, KafkaSource
 from middleware.connect.reading import MessageReader
-from middleware.connect.source import SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.model.change import Insert, Retract, Revise
 from middleware.model.detector import Detector
 from middleware.model.errors import SinkError, UnreachableError
@@ -117,7 +117,7 @@ def test_offsets_are_ids_and_what_is_not_committed_comes_again(broker: Kafka, tm
     send(broker, "in", *(b"x" * (1 + number % 7) for number in range(100)))
     with closing(KafkaSource(SourceSpec(broker.address, "reader", ["in"], tmp_path))) as source:
         first = received(source, 100)
-        source.acknowledge([message for message in first if message.source.endswith("/0")])
+        source.acknowledge(Messages.of(message for message in first if message.source.endswith("/0")))
     by_source: dict[str, list[int]] = defaultdict(list)
     for message in first:
         by_source[message.source].append(message.id)

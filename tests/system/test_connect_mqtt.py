@@ -11,7 +11,7 @@ from paho.mqtt import publish
 from slackline_benchmarks.servers import Mosquitto, received, until
 
 from middleware.connect.mqtt import MqttSink, MqttSource
-from middleware.connect.source import Message, SourceSpec
+from middleware.connect.source import Message, Messages, SourceSpec
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event
 
@@ -39,7 +39,7 @@ def test_what_was_not_acknowledged_comes_again_under_its_number(broker: Mosquitt
     send(broker, "same", "same", "other")
     came = received(first, 3)
     assert [message.id for message in came] == [1, 2, 3]
-    first.acknowledge(came[:1])
+    first.acknowledge(Messages.of(came[:1]))
     first.close()
     again = MqttSource(SourceSpec(broker.address, "own", ["plant/+"], tmp_path))
     assert received(again, 2) == [Message(m.topic, m.body, m.source, m.id, m.at, m.handle) for m in came[1:]]

@@ -12,7 +12,7 @@ import pytest
 from slackline_benchmarks.servers import Postgres, free_port, received, serving, until
 
 from middleware.connect.postgres_source import PostgresSource
-from middleware.connect.source import SourceSpec
+from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 
 pytestmark = pytest.mark.system
@@ -52,7 +52,7 @@ def test_rows_come_as_they_were_committed_and_again_until_acknowledged(server: P
     assert sorted(each.at for each in came) == [each.at for each in came]
     with closing(PostgresSource(spec)) as source:
         assert received(source, 6) == came
-        source.acknowledge(came)
+        source.acknowledge(Messages.of(came))
         server.do("INSERT INTO place (id) VALUES (10)")
         assert [each.id for each in received(source, 1)] == [7]
         with pytest.raises(UnreachableError, match="another connection reads"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+import subprocess
+import sys
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -64,6 +66,38 @@ def test_hello_again_and_again_from_one_that_reads_nothing() -> None:
         resent = [peer.link.resent for peer in node.statistics().peers if peer.name == "evil"]
     assert resident() - before < 50 * MIB
     assert sum(resent) <= 7 * 101, "frames sent again"
+
+
+BUSY = """
+import time
+from middleware.runtime.transport.zeromq import Transport
+
+transport = Transport()
+print(transport.bind("tcp://127.0.0.1:*"), flush=True)
+assert transport.poll(60)
+print("some have come", flush=True)
+time.sleep(2.5)  # busy with something else, for longer than the pause between heartbeats
+read = 0
+while ready := transport.poll(1):
+    read += sum(1 for socket in ready for _ in transport.messages(socket))
+print(read)
+"""
+
+
+def test_who_sends_more_than_fits_and_hangs_up_does_not_end_a_node_that_is_busy() -> None:
+    count = 5_000
+    with subprocess.Popen([sys.executable, "-c", BUSY], stdout=subprocess.PIPE, text=True) as busy, zmq.Context() as context:
+        assert busy.stdout is not None
+        with context.socket(zmq.DEALER) as evil:
+            evil.linger, evil.sndtimeo = 0, 500
+            evil.connect(busy.stdout.readline().strip())
+            with suppress(zmq.Again):  # until nothing more fits
+                for _ in range(count):
+                    evil.send(b"x" * 10_000)
+            assert busy.stdout.readline() == "some have come\n"
+        read, _ = busy.communicate(timeout=DEADLINE)
+    assert busy.returncode == 0
+    assert 0 < int(read) <= count
 
 
 def test_what_waits_for_one_connection_is_bounded() -> None:

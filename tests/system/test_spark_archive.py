@@ -1,4 +1,4 @@
-"""An archive on a standalone cluster, and under spark-submit: what engine and oracle find, event by event."""
+"""Archives, and a stream, on a standalone cluster: what engine and oracle find, event by event, also if parts are killed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,27 @@ from middleware.model.event import ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
+from middleware.spark.archive.packing import parts_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
+from middleware.spark.stream import stream
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
-from tests.system.test_spark_stream import Peaks, Reading
+from tests.system.test_spark_stream import (
+    FILES,
+    ROWS,
+    SHARDS,
+    Peak,
+    Peaks,
+    Reading,
+    Streaks,
+    commits,
+    expected,
+    finals,
+    prepared,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,6 +113,13 @@ def test_files_of_other_formats_and_a_key_of_many_batches(spark: SparkSession, t
     assert found.clashes.count() == 0
 
 
+def test_each_part_has_a_partition(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([(number,) for number in parts_of(37)], "number int").selectExpr(
+        "pmod(hash(number), 37) AS at"
+    )
+    assert [row.at for row in rows.collect()] == list(range(37))
+
+
 def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:
     rows = [(1, 1.0, 10, 1, "s"), (1, 2.0, 20, 1, "s"), (1, 3.0, 30, 2, "s"), (1, 3.0, 30, 2, "s"), (1, 4.0, 40, 3, "s")]
     given = spark.createDataFrame(rows, "sensor bigint, value double, ts bigint, id bigint, source string")
@@ -126,6 +147,43 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     told = json.loads((tmp_path / "told.json").read_text())  # spark-submit sends both outputs of a job to standard output
     assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
     assert (tmp_path / told["out"]).is_dir()
+
+
+class Held(Peaks):
+    """Stands still at one reading, until a file says that it may go on."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self.folder = folder
+
+    def on_event(self, reading: Reading) -> Peak | None:
+        folder, deadline = Path(self.folder), time.monotonic() + DEADLINE
+        while reading.id == ROWS + 1 and not Path(folder, "go").exists() and time.monotonic() < deadline:
+            Path(folder, "stands").touch()
+            time.sleep(0.01)
+        return super().on_event(reading)
+
+
+def test_executors_are_killed_while_a_stream_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    events = prepared(tmp_path)
+    schema = schema_of(Reading).ddl + ", watermark bigint"
+    readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{tmp_path}/in")
+    detectors = {"Peaks": Held(str(tmp_path)), "Streaks": Streaks()}
+    rows = stream(readings, detectors, shards=SHARDS, lateness="1h", out="finals")
+    writer = rows.writeStream.format("parquet").option("path", f"file://{tmp_path}/out").outputMode("append")
+    query = writer.option("checkpointLocation", f"file://{tmp_path}/checkpoint").trigger(availableNow=True).start()
+    try:
+        deadline = time.monotonic() + DEADLINE
+        while not (tmp_path / "stands").exists():
+            assert query.isActive and time.monotonic() < deadline, query.exception()
+            time.sleep(0.01)
+        cluster.kill_executors()
+        assert 0 < len(commits(tmp_path)) < FILES + 1
+        (tmp_path / "go").touch()
+        assert query.awaitTermination(int(DEADLINE))
+    finally:
+        query.stop()
+    assert finals(tmp_path) == expected(events)
 
 
 def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:

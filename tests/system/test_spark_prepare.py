@@ -7,25 +7,32 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
+from middleware.spark.archive import archive, trace_frames
 from middleware.spark.prepare.delays import parse_delays
 from middleware.spark.prepare.prepare import prepare
 from middleware.spark.readers import READERS, open_recording
 from middleware.spark.session import spark_session
 from middleware.spark.traces import Trace, files, load_trace, read_trace
+from middleware.testing.oracle import oracle
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def spark() -> Iterator[object]:
+def spark() -> Iterator[SparkSession]:
     with spark_session() as session:
         yield session
 
@@ -41,6 +48,64 @@ def data() -> Path:
 def table(path: Path, trace: Trace, name: str) -> pa.Table:
     assert list(trace.types) == [name]
     return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files(path, name)])
+
+
+class Trade(Event, frozen=True):
+    symbol: str
+    cents: int
+    venue: str
+
+
+class News(Event, frozen=True):
+    text: str
+    weight: float
+
+
+class Moved(Event, frozen=True):
+    symbol: str
+    cents: int
+    after: str
+
+
+class Moves(Detector):
+    """The first trade of each symbol after news."""
+
+    subscribes, publishes = (Trade, News), (Moved,)
+
+    def __init__(self) -> None:
+        self.news = ""
+        self.told: tuple[str, ...] = ()
+
+    def on_event(self, event: Trade | News) -> Moved | None:
+        if isinstance(event, News):
+            self.news, self.told = event.text, ()
+            return None
+        if not self.news or event.symbol in self.told:
+            return None
+        self.told = (*self.told, event.symbol)
+        return Moved(event.symbol, event.cents, self.news, ts=event.ts)
+
+
+MARKET = """
+[[events]]
+type = "Trade"
+files = ["trades-*.csv"]
+ts = { column = "time", format = "%d.%m.%Y %H:%M:%S", zone = "Europe/Berlin" }
+source = { file = "trades-(.*)[.]csv" }
+[events.fields]
+symbol = { file = "trades-(.*)[.]csv", type = "str" }
+cents = { expression = "price * 100", type = "int" }
+venue = { value = "Xetra", type = "str" }
+
+[[events]]
+type = "News"
+files = ["news.jsonl"]
+ts = { column = "published.at", unit = "ms" }
+source = { value = "wire" }
+[events.fields]
+text = { column = "headline", type = "str" }
+weight = { column = "weight", type = "float" }
+"""
 
 
 class Beat(Event):
@@ -153,6 +218,26 @@ def test_a_small_recording_gives_the_same_trace_without_spark(tmp_path: Path) ->
         assert found.to_pydict() == table(theirs, trace, name).to_pydict()
         assert found.num_rows > 20
     assert max(found["id"].to_pylist()) > 65_535  # of the packets: the numbers were unwrapped
+
+
+def test_several_types_from_several_files_as_an_archive(tmp_path: Path, spark: SparkSession) -> None:
+    """Dates in another zone, the files' names as source and field, constants, expressions, nested columns; then an archive."""
+    (tmp_path / "market.toml").write_text(MARKET)
+    for symbol, first in (("ibm", 5), ("sap", 3)):
+        lines = [f"14.11.2023 23:13:{first + 4 * at:02d},{first + at}.25" for at in range(12)]
+        (tmp_path / f"trades-{symbol}.csv").write_text("\n".join(["time,price", *lines]) + "\n")
+    at = 1_700_000_000_000  # 23:13:20 in Berlin
+    news = [f'{{"published": {{"at": {at + 5_500 * n}}}, "headline": "n{n}", "weight": {n}}}' for n in range(4)]
+    (tmp_path / "news.jsonl").write_text("\n".join(news) + "\n")
+    recorded = [tmp_path / name for name in ("trades-ibm.csv", "trades-sap.csv", "news.jsonl")]
+    prepare(open_recording(recorded, mapping=tmp_path / "market.toml"), tmp_path / "trace", spark=spark)
+    events = [event for some in read_trace(tmp_path / "trace", EventTypes([Trade, News])) for event in some]
+    assert len(events) == 28
+    assert Trade("sap", 525, "Xetra", ts=(at - 9_000) * 10**6, id=2, source="sap") in events
+    assert News("n1", 1.0, ts=(at + 5_500) * 10**6, id=1, source="wire") in events
+    (expected,) = oracle(events, [Moves()]).values()
+    assert len(expected) == 8
+    assert archive(trace_frames(spark, tmp_path / "trace", [Trade, News]), [Moves()]).collect() == expected
 
 
 def test_broken_lines_cost_only_themselves(tmp_path: Path) -> None:

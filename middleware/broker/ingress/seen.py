@@ -9,17 +9,15 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
 from struct import iter_unpack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import Run
+from middleware.model.columns import EventColumns, source_codes
 from middleware.model.event import IDENTITY, Event, Identity
 
 if TYPE_CHECKING:
-    import numpy as np
     import pyarrow as pa
-
-    from middleware.model.columns import EventColumns
 
 Bounds = tuple[list[int], list[int]]
 """Where intervals start, and where they stop."""
@@ -154,7 +152,7 @@ class SeenIds:
             return b""
         import numpy as np
 
-        names, codes = _sources_of(columns.batch)
+        names, codes = source_codes(columns.batch)
         used = {0} if len(names) == 1 else set(np.unique(codes).tolist())
         if any(not names[code] for code in used):
             return None
@@ -195,16 +193,6 @@ def _disjoint(runs: list[Run]) -> bool:
     return all(one[0] != other[0] or one[2] < other[1] for one, other in pairwise(ordered))
 
 
-def _sources_of(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The names of the sources, and for each event the place of its own."""
-    import pyarrow as pa
-
-    sources = batch.column("source")
-    if not pa.types.is_dictionary(sources.type):
-        sources = sources.dictionary_encode()
-    return sources.dictionary.to_pylist(), sources.indices.to_numpy()
-
-
 def plain_runs_of(events: list[Event], most: int) -> list[Run] | None:
     """The identities of events as runs: see ``joined_runs``."""
     return joined_runs(map(IDENTITY, events), most)
@@ -232,7 +220,7 @@ def runs_in(batch: pa.RecordBatch, most: int) -> list[Run] | None:
     """The same of events in columns; None, too, if ids are so far apart that they hardly are runs."""
     import numpy as np
 
-    names, codes = _sources_of(batch)
+    names, codes = source_codes(batch)
     ids = batch.column("id").to_numpy()
     low = int(ids.min())
     span = int(ids.max()) - low + 2  # so that the ids of one source never touch those of the next

@@ -39,9 +39,10 @@ class _TypeWatermark:
         """The nodes that expect nothing up to ``floor`` any more, although the origins left without an end."""
 
     def value(self, lasts: bool = True, end_lasts: bool = True, doubted: bool = False) -> int | None:
-        """The combined promise, or None while the type is open; if it ``lasts``, it must never go back.
+        """The least of the promises, or None while the type is open: while an origin that may send it has promised nothing.
 
-        ``end_lasts``: nor must END, in this era. ``doubted``: END is not believed yet.
+        ``lasts``: no origin can be missing, so the promise is kept as one that never goes back. ``end_lasts``: so is END, until
+        the next era. ``doubted``: an END of all origins counts as the promise before, until it is known that none is missing.
         """
         if not self.promises:
             if not (self.ended or self.has_ended or self.derived or self.idle):

@@ -1,4 +1,4 @@
-"""The formats that a mapping reads: CSV and JSON lines by blocks of text, Parquet and Arrow IPC by batches of rows."""
+"""The formats that a mapping reads: CSV and JSON lines by blocks of text; Parquet, Arrow IPC and MCAP by batches of rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from middleware.connect.files.mcap_rows import rows_of
 from middleware.connect.files.text import open_text
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Format = Literal["csv", "jsonl", "parquet", "arrow"]
+Format = Literal["csv", "jsonl", "parquet", "arrow", "mcap"]
 
 _SUFFIXES: dict[str, Format] = {
     ".parquet": "parquet",
@@ -25,6 +26,7 @@ _SUFFIXES: dict[str, Format] = {
     ".ipc": "arrow",
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
+    ".mcap": "mcap",
 }
 _PACKED = (".gz", ".bz2")
 BATCH_ROWS = 65_536
@@ -42,11 +44,19 @@ def is_text(file: Path) -> bool:
     return format_of(file) in ("csv", "jsonl")
 
 
-def batches(file: Path, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet or Arrow file; ``columns``: only these. Raises TraceError if it cannot be read."""
+def batches(file: Path, columns: Sequence[str] | None = None, topics: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """The rows of a file that is not text; ``columns``: only these. Raises TraceError if it cannot be read.
+
+    Of MCAP, the messages of ``topics``: their values as texts, by names as JSON lines have them, and ``STAMPS``.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
+    if format_of(file) == "mcap":
+        rows = rows_of(file, topics)
+        while some := list(islice(rows, BATCH_ROWS)):
+            yield from _texts(some, columns).to_batches()
+        return
     try:
         if format_of(file) == "parquet":
             with pq.ParquetFile(file) as parquet:
@@ -77,10 +87,15 @@ def parse_json_lines(block: bytes, columns: Sequence[str]) -> pa.Table:
 
     A key that an object lacks is null. Raises ValueError if a line is no object.
     """
+    return _texts([_object(line) for line in block.splitlines() if line.strip()], columns)
+
+
+def _texts(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None) -> pa.Table:
+    """The values of objects as a table of texts; ``columns``: only these."""
     import pyarrow as pa
 
-    rows = [_object(line) for line in block.splitlines() if line.strip()]
-    return pa.table({name: pa.array([_text(_at(row, name)) for row in rows], pa.string()) for name in columns})
+    names = dict.fromkeys(name for row in rows for name in _paths(row)) if columns is None else columns
+    return pa.table({name: pa.array([_text(_at(row, name)) for row in rows], pa.string()) for name in names})
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -107,12 +122,12 @@ def _text(value: Any) -> str | None:
     return msgspec.json.encode(value).decode()
 
 
-def head(file: Path, delimiter: str = ",", rows: int = 1_000) -> pa.Table:
+def head(file: Path, delimiter: str = ",", rows: int = 1_000, topics: Sequence[str] = ()) -> pa.Table:
     """The first rows of a file, as they are: texts, if it is one of text. Raises TraceError if it cannot be read."""
     import pyarrow as pa
 
     if not is_text(file):
-        first = next(batches(file), None)
+        first = next(batches(file, topics=topics), None)
         return pa.table({}) if first is None else pa.Table.from_batches([first.slice(0, rows)])
     try:
         with open_text(file) as text:
@@ -138,8 +153,7 @@ def _json_head(lines: Sequence[bytes]) -> pa.Table:
             rows.append(_object(line))
         except ValueError:
             continue
-    names = dict.fromkeys(name for row in rows for name in _paths(row))
-    return parse_json_lines(b"\n".join(map(msgspec.json.encode, rows)), list(names))
+    return _texts(rows, None)
 
 
 def _paths(row: dict[str, Any], prefix: str = "") -> Iterator[str]:

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from middleware.connect.files.formats import head
+from middleware.connect.files.formats import format_of, head
 from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time, Unit
+from middleware.connect.files.mcap_rows import STAMPS, topics_of
 from middleware.connect.files.moments import UNITS
 from middleware.model.errors import TraceError
 from middleware.model.event import Event
@@ -22,7 +23,7 @@ from middleware.model.words import listed
 if TYPE_CHECKING:
     import pyarrow as pa
 
-TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t")
+TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t", "publish_time")
 """What columns of times are called, in small letters, the likeliest first."""
 
 _INT = re.compile(r"\s*[+-]?\d{1,18}\s*")
@@ -43,11 +44,13 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
     if not table.num_rows:
         raise TraceError(f"{file} has no row to see from what its columns hold")
     mapping = mapping_of(table, named(file.name.split(".")[0]), str(file))
-    return replace(mapping, delimiter=delimiter)
+    stamps = STAMPS if format_of(file) == "mcap" else ()
+    fields = {name: field for name, field in mapping.fields.items() if field.column not in stamps}
+    return replace(mapping, delimiter=delimiter, fields=fields)
 
 
-def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Kind] | None = None) -> Mapping:
-    """The mapping of a table, by its names and first values. ``fields``: those that it must give, with their types; else all.
+def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Field] | None = None) -> Mapping:
+    """The mapping of a table, by its names and first values. ``fields``: those that it must give, without columns; else all.
 
     Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
     """
@@ -62,6 +65,16 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Ki
     taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
     chosen = _fields(table, taken) if fields is None else _wanted(names, fields, where)
     return Mapping(type_name, Time(time, unit), source, chosen, id="id" if is_ours else None)
+
+
+def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping:
+    """The mapping of a file whose rows are events of a class; of MCAP, the messages of the topic that is called as the class.
+
+    Raises TraceError.
+    """
+    topics = (type_name,) if format_of(file) == "mcap" and type_name in topics_of(file) else ()
+    found = mapping_of(head(file, topics=topics), type_name, str(file), fields)
+    return replace(found, files=(file.name,), topics=topics)
 
 
 def kinds_of(table: pa.Table) -> dict[str, Kind]:
@@ -106,13 +119,13 @@ def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
     return found
 
 
-def _wanted(names: Sequence[str], fields: dict[str, Kind], where: str) -> dict[str, Field]:
+def _wanted(names: Sequence[str], fields: dict[str, Field], where: str) -> dict[str, Field]:
     """The fields of a class from the columns of the same names, whatever their case."""
     by_name = {named(name).lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {name: by_name.get(name, by_name.get(name.lower(), "")) for name in fields}
     if missing := [name for name, column in found.items() if not column]:
         raise TraceError(f"{where} has no column {listed(missing)}; it has {listed(names)}: write a mapping")
-    return {name: Field(fields[name], column) for name, column in found.items()}
+    return {name: replace(fields[name], column=column) for name, column in found.items()}
 
 
 def _is_time(kind: pa.DataType) -> bool:
@@ -139,8 +152,8 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
     fitting: list[Unit] = [unit for unit, length in UNITS.items() if int(middle * length) in UNIX_TIMES]
     if len(fitting) == 1:
         return fitting[0]
-    if name == "ts":
-        return "ns"  # as events have it
+    if name in ("ts", "publish_time"):
+        return "ns"  # as events have it, and MCAP
     raise TraceError(f"{where}: column {name} holds {middle:g}, which does not tell its unit: write a mapping that does")
 
 

@@ -39,7 +39,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
         tables.append(table := _table(one, file))
         chunks += [(len(tables) - 1, piece) for piece in table.pieces(len(chunks))]
         times = [(time.column, time.unit) for time in (one.ts, one.arrival if not one.align else None) if time]
-        found |= dict.fromkeys(doubts([file], times, one.delimiter, told))
+        found |= dict.fromkeys(doubts([file], times, one.delimiter, told, one.topics))
     return Recording(
         reader=f"mapping {told}",
         origin=[str(file) for file in files],
@@ -54,14 +54,14 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
 
 
 def _assigned(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[Path, Mapping]]:
-    """Each file with the first mapping that is for it. Raises TraceError if there is none, or a mapping has no file."""
+    """Each file with the first mapping that is for it (MCAP: with all). Raises TraceError if a file or a mapping has none."""
     found = []
     for file in files:
-        one = next((mapping for mapping in mappings if mapping.matches(file.name)), None)
-        if one is None:
+        some = [mapping for mapping in mappings if mapping.matches(file.name)]
+        if not some:
             patterns = listed(pattern for mapping in mappings for pattern in mapping.files)
             raise TraceError(f"{file}: no mapping is for it; they are for {patterns}")
-        found.append((file, one))
+        found += [(file, one) for one in (some if format_of(file) == "mcap" else some[:1])]
     if idle := [mapping for mapping in mappings if not any(mapping is one for _, one in found)]:
         raise TraceError(f"there is no file for {idle[0].type}: {listed(idle[0].files)}")
     return found
@@ -74,7 +74,7 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
     forms: dict[str, Mapping] = {}
     for one in mappings:
         other = forms.setdefault(one.type, one)
-        kinds = [{name: field.type for name, field in each.fields.items()} for each in (one, other)]
+        kinds = [{name: (field.type, field.optional) for name, field in each.fields.items()} for each in (one, other)]
         if kinds[0] != kinds[1] or list(kinds[0]) != list(kinds[1]) or (one.id is None) != (other.id is None):
             raise TraceError(f"{one.type} is mapped twice, with other fields or ids: give it the same ones")
 
@@ -88,7 +88,9 @@ def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, bool]:
 
 def _table(mapping: Mapping, file: Path) -> _Table:
     expressions = mapping.expressions()
-    return _Table(mapping, file, computed(expressions, head(file, mapping.delimiter)) if expressions else {})
+    return _Table(
+        mapping, file, computed(expressions, head(file, mapping.delimiter, topics=mapping.topics)) if expressions else {}
+    )
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class _Table:
         if kind == "csv":
             columns_in([self.file], self.mapping.delimiter, self.mapping.columns())
         elif kind != "jsonl":
-            names = head(self.file, rows=1).column_names
+            names = head(self.file, rows=1, topics=self.mapping.topics).column_names
             if missing := [name for name in self.mapping.columns() if name not in names]:
                 raise TraceError(f"{self.file} has no column {', '.join(missing)}; it has {', '.join(names)}")
 
@@ -150,7 +152,7 @@ class _Table:
         import pyarrow as pa
 
         rows = 0
-        for batch in batches(self.file, self._wanted()):
+        for batch in batches(self.file, self._wanted(), self.mapping.topics):
             tables, bad = salvage_rows(pa.Table.from_batches([batch]), self._normalised)
             for start, table in tables:
                 positions = (number << 40) + rows + start + np.arange(table.num_rows)

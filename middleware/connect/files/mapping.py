@@ -2,6 +2,7 @@
 
 type = "weather.Reading"
 delimiter = ","                                  # CSV only
+topics = ["/tags/*"]                             # MCAP only
 ts = { column = "time", unit = "ms" }            # s, ms, us, ns, ps, iso (ISO 8601, UTC unless it says), or a format
 arrival = { column = "received", unit = "ms" }   # optional: measured arrival
 source = { column = "station", prefix = "station-" }
@@ -12,6 +13,7 @@ align = false                                    # arrival counts from another m
 station = { column = "station", type = "int" }
 temperature = { column = "temp_f", type = "float", scale = 0.5556, offset = -17.78 }
 site = { value = "roof", type = "str" }          # the same for all
+note = { column = "note", type = "str", optional = true }    # None where the cell is empty or null
 day = { file = "weather-(.*)[.]csv", type = "str" }    # of the file's name, what the pattern's group matches
 dew = { expression = "temp_f - (100 - humidity) / 5", type = "float" }
 
@@ -67,7 +69,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of the event type: a column, a constant, a part of the file's name, or an expression on columns.
 
-    Numbers become value * scale + offset.
+    Numbers become value * scale + offset. ``optional``: an empty or null cell gives None; else the row is broken.
     """
 
     type: Kind
@@ -77,10 +79,13 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     value: int | float | str | bool | None = None
     file: str = ""
     expression: str = ""
+    optional: bool = False
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files; none: all."""
+    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files; none: all.
+    ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
+    """
 
     type: str
     ts: Time
@@ -91,6 +96,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     align: bool = False
     delimiter: str = ","
     files: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
 
     def columns(self) -> list[str]:
         """The columns of the recording that it needs, each once; those of expressions are not among them."""

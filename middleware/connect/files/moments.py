@@ -23,9 +23,9 @@ _EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
 """Times before 1980 and after 2100 are doubted, if another unit makes them dates of our time."""
 
 
-def first_values(file: Path, column: str, delimiter: str) -> list[object]:
+def first_values(file: Path, column: str, delimiter: str, topics: Sequence[str] = ()) -> list[object]:
     """The first values of a column of a file; none if they cannot be read: the reader gives the better error."""
-    table = head(file, delimiter, ROWS)
+    table = head(file, delimiter, ROWS, topics)
     return [value for value in table[column].to_pylist() if value] if column in table.column_names else []
 
 
@@ -61,10 +61,16 @@ def _number(value: object) -> int | None:
         return None
 
 
-def doubts(files: Sequence[Path], columns: Iterable[tuple[str, Unit]], delimiter: str, mapping: str) -> tuple[str, ...]:
+def doubts(
+    files: Sequence[Path],
+    columns: Iterable[tuple[str, Unit]],
+    delimiter: str,
+    mapping: str,
+    topics: Sequence[str] = (),
+) -> tuple[str, ...]:
     """The doubts about columns of times, given with their units, of the first file. Raises TraceError: see above."""
     found = (
-        check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter))
+        check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter, topics))
         for column, unit in columns
     )
     return tuple(doubt for doubt in found if doubt is not None)

@@ -48,7 +48,7 @@ def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMap
     table["source"] = _source(raw, mapping.source, file)
     for name, field in mapping.fields.items():
         table[name] = _field(raw, name, field, file, computed or {})
-    return finite(pa.table(table))
+    return finite(pa.table(table), {name for name, field in mapping.fields.items() if field.optional})
 
 
 def salvage_rows(
@@ -141,6 +141,8 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field) -> 
     import pyarrow.compute as pc
 
     column = column if field.type == "str" else _trimmed(column)
+    if field.optional and pa.types.is_string(column.type):
+        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     kind = arrow_types()[field.type]
     try:
         if (field.scale, field.offset) == (1.0, 0.0):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Recording
+from middleware.connect.files.recording import Recording, ranked
 from middleware.connect.files.tally import ChunkTally, Staged, staged
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
@@ -54,6 +54,8 @@ def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str
 
 def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
     """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
+    if (places := ranked(table["arrival"].to_numpy())) is not None:
+        return table.take(places)
     order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
     return table.sort_by([(column, "ascending") for column in order])
 

@@ -105,7 +105,9 @@ class InOrder:
         if "id" in table.column_names:
             return table
         codes, ts = source_codes(table), table["ts"].to_numpy()
-        order = np.lexsort((table["_position"].to_numpy(), ts, codes))
+        places = ranked(ts)
+        order = np.lexsort((table["_position"].to_numpy(), ts)) if places is None else places
+        order = order[np.argsort(codes[order], kind="stable")]
         sorted_codes = codes[order]
         starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
         first = np.repeat(starts, np.diff(starts, append=len(order)))
@@ -122,6 +124,15 @@ class InOrder:
             return frame
         order = Window.partitionBy("source").orderBy("ts", "_position")
         return frame.withColumn("id", sql.row_number().over(order).cast("bigint") - 1)
+
+
+def ranked(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
+    """The places of keys in ascending order; None if some are equal. O(n log n), far faster than sorting by several keys."""
+    import numpy as np
+
+    order = np.argsort(keys)
+    found = keys[order]
+    return order if (found[1:] > found[:-1]).all() else None
 
 
 def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
@@ -244,13 +244,15 @@ def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -
     return scaled
 
 
-def finite(table: pa.Table) -> pa.Table:
-    """Returns the table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing."""
+def finite(table: pa.Table, optional: Collection[str] = ()) -> pa.Table:
+    """Returns the table itself. Raises ValueError if a number in it is NaN or infinite, or a value is missing in a column that
+    is not ``optional``.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if column.null_count:
+        if column.null_count and name not in optional:
             raise ValueError(f"{name} is missing")
         if pa.types.is_floating(column.type) and not pc.all(pc.is_finite(column), min_count=0).as_py():
             raise ValueError(f"{name} is not a finite number")

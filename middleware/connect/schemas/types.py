@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import msgspec
 
-from middleware.connect.files.mapping import Kind
+from middleware.connect.files.mapping import Field, Kind
 from middleware.connect.files.recording import check_type_name
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
@@ -43,12 +44,17 @@ def event_type(name: str, fields: Mapping[str, Any], doc: str = "") -> EventType
     return made  # type: ignore[no-any-return]
 
 
-def kinds_of_fields(kind: EventType) -> dict[str, Kind]:
-    """The kinds of a class's fields, by name. Raises EventError for a field that no column can hold."""
-    found: dict[str, Kind] = {}
+def fields_wanted(kind: EventType) -> dict[str, Field]:
+    """What a table is to give for each field of a class, by name. Raises EventError for a field that no column can hold."""
+    found: dict[str, Field] = {}
     for name, hint in fields_of(kind).items():
         plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        if plain not in KINDS.values():
-            raise EventError(f"{type_name(kind)}.{name} is of {hint}: columns give int, float, str and bool")
-        found[name] = plain.__name__
+        some = [each for each in get_args(plain) if each is not NoneType] if _is_union(plain) else [plain]
+        if len(some) != 1 or some[0] not in KINDS.values():
+            raise EventError(f"{type_name(kind)}.{name} is of {hint}: columns give int, float, str and bool, or None besides")
+        found[name] = Field(some[0].__name__, optional=some[0] is not plain)
     return found
+
+
+def _is_union(hint: Any) -> bool:
+    return get_origin(hint) in (Union, UnionType)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from middleware.connect.files.recording import Recording
-from middleware.connect.schemas.types import kinds_of_fields
+from middleware.connect.schemas.types import fields_wanted
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
@@ -146,23 +146,20 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
 
 def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
     """Tables, or files, by event type, each mapped by the fields of its class."""
-    from msgspec.structs import replace
-
-    from middleware.connect.files.formats import head
-    from middleware.connect.files.guess import mapping_of
+    from middleware.connect.files.guess import mapping_for, mapping_of
     from middleware.connect.files.mapped import mapped_recording
     from middleware.connect.files.text import existing
     from middleware.connect.tables.frames import table_of, table_recording
 
     tables, files, mappings = [], [], []
     for kind, source in sources.items():
-        name, fields = type_name(kind), kinds_of_fields(kind)
+        name, fields = type_name(kind), fields_wanted(kind)
         if not (paths := _paths(source)):
             tables.append((table := table_of(source), mapping_of(table.slice(0, 1_000), name, "the table", fields)))
             continue
         for file in existing(paths):
             files.append(file)
-            mappings.append(replace(mapping_of(head(file), name, str(file), fields), files=(file.name,)))
+            mappings.append(mapping_for(file, name, fields))
     if tables and files:
         raise TraceError("tables and files together: read the files into tables first")
     return table_recording(tables) if tables else mapped_recording(files, mappings)
@@ -202,7 +199,7 @@ def _the_one(types: EventTypes) -> EventType:
 def _check_fits(mapping: Mapping, types: EventTypes) -> None:
     if mapping.type not in types:
         raise TraceError(f"the mapping gives {mapping.type}, which no detector reads; they read {listed(types)}")
-    declared = kinds_of_fields(types[mapping.type])
+    declared = fields_wanted(types[mapping.type])
     if missing := [name for name in declared if name not in mapping.fields]:
         raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
 

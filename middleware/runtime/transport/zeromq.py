@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import time
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from socket import AF_INET6, getaddrinfo
@@ -20,9 +21,17 @@ _MOST_UNSENT = 16_384
 """Messages that may wait in the pipe of one connection: far beyond what credit allows, so it is full only if nobody reads.
 A message that does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
 
-_HEARTBEAT, _DEAD_AFTER = 1_000, 3_000
-"""The interval of heartbeats, and the silence (ms) after which a connection is given up and dialled anew: well before the
-link protocol gives up the peer, so that a link that works again is found while the peer still counts as connected."""
+_DEAD_AFTER = 3
+"""The seconds without an answer from the other machine after which a connection is given up and dialled anew: well before
+the link protocol gives up the peer, so that a link that works again is found while the peer still counts as connected.
+
+The kernel finds this out: what was sent must be acknowledged, and an idle connection is probed. ZeroMQ's own heartbeats would
+end the process when one is due on a connection that broke while messages of it wait to be read (decision 089).
+"""
+
+_SILENCE = 10.0
+"""The seconds without a message after which a dialled node is dialled anew: something in between may acknowledge all bytes
+and forward none. It is what the link protocol grants as well."""
 
 _DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
 """How long one connection attempt may take, and the shortest and the longest pause before the next one (ms)."""
@@ -89,8 +98,9 @@ class Transport:
     One thread at a time may use it.
     """
 
-    def __init__(self, keys: Keys | None = None) -> None:
+    def __init__(self, keys: Keys | None = None, silence: float = _SILENCE) -> None:
         self._keys = keys
+        self._silence = silence
         self._context = zmq.Context()
         self._poller = zmq.Poller()
         self._router: zmq.Socket[bytes] | None = None
@@ -99,7 +109,9 @@ class Transport:
         self._gatekeeper: Gatekeeper | None = None
         self._owners: dict[bytes, Allowed | None] = {}
         self._dialled: dict[str, tuple[str, str | None, str]] = {}
-        """Address, node and its key, by channel."""
+        """Address, node and its key ("" without keys), by channel."""
+        self._heard: dict[str, float] = {}
+        """When a dialled node was last heard of, or dialled, by channel."""
 
     def bind(self, address: str) -> str:
         """Let others attach at ``address``; returns the full address, in case it left the port open. Raises NetworkError."""
@@ -133,7 +145,7 @@ class Transport:
             socket.setsockopt(zmq.RECONNECT_IVL_MAX, _DIAL_AGAIN)
             if self._keys is not None:
                 self._keys.secure_client(socket, node)
-                self._dialled[name] = (address, node, self._keys.key_of(node))
+            self._dialled[name] = (address, node, self._keys.key_of(node) if self._keys is not None else "")
             _speak_ip(socket, address)
             try:
                 socket.connect(address)
@@ -141,6 +153,7 @@ class Transport:
                 raise NetworkError(f"cannot connect to {address}: {error}") from None
             self._dealers[name] = socket
             self._names[socket] = name
+            self._heard[name] = time.monotonic()
 
     @contextmanager
     def _socket(self, kind: int) -> Iterator[zmq.Socket[bytes]]:
@@ -151,12 +164,12 @@ class Transport:
         socket = self._context.socket(kind)
         try:
             socket.setsockopt(zmq.SNDHWM, _MOST_UNSENT)
-            socket.setsockopt(zmq.HEARTBEAT_IVL, _HEARTBEAT)
-            socket.setsockopt(zmq.HEARTBEAT_TIMEOUT, _DEAD_AFTER)
-            socket.setsockopt(zmq.HEARTBEAT_TTL, _DEAD_AFTER)  # how long the other end waits for this one
-            socket.setsockopt(
-                zmq.TCP_MAXRT, _DEAD_AFTER
-            )  # a peer that takes no bytes for this long loses its connection, and what waits in it
+            # A peer that takes no bytes for this long loses its connection, and what waits in it.
+            socket.setsockopt(zmq.TCP_MAXRT, _DEAD_AFTER * 1_000)
+            socket.setsockopt(zmq.TCP_KEEPALIVE, 1)
+            socket.setsockopt(zmq.TCP_KEEPALIVE_IDLE, _DEAD_AFTER)
+            socket.setsockopt(zmq.TCP_KEEPALIVE_INTVL, 1)
+            socket.setsockopt(zmq.TCP_KEEPALIVE_CNT, _DEAD_AFTER)
             socket.setsockopt(zmq.LINGER, 200)
             socket.setsockopt(zmq.MAXMSGSIZE, PIECE + 1_024)
             socket.setsockopt(zmq.HANDSHAKE_IVL, round(HANDSHAKE * 1_000))
@@ -172,8 +185,21 @@ class Transport:
 
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
         """Wait up to ``timeout`` seconds for messages; returns the sockets that have some."""
-        ready = self._poller.poll(max(0, round(timeout * 1_000)))
-        return [socket for socket, _ in ready if not isinstance(socket, int)]
+        found = [socket for socket, _ in self._poller.poll(max(0, round(timeout * 1_000))) if not isinstance(socket, int)]
+        if self._dealers:
+            now = time.monotonic()
+            for socket in found:
+                if socket is not self._router:
+                    self._heard[self._names[socket]] = now
+            for name in [name for name in self._dealers if now - self._heard[name] > self._silence]:
+                self._dial_anew(name)
+        return found
+
+    def _dial_anew(self, name: str) -> None:
+        address, node, _ = self._dialled[name]
+        if self._keys is None or self._keys.listed(node) is not None:
+            self._hang_up(name)
+            self.dial(name, address, node)
 
     def messages(self, socket: zmq.Socket[bytes]) -> Iterator[tuple[Hashable, list[bytes]]]:
         """The messages that have arrived at a socket: (channel, parts), without waiting, and bounded in number."""

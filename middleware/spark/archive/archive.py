@@ -17,8 +17,10 @@ from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
+from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.running import FAILURE, RESULT, ROUTED, RunLanes, TypedResults
+from middleware.spark.archive.running import Bodies, Failures, RunLanes, TypedResults
+from middleware.spark.blocks import opened
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import packed
 
@@ -65,24 +67,27 @@ class Archive(Mapping[str, "DataFrame"]):
     def _of(self, event_type: EventType) -> DataFrame:
         number = self.plan.types.index(event_type)
         rows = [
-            self._levels[level - 1].where(f"detector = {RESULT} and type = {number}").select("body")
+            self._levels[level - 1].where(f"detector = {RESULT} and type = {number}")
             for level in self.plan.published[event_type]
         ]
-        return _union(rows).mapInArrow(TypedResults(self._packed, number), schema_of(event_type).ddl)
+        bodies = _union(rows).mapInArrow(Bodies(), "body binary")
+        return bodies.mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
 
     def collect(self) -> list[Event]:
         """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
         import msgspec
 
-        rows = _union([frame.where(f"detector = {RESULT}").select("type", "body") for frame in self._levels]).toArrow()
+        rows = _union([frame.where(f"detector = {RESULT}").select("type", "block") for frame in self._levels]).toArrow()
         decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in self.plan.types]
-        pairs = zip(rows.column("type").to_pylist(), rows.column("body").to_pylist(), strict=True)
-        return sorted((decoders[number](body) for number, body in pairs), key=TOTAL_ORDER)
+        found: list[Event] = []
+        for number, block in zip(rows.column("type").to_pylist(), rows.column("block").to_pylist(), strict=True):
+            found += map(decoders[number], opened(block).column("body").to_pylist())
+        return sorted(found, key=TOTAL_ORDER)
 
     def counts(self) -> dict[str, int]:
         """The number of results of each type. One job."""
-        rows = _union([frame.where(f"detector = {RESULT}").select("type") for frame in self._levels])
-        found = {row["type"]: row["count"] for row in rows.groupBy("type").count().collect()}
+        rows = _union([frame.where(f"detector = {RESULT}").select("type", "rows") for frame in self._levels])
+        found = {row["type"]: row["sum(rows)"] for row in rows.groupBy("type").sum("rows").collect()}
         return {type_name(t): found.get(self.plan.types.index(t), 0) for t in self.plan.published}
 
     def write(self, folder: str) -> None:
@@ -94,19 +99,9 @@ class Archive(Mapping[str, "DataFrame"]):
     @property
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
-        from pyspark.sql import functions as sql
-
-        names = sql.array(*[sql.lit(type_name(event_type)) for event_type in self.plan.types])
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
-        rows = rows.dropDuplicates(["lane", "source", "id"])  # keys are asked for before repeats are left out
-        return rows.select(
-            sql.col("lane").alias("detector"),
-            names[sql.col("type")].alias("type"),
-            "ts",
-            "id",
-            "source",
-            sql.col("body").cast("string").alias("why"),
-        )
+        failed = rows.mapInArrow(Failures(self._packed), Failures.FAILED)
+        return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
 
     @property
     def clashes(self) -> DataFrame:
@@ -149,21 +144,27 @@ def archive(
     plan = Plan.of(detectors, _stopping(policies, detectors))
     checked = by_type(plan, frames)  # type: ignore[arg-type]
     given = first_arrivals(checked)
-    code = packed(plan)
+    code, parts = packed(plan), _parts(given)
     levels: list[DataFrame] = []
     refused: list[DataFrame] = []
     for level, stage in enumerate(plan.stages, 1):
-        parts: list[DataFrame] = []
+        blocks: list[DataFrame] = []
         for event_type, frame in given.items():
-            readers = [number for number in plan.readers[event_type] if number in stage]
-            parts += routed(plan, code, event_type, frame, readers) if readers else []
-        refused += [part for part in parts if "body" in part.columns]
-        mine = f"detector between {stage[0]} and {stage[-1]}"
-        parts += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
-        rows = _union(parts).where(mine)
-        ordered = rows.repartition("detector", "lane").sortWithinPartitions("detector", "lane", *ORDER)
-        levels.append(_kept(ordered.mapInArrow(RunLanes(code), ROUTED)))
+            if readers := [number for number in plan.readers[event_type] if number in stage]:
+                sure, unsure = routed(plan, code, event_type, frame, readers, parts)
+                blocks += sure + unsure
+                refused += unsure
+        blocks += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
+        mine = _union(blocks).where(f"detector between {stage[0]} and {stage[-1]}")
+        ordered = mine.repartition("part").sortWithinPartitions("detector")
+        levels.append(_kept(ordered.mapInArrow(RunLanes(code, parts), PACKED)))
     return Archive(plan, checked, levels, refused)
+
+
+def _parts(given: dict[EventType, DataFrame]) -> list[int]:
+    """The parts into which the lanes of a stage go: as many as Spark has partitions, of which it may join small ones."""
+    session = next(iter(given.values())).sparkSession
+    return parts_of(int(session.conf.get("spark.sql.shuffle.partitions")))  # type: ignore[arg-type]
 
 
 def _kept(frame: DataFrame) -> DataFrame:

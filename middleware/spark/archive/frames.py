@@ -8,18 +8,16 @@ from typing import TYPE_CHECKING
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, type_name
 from middleware.model.words import listed
-from middleware.spark.archive.plan import SHARDS, Plan, Route
-from middleware.spark.archive.running import ROUTED, RouteRaw, raw_column
-from middleware.spark.schemas import STAMP, EventSchema, schema_of
+from middleware.spark.archive.packing import PACKED, PackRaw, RouteRaw
+from middleware.spark.archive.plan import Plan
+from middleware.spark.blocks import is_plain
+from middleware.spark.schemas import EventSchema, schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
 Frames = Mapping[str, "DataFrame"]
 """DataFrames by the name of their event type."""
-
-_PLAIN = ("bigint", "string")
-"""Types of columns of which Spark makes the same text as ``plan.lane_text``."""
 
 
 def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame]) -> dict[EventType, DataFrame]:
@@ -41,12 +39,11 @@ def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame])
 
 
 def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
-    """The frame with the columns of its type, ``level`` 0 unless it has one, and what says when: ``arrival``, ``watermark``."""
+    """The frame with the columns of its type, ``level`` only if it has one, and what says when: ``arrival``, ``watermark``."""
     from pyspark.sql import functions as sql
 
     also = [sql.col(name).cast("bigint").alias(name) for name in ("arrival", "watermark") if name in frame.columns]
-    checked = schema.check(frame, f"the DataFrame of {schema.name}", also)
-    return checked if "level" in frame.columns else checked.withColumn("level", sql.lit(0).cast("bigint"))
+    return schema.check(frame, f"the DataFrame of {schema.name}", also)
 
 
 def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFrame]:
@@ -111,56 +108,19 @@ def _content(event_type: EventType) -> Column:
     return sql.xxhash64(sql.lit(type_name(event_type)), *plain, *maps, *present)
 
 
-def routed(plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int]) -> list[DataFrame]:
-    """The rows of a raw type for these readers of one level: the columns of ``ROUTED``, with the event in a struct.
+def routed(
+    plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int], parts: Sequence[int]
+) -> tuple[list[DataFrame], list[DataFrame]]:
+    """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 
-    Keys of plain columns are parted by Spark; others are asked for in Python (``RouteRaw``).
+    Keys of plain columns are parted by columns; others are asked for event by event (``RouteRaw``), and may raise.
     """
-    from pyspark.sql import functions as sql
-
     schema, number = schema_of(event_type), plan.types.index(event_type)
-    lanes = {reader: _lane(schema, plan.routes[reader]) for reader in readers}
-    plain = {reader: lane for reader, lane in lanes.items() if lane is not None}
     frame = frame.drop("arrival", "watermark")
-    found = []
-    if plain:
-        own = [column.name for column in schema.columns if column.name not in STAMP]
-        body = sql.struct(*[sql.col(f"`{name}`") for name in own]) if own else sql.struct(sql.col("ts").alias("ts"))
-        places = [sql.struct(sql.lit(reader).alias("detector"), lane.alias("lane")) for reader, lane in plain.items()]
-        place = places[0] if len(places) == 1 else sql.explode(sql.array(*places))
-        rows = frame.select(place.alias("_place"), *STAMP, body.alias(raw_column(number)))
-        found.append(
-            rows.select(
-                "_place.detector",
-                "_place.lane",
-                "ts",
-                "level",
-                "source",
-                "id",
-                sql.lit(number).alias("type"),
-                raw_column(number),
-            )
-        )
-    if others := [reader for reader in readers if reader not in plain]:
-        found.append(frame.mapInArrow(RouteRaw(packed, number, others), ROUTED))
-    return found
-
-
-def _lane(schema: EventSchema, route: Route) -> Column | None:
-    """The lane of each row as ``Route.lane`` has it; None if only Python can tell."""
-    from pyspark.sql import functions as sql
-
-    if route.fields is None:
-        return None
-    kinds = {column.name: column for column in schema.columns}
-    if any(kinds[name].kind.ddl not in _PLAIN or kinds[name].kind.out is not None for name in route.fields):
-        return None
-    parts = []
-    for name in route.fields:
-        text = sql.col(f"`{name}`").cast("string")
-        text = sql.concat(sql.lit("'"), text) if kinds[name].kind.ddl == "string" else text
-        parts.append(sql.coalesce(text, sql.lit("None")))
-    if len(parts) > 1:
-        parts = [sql.concat(sql.length(part).cast("string"), sql.lit(":"), part) for part in parts]
-    whole = sql.concat(*parts) if parts else sql.lit("")
-    return (sql.crc32(whole) % SHARDS).cast("string") if route.is_sharded else whole
+    fields = {reader: plan.routes[reader].fields for reader in readers}
+    plain = [reader for reader, names in fields.items() if names is not None and is_plain(schema, names)]
+    others = [reader for reader in readers if reader not in plain]
+    return (
+        [frame.mapInArrow(PackRaw(packed, number, plain, parts), PACKED)] if plain else [],
+        [frame.mapInArrow(RouteRaw(packed, number, others, parts), PACKED)] if others else [],
+    )

@@ -41,11 +41,13 @@ class Route:
     def lane(self, event: Event) -> str:
         """The lane of an event: one text for all keys that are equal. Raises what the key raises, DetectorError for no key."""
         if self.fields is not None:
-            parts = [lane_text(getattr(event, name)) for name in self.fields]
-            text = joined(parts)
-        else:
-            assert self.function is not None
-            text = lane_text(self.function(event))
+            return self.lane_of([getattr(event, name) for name in self.fields])
+        assert self.function is not None
+        return lane_text(self.function(event))
+
+    def lane_of(self, key: Iterable[Key]) -> str:
+        """The lane of all events with these values of ``fields``."""
+        text = joined([lane_text(value) for value in key])
         return str(zlib.crc32(text.encode()) % SHARDS) if self.is_sharded else text
 
 
@@ -55,7 +57,7 @@ def joined(parts: list[str]) -> str:
 
 
 def lane_text(key: Key) -> str:
-    """A key as text, one for all equal keys; Spark makes the same of columns of whole numbers and texts (see ``frames``)."""
+    """A key as text, one for all equal keys."""
     known = canonical(key)
     return f"'{known}" if isinstance(known, str) else repr(known)
 

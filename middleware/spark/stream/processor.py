@@ -1,14 +1,14 @@
-"""What executors do in a stream: raw events are encoded and hashed to shards; a shard takes those of a micro-batch."""
+"""What executors do in a stream: raw events are hashed to shards, in blocks; a shard takes those of a micro-batch."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import msgspec
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from middleware.model.event import NEVER
+from middleware.model.event import NEVER, Event
+from middleware.spark.blocks import columns_of, opened, parted, sealed
 from middleware.spark.schemas import schema_of
 from middleware.spark.stream.shard import Row, Shard, StreamPlan
 from middleware.spark.travel import unpacked
@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-HASHED = "shard int, type int, body binary, watermark bigint"
+HASHED = "shard int, type int, block binary, watermark bigint"
+
+_ROWS = 16_384
+"""The most events in one cell."""
 
 
 class HashRaw:
-    """Encodes the events of one raw type, and hashes them to shards; a row with a ``watermark`` goes to all of them."""
+    """Hashes the events of one raw type to shards, in blocks; a row with a ``watermark`` goes to all of them."""
 
     def __init__(self, plan: bytes, type_number: int) -> None:
         self._plan, self._type = plan, type_number
@@ -30,22 +33,21 @@ class HashRaw:
         import pyarrow as pa
 
         plan: StreamPlan = unpacked(self._plan)
-        schema, encode = schema_of(plan.plan.types[self._type]), msgspec.msgpack.Encoder().encode
+        schema = schema_of(plan.plan.types[self._type])
         for batch in batches:
-            marks: list[int] = []
+            rows: list[tuple[int, int, bytes, int]] = []
             if "watermark" in batch.schema.names:
                 column = batch.column("watermark")
-                marks = column.drop_null().to_pylist()
-                batch = batch.filter(column.is_null())
-            events = schema.events(dict(zip(batch.schema.names, batch.columns, strict=True)))
-            whole = [(shard, max(marks)) for shard in range(plan.shards)] if marks else []
-            columns = [
-                pa.array([*map(plan.shard_of, events), *(shard for shard, _ in whole)], pa.int32()),
-                pa.array([self._type] * len(events) + [-1] * len(whole), pa.int32()),
-                pa.array([*map(encode, events), *([b""] * len(whole))], pa.binary()),
-                pa.array([NEVER] * len(events) + [mark for _, mark in whole], pa.int64()),
-            ]
-            yield pa.RecordBatch.from_arrays(columns, ["shard", "type", "body", "watermark"])
+                if column.null_count < len(column):
+                    most = max(column.drop_null().to_pylist())
+                    rows = [(shard, -1, b"", most) for shard in range(plan.shards)]
+                batch = batch.filter(column.is_null()).drop_columns(["watermark"])
+            for shard, own in parted(batch, plan.shards_of(schema, batch)):
+                for start in range(0, len(own), _ROWS):
+                    rows.append((shard, self._type, sealed(own.slice(start, _ROWS)), NEVER))
+            kinds = [pa.int32(), pa.int32(), pa.binary(), pa.int64()]
+            arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
+            yield pa.RecordBatch.from_arrays(arrays, ["shard", "type", "block", "watermark"])
 
 
 class ShardProcessor(StatefulProcessor):
@@ -62,16 +64,18 @@ class ShardProcessor(StatefulProcessor):
         import pandas as pd
 
         plan: StreamPlan = unpacked(self._plan)
-        decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in plan.plan.types]
+        schemas = [schema_of(event_type) for event_type in plan.plan.types]
         shard = Shard(plan, int(key[0]))
         if self._base.exists():
             buckets = {bucket[0]: bytes(blob[0]) for bucket, blob in self._lanes.iterator()}
             shard.restore(bytes(self._base.get()[0]), buckets)
-        events, watermark = [], NEVER
+        events: list[Event] = []
+        watermark = NEVER
         for frame in rows:
             watermark = max(watermark, int(frame["watermark"].max()))
-            pairs = zip(frame["type"].tolist(), frame["body"].tolist(), strict=True)
-            events += [decoders[number](bytes(body)) for number, body in pairs if number >= 0]
+            for number, block in zip(frame["type"].tolist(), frame["block"].tolist(), strict=True):
+                if number >= 0:
+                    events += schemas[number].events(columns_of(opened(bytes(block))))
         out = shard.take(events, watermark)
         base, changed = shard.state()
         self._base.update((base,))

@@ -9,9 +9,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -21,12 +21,19 @@ from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
-from middleware.model.event import IDENTITY, NEVER, Event, EventTypes, Identity, type_name
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, EventTypes, Identity, type_name
 from middleware.model.operator import Operator, result_fields
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.plan import Plan, lane_text
+from middleware.spark.blocks import columns_of, is_plain
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pyarrow as pa
+
+    from middleware.spark.schemas import EventSchema
 
 BUCKETS, LANES = 64, 8
 """The least number of buckets for a shard's lanes, and above how many lanes a bucket, on average, it doubles.
@@ -35,7 +42,7 @@ A bucket is written when one of its lanes has changed.
 """
 
 _TOGETHER = 1_000_000
-FORMAT = "2"
+FORMAT = "3"
 """Of the state; another one is refused."""
 
 
@@ -81,7 +88,22 @@ class StreamPlan:
 
     def shard_of(self, event: Event) -> int:
         """The shard of an event: the same for all equal keys. Raises DetectorError for what cannot be a key."""
-        return zlib.crc32(lane_text(getattr(event, self.by)).encode()) % self.shards if self.by is not None else 0
+        return self._hashed(getattr(event, self.by)) if self.by is not None else 0
+
+    def shards_of(self, schema: EventSchema, batch: pa.RecordBatch) -> npt.NDArray[Any]:
+        """The shard of each row of a batch of raw events."""
+        import numpy as np
+
+        if self.by is None:
+            return np.zeros(len(batch), np.int64)
+        if not is_plain(schema, (self.by,)):
+            return np.array([self.shard_of(event) for event in schema.events(columns_of(batch))], np.int64)
+        coded = batch.column(self.by).dictionary_encode(null_encoding="encode")
+        shards = np.array([self._hashed(key) for key in coded.dictionary.to_pylist()], np.int64)
+        return shards[coded.indices.to_numpy()]  # type: ignore[no-any-return]
+
+    def _hashed(self, key: Any) -> int:
+        return zlib.crc32(lane_text(key).encode()) % self.shards
 
     @property
     def policies(self) -> Policies:
@@ -138,9 +160,10 @@ class Shard:
         if watermark != NEVER:
             raw = map(type_name, self._plan.plan.raw)
             self._promised = {name: max(watermark, self._promised.get(name, NEVER)) for name in raw}
-        deltas: dict[str, Delta] = {}
+        of_type: dict[EventType, list[Event]] = {}
         for event in fresh:
-            deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
+            of_type.setdefault(event.__class__, []).append(event)
+        deltas = {type_name(event_type): Delta(inserts) for event_type, inserts in of_type.items()}
         rows: list[Row] = []
         for batch in self._hierarchy.process(Batch(deltas, dict(self._promised), fresh[-1].ts if fresh else None)):
             rows += self._rows(batch)
@@ -243,7 +266,12 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 def _content(event: Event) -> tuple[int, int]:
     """An event's time, and a hash of its type and fields: what repeats have in common, and clashes have not."""
-    return event.ts, xxhash.xxh3_64_intdigest(type_name(event.__class__).encode() + _encode(event))
+    return event.ts, xxhash.xxh3_64_intdigest(_encode(event), _seed(event.__class__))
+
+
+@cache
+def _seed(event_type: EventType) -> int:
+    return xxhash.xxh3_64_intdigest(type_name(event_type).encode())
 
 
 def _place(named: tuple[str, Any]) -> tuple[str, str]:

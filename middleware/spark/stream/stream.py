@@ -77,13 +77,5 @@ def stream(
 
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
     """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``."""
-    plan = packed(_OneType([event_type]))
     found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')").select("body")
-    return found.mapInArrow(TypedResults(plan, 0), schema_of(event_type).ddl)
-
-
-class _OneType:
-    """What ``TypedResults`` needs of a plan."""
-
-    def __init__(self, types: list[EventType]) -> None:
-        self.types = types
+    return found.mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)

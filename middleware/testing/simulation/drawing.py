@@ -7,7 +7,11 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from middleware.link.columnar import takes_columns
 from middleware.model.detector import Detector
+from middleware.model.errors import EventError
+from middleware.model.event import EventType
+from middleware.model.schema import arrow_schema
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.simulation.afterwards import afterwards
 from middleware.testing.simulation.applications import Probe, Reading, a_stream, an_application
@@ -78,7 +82,28 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         _let_some_come_afterwards(plan, kinds)
     else:  # a stopped operator leaves a gap, as a loss does: only one of them at a time
         plan.detectors = sound(plan.detectors)
+    _let_columns_come(plan)
     return plan
+
+
+def _let_columns_come(plan: WorldPlan) -> None:
+    """In one world of three, publishers send columns, and sinks read tables."""
+    rng = random.Random(plan.seed + 2**35)
+    if rng.random() < 0.35:
+        for source in [*plan.sources, *(plan.afterwards.sources if plan.afterwards is not None else [])]:
+            source.columns = rng.choice([0, 0.5, 1])
+        derived = {kind for detector in plan.detectors.values() for kind in detector.publishes}
+        has_tables = takes_columns() and all(map(_fits_columns, derived))
+        for sink in plan.sinks:
+            sink.tables = rng.random() < 0.5 and (sink.raw or has_tables)
+
+
+def _fits_columns(kind: EventType) -> bool:
+    try:
+        arrow_schema(kind)
+    except EventError:
+        return False
+    return True
 
 
 def _let_some_come_afterwards(plan: WorldPlan, kinds: Sequence[str]) -> None:

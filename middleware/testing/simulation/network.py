@@ -20,7 +20,8 @@ from middleware.delivery.subscription import Arrived, Interruption, Subscription
 from middleware.link.codec import EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts, Role, decode_frame, payload_size
 from middleware.link.link import Link
-from middleware.model.change import Batch, Insert
+from middleware.model.change import Batch, Insert, grouped
+from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
 
@@ -246,6 +247,15 @@ class SimulatedPublisher(_SimulatedClient):
         """See Publisher."""
         self.waiting.extend(self._publication.frames(events))
 
+    def publish_columns(self, events: Sequence[Event]) -> None:
+        """The same as columns, however few they are: see ``Publisher.publish_tables``."""
+        import numpy as np
+
+        by_type = grouped(events)
+        columns = [EventColumns.from_events(type(delta.inserts[0]), delta.inserts) for delta in by_type.values()]
+        places = [np.array(delta.places) for delta in by_type.values()] if len(columns) > 1 else None
+        self.waiting.extend(self._publication.slices(columns, places, fewest=1))
+
     def revise(self, old: Event, new: Event) -> None:
         """See Publisher."""
         self.waiting.append(self._publication.revision(old, new))
@@ -262,8 +272,10 @@ class SimulatedPublisher(_SimulatedClient):
         """See Endpoint."""
         while self.waiting and self.link.has_room:
             first = self.waiting.popleft()
-            said = self._publication.said(first) if isinstance(first, Frame) else self._publication.promise(*first)
-            self.link.send(said)
+            if isinstance(first, Frame):
+                self.link.send(self._publication.said(first if self.link.takes_columns else first.in_rows()))
+            else:
+                self.link.send(self._publication.promise(*first))
         return super().step(now)
 
     def _restarted(self) -> None:

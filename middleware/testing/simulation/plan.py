@@ -45,7 +45,7 @@ class SinkPlan(msgspec.Struct):
     """A sink at a node. ``resumes``: it has a name under which it comes back. ``marks``: it also stores its mark; a sink that
     does not may get finals again that it had taken when it was killed. ``dies``: it is killed once it has this many finals (0:
     only by incidents), comes back after ``away`` ns, and has the share ``copy`` of its finals. ``raw``: it reads raw events
-    instead of derived ones.
+    instead of derived ones. ``tables``: it reads tables.
     """
 
     node: str
@@ -55,6 +55,7 @@ class SinkPlan(msgspec.Struct):
     away: int = 0
     copy: float = 1
     raw: bool = False
+    tables: bool = False
 
 
 class WorldPlan(msgspec.Struct):
@@ -120,16 +121,19 @@ def describe(plan: WorldPlan) -> list[str]:
     lines += [
         f"source {each.name} at {each.node}: {len(each.says)} changes of {', '.join(map(type_name, each.kinds))}"
         + (", promises" if each.promises else "")
+        + (f", {each.columns:.0%} in columns" if each.columns else "")
         + (", leaves" if each.leaves else "")
         + (f", silent for {each.silent / SECOND} s after {each.pauses}" if each.pauses else "")
         + (f", dies after {each.dies} for {each.away / SECOND} s" + ", repeats all" * each.repeats if each.dies else "")
         for each in plan.sources
     ]
-    sinks = ", ".join(
-        each.node + " (raw)" * each.raw + (f" (with a name{' and a mark' * each.marks})" if each.resumes else "")
-        for each in plan.sinks
-    )
+    sinks = ", ".join(map(_described, plan.sinks))
     lines += [f"{name} later: {policies}" for name, policies in plan.later.items()]
     lines += [f"wall clock of {node} wrong by {error // SECOND} s" for node, error in plan.walls.items() if error]
     lines += [f"rare: {', '.join(plan.rare)}"] if plan.rare else []
     return [*lines, f"sinks at {sinks}", *map(str, plan.incidents)]
+
+
+def _described(sink: SinkPlan) -> str:
+    name = f" (with a name{' and a mark' * sink.marks})" if sink.resumes else ""
+    return sink.node + " (raw)" * sink.raw + " (tables)" * sink.tables + name

@@ -7,6 +7,7 @@ from itertools import groupby
 
 import msgspec
 
+from middleware.link.columnar import takes_columns
 from middleware.model.change import Insert, Revise
 from middleware.model.event import END, Event
 from middleware.testing.simulation.network import SimulatedPublisher, Simulation
@@ -23,6 +24,8 @@ class SourcePlan(msgspec.Struct):
     ``dies``
         it crashes after this many changes (0: never), comes back after ``away`` ns, and says all again that it does not know
         to be taken, or, if it ``repeats``, all that it ever said.
+    ``columns``
+        the share of its new events that it sends as columns.
     """
 
     name: str
@@ -38,19 +41,25 @@ class SourcePlan(msgspec.Struct):
     dies: int = 0
     away: int = 0
     repeats: bool = False
+    columns: float = 0
 
 
 class Source:
-    """A publisher, and what it has still to say. ``wall``: what its clock shows when the simulation begins, if it has one."""
+    """A publisher, and what it has still to say. ``wall``: what its clock shows when the simulation begins, if it has one.
+
+    ``in_columns``: the events that it has published as columns.
+    """
 
     def __init__(self, simulation: Simulation, plan: SourcePlan, wall: int | None = None) -> None:
         self.plan = plan
         self._wall = wall
         self.ended = False
+        self.in_columns = 0
         self._simulation = simulation
         self._said = self._taken = self._until = 0
         self._is_mortal, self._has_paused = bool(plan.dies), not plan.pauses
         self._back_at: int | None = None
+        self._forms = random.Random(plan.name)
         self._lows = _lows(plan.says)
         self._attach()
 
@@ -94,7 +103,10 @@ class Source:
         self._said += len(says)
         for is_new, group in groupby(says, lambda each: type(each) is Insert):
             if is_new:
-                self.publisher.publish([each.event for each in group])
+                as_columns = takes_columns() and self._forms.random() < self.plan.columns
+                events = [each.event for each in group]
+                self.in_columns += as_columns * len(events)
+                (self.publisher.publish_columns if as_columns else self.publisher.publish)(events)
                 continue
             for each in group:
                 if type(each) is Revise:

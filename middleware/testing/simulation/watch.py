@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable, Mapping
+from itertools import chain
 
 from middleware.broker.merge import merged
 from middleware.delivery.subscription import Arrived, Interruption
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
+from middleware.link.columnar import takes_columns
 from middleware.link.frames import Parts
 from middleware.model.change import Delta, Insert
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.model.time import MILLISECOND
 from middleware.testing.simulation.applications import Probe, Reading
@@ -103,8 +106,8 @@ class Sink(SimulatedSubscriber):
     ``marks``: it stores the mark together with the finals, and commits at once. A sink without marks works on them for a while,
     and commits when it reads again, like a caller of ``receive``; then ``repeated`` holds the finals sent a second time, and
     ``needless`` counts those of them that its former lives had certainly committed.
-    ``lacks``: it was told that changes are missing. ``gave_up``: not only those of a stopped detector, so it gave up what it
-    held back. ``incomplete``: some copy had less than was stored.
+    ``tables``: it reads its finals as tables. ``lacks``: it was told that changes are missing. ``gave_up``: not only those of a
+    stopped detector, so it gave up what it held back. ``incomplete``: some copy had less than was stored.
     """
 
     def __init__(
@@ -117,6 +120,7 @@ class Sink(SimulatedSubscriber):
         *,
         resumes: bool = False,
         marks: bool = True,
+        tables: bool = False,
         before: Sink | None = None,
         copy: float = 1,
     ) -> None:
@@ -124,6 +128,7 @@ class Sink(SimulatedSubscriber):
         after = ORDER(self.finals[-1]) if self.finals and marks else None
         super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after)
         self.resumes, self.marks, self.before = resumes, marks, before
+        self._reads_tables = tables and takes_columns()
         self.repeated: list[Event] = []
         self.needless = 0
         self._safe: Mark | None = before.safe if before is not None else None
@@ -150,7 +155,12 @@ class Sink(SimulatedSubscriber):
     def _read(self, arrived: Arrived) -> None:
         for changes, parts in arrived:
             self._look(changes, parts)
-        self._store([change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)])
+        if self._reads_tables:
+            tables = self.subscription.tables(arrived)
+            made = [EventColumns.of(self._codec.types[name], table).events() for name, table in tables.items()]
+            self._store(sorted(chain.from_iterable(made), key=ORDER))
+        else:
+            self._store([change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)])
         if self.marks:
             self._commit()
 

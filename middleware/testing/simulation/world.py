@@ -104,6 +104,7 @@ class World:
             self._types,
             resumes=plan.resumes,
             marks=plan.marks,
+            tables=plan.tables,
             before=before,
             copy=copy,
         )
@@ -294,6 +295,7 @@ class World:
         simulation.run(SECOND if self._loss is None else 10 * SECOND)  # a lost message about a gap is sent again
         for node in self.nodes.values():
             self._count(node)
+        self.troubles["in columns"] = sum(source.in_columns for source in self.sources)
 
     def _play(self) -> None:
         """Publish while things go wrong, until all streams have ended everywhere."""

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.event import END, IDENTITY, Event, type_name
+from middleware.ordering import arrival
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
@@ -22,6 +23,14 @@ from middleware.testing.simulation.applications import Probe, Reading
 from .applications import APPLICATIONS, arrivals, as_columns
 
 Form = Callable[[Delta], Delta]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_events_stay_columns() -> Iterator[None]:
+    """Several types at once, however few, as columns."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrival, "FEW", 0)
+        yield
 
 
 def as_rows(delta: Delta) -> Delta:

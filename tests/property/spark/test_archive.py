@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from enum import Enum
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,8 +22,10 @@ from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event
+from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, RouteRaw, parts_of
 from middleware.spark.archive.plan import Plan, lane_text
-from middleware.spark.archive.running import FAILURE, RESULT, RouteRaw, RunLanes
+from middleware.spark.archive.running import Bodies, Failures, RunLanes
+from middleware.spark.blocks import is_plain
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import packed
 from middleware.testing.oracle import oracle
@@ -160,30 +164,46 @@ def planned(*detectors: Detector) -> tuple[Plan, bytes]:
     return plan, packed(plan)
 
 
-def archived(events: list[Event], detectors: list[Detector], rows: int) -> tuple[list[Event], list[tuple[str, str, int]]]:
-    """What the executors' part makes of raw events: stages as ``archive`` has them, in batches of ``rows``."""
+PARTS = parts_of(3)
+
+
+def raw_blocks(events: list[Event], detectors: list[Detector]) -> Iterator[pa.RecordBatch]:
+    """Raw events as blocks, for all who read them, as ``routed`` has them."""
     plan, code = planned(*detectors)
-    table: list[dict[str, Any]] = []
     for number, event_type in enumerate(plan.types):
         if event_type in plan.raw:
-            batch = schema_of(event_type).batch([event for event in events if type(event) is event_type])
-            for out in RouteRaw(code, number, plan.readers[event_type])(iter([batch])):
-                table += out.to_pylist()
+            schema = schema_of(event_type)
+            batch = schema.batch([event for event in events if type(event) is event_type]).drop_columns(["level"])
+            for reader in plan.readers[event_type]:
+                fields = plan.routes[reader].fields
+                pack = PackRaw if fields is not None and is_plain(schema, fields) else RouteRaw
+                yield from pack(code, number, [reader], PARTS)(iter([batch]))
+
+
+def archived(
+    events: list[Event], detectors: list[Detector], rows: int, held: int = 10**6
+) -> tuple[list[Event], list[tuple[str, str, int]]]:
+    """What the executors' part makes of raw events: stages as ``archive`` has them, with ``rows`` of blocks at a time."""
+    plan, code = planned(*detectors)
+    table = [row for batch in raw_blocks(events, detectors) for row in batch.to_pylist()]
     for stage in plan.stages:
-        mine = [row for row in table if row["detector"] in stage]
-        names = ("detector", "lane", "ts", "level", "source", "id")
-        mine.sort(key=lambda row: tuple(row[name] for name in names))
-        for out in RunLanes(code)(batches(mine, rows)):
-            table += out.to_pylist()
-    results = [msgspec.msgpack.decode(row["body"], type=plan.types[row["type"]]) for row in table if row["detector"] == RESULT]
-    failed = [(row["lane"], row["source"], row["id"]) for row in table if row["detector"] == FAILURE]
-    return sorted(results, key=ORDER), sorted(failed)
+        mine = sorted((row for row in table if row["detector"] in stage), key=itemgetter("part", "detector"))
+        for _, part in groupby(mine, itemgetter("part")):
+            for out in RunLanes(code, PARTS, held)(batches(list(part), rows)):
+                table += out.to_pylist()
+    results: list[Event] = []
+    for number, event_type in enumerate(plan.types):
+        found = [row for row in table if (row["detector"], row["type"]) == (RESULT, number)]
+        for batch in Bodies()(batches(found, rows)):
+            results += [msgspec.msgpack.decode(body, type=event_type) for body in batch.column("body").to_pylist()]
+    failed = [row for row in table if row["detector"] == FAILURE]
+    told = [row for batch in Failures(code)(batches(failed, rows)) for row in batch.to_pylist()]
+    return sorted(results, key=ORDER), sorted((row["detector"], row["source"], row["id"]) for row in told)
 
 
 def batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
-    whole, text = pa.int64(), pa.string()
-    fields = [("detector", pa.int32()), ("lane", text), ("ts", whole), ("level", whole), ("source", text), ("id", whole)]
-    schema = pa.schema([*fields, ("type", pa.int32()), ("body", pa.binary())])
+    names = ("part", "detector", "type", "rows")
+    schema = pa.schema([*((name, pa.int32()) for name in names), ("block", pa.binary())])
     yield from pa.Table.from_pylist(rows, schema).to_batches(max_chunksize=size)
 
 
@@ -192,9 +212,9 @@ def expected(events: list[Event], detectors: list[Detector]) -> list[Event]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(pings(), st.sampled_from([1, 3, 1000]))
-def test_an_archive_equals_the_oracle(events: list[Event], rows: int) -> None:
-    results, failed = archived(events, HIERARCHY, rows)
+@given(pings(), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 2_000, 10**6]))
+def test_an_archive_equals_the_oracle(events: list[Event], rows: int, held: int) -> None:
+    results, failed = archived(events, HIERARCHY, rows, held)
     assert results == expected(events, HIERARCHY)
     assert len(set(failed)) == len(failed)
     assert {each for each in failed if each[0] == "Count"} == {
@@ -234,9 +254,9 @@ def test_a_key_of_any_size_streams_through_a_task(detector: Detector) -> None:
         for start in range(0, 30 * size, size):
             held.append(sys.getallocatedblocks())
             own = [Ping("one", 1, ts=at, id=at, source="s") for at in range(start, start + size)]
-            yield from RouteRaw(code, number, [reader])(iter([schema_of(Ping).batch(own)]))
+            yield from PackRaw(code, number, [reader], PARTS)(iter([schema_of(Ping).batch(own)]))
 
-    results = sum(batch.num_rows for batch in RunLanes(code)(rows()))
+    results = sum(sum(batch.column("rows").to_pylist()) for batch in RunLanes(code, PARTS, 200_000)(rows()))
     assert results >= 5 * size
     assert max(held[20:]) - max(held[:20]) < 15 * size  # ten batches of events would be more than 30 * size
 

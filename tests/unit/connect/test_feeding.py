@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from middleware.connect.blocks import Blocks
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
-from middleware.connect.source import Message
+from middleware.connect.source import Message, Messages
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventTypes
 from middleware.runtime.clients import Receipt
@@ -37,15 +36,15 @@ class Script:
         self.batches, self.receipts, self.is_lost = batches, receipts, is_lost
         self.log: list[tuple[str, Any]] = []
 
-    def receive(self, timeout: float) -> Sequence[Message]:
+    def receive(self, timeout: float) -> Messages:
         if self.batches:
-            return self.batches.pop(0)
+            return Messages.of(self.batches.pop(0))
         if self.is_lost:
             raise UnreachableError("lost")
-        return ()
+        return Messages()
 
-    def acknowledge(self, messages: Sequence[Message]) -> None:
-        self.log.append(("acknowledged", [message.id for message in messages]))
+    def acknowledge(self, messages: Messages) -> None:
+        self.log.append(("acknowledged", list(messages.ids)))
 
     def close(self) -> None:
         pass
@@ -78,8 +77,8 @@ class Halves(Script):
         super().__init__(batches, [Receipt(taken=1)] * len(batches))
         self.more = [set[str](), *more]
 
-    def receive(self, timeout: float) -> Sequence[Message]:
-        found = super().receive(timeout) if timeout else ()  # each batch is stored before the next comes
+    def receive(self, timeout: float) -> Messages:
+        found = super().receive(timeout) if timeout else Messages()  # each batch is stored before the next comes
         if found:
             del self.more[0]
         return found

@@ -11,6 +11,7 @@ from slackline_benchmarks.servers import until
 
 from detectors.cql import compile_cql
 from middleware.connect.lines import LONGEST, LineEvents, Lines, opener
+from middleware.connect.source import Message, Messages
 from middleware.model.errors import SourceError, UnreachableError
 
 HOST = "CREATE STREAM Tick (symbol String NOT NULL, n Int NOT NULL) SOURCE HOST ('127.0.0.1', {port});"
@@ -24,8 +25,8 @@ def source(text: str, folder: Path | None = None):
     return plan
 
 
-def received(lines: Lines, count: int) -> list:
-    found: list = []
+def received(lines: Lines, count: int) -> list[Message]:
+    found: list[Message] = []
 
     def enough() -> bool:
         found.extend(lines.receive(0.05))
@@ -46,7 +47,7 @@ def test_a_file_is_followed_and_only_whole_lines_count(tmp_path: Path) -> None:
     file.write_bytes(b"symbol;n\nIBM;1\nGE;x\n\xff;2\nMS;")
     with closing(make()) as lines:
         first = received(lines, 4)
-        assert lines.receive(0.0) == []
+        assert not lines.receive(0.0)
         with file.open("ab") as more:
             more.write(b"5\n")
         first += received(lines, 1)
@@ -66,18 +67,18 @@ def test_what_was_not_acknowledged_comes_again(tmp_path: Path) -> None:
     make = opener(source(FILE, tmp_path))
     lines = make()
     found = received(lines, 3)
-    lines.acknowledge(found[:1])
+    lines.acknowledge(Messages.of(found[:1]))
     lines.close()
     with closing(make()) as lines:
         assert list(lines.receive(0.0)) == found[1:]
-        assert lines.receive(0.0) == []
+        assert not lines.receive(0.0)
         with file.open("ab") as more:
             more.write(b"GE;4\n")
         (fourth,) = received(lines, 1)
         assert (fourth.id, fourth.body) == (4, b"GE;4")
-        lines.acknowledge([*found[1:], fourth])
+        lines.acknowledge(Messages.of([*found[1:], fourth]))
     with closing(make()) as lines:
-        assert lines.receive(0.0) == []
+        assert not lines.receive(0.0)
 
 
 def test_a_file_must_stay_the_one_that_it_was(tmp_path: Path) -> None:
@@ -102,7 +103,7 @@ def test_a_server_is_reached_again_and_what_it_cut_off_is_listed() -> None:
             found += received(lines, 1)
             with pytest.raises(UnreachableError, match="has closed the connection"):
                 lines.receive(1.0)
-            lines.acknowledge(found)
+            lines.acknowledge(Messages.of(found))
         with closing(make()) as lines:
             connection, _ = server.accept()
             with connection:

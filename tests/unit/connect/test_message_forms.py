@@ -10,8 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Message
+from middleware.connect.forms import form
+from middleware.connect.reading import READY, MessageReader
+from middleware.connect.source import Message, Messages
 from middleware.link.codec import places_of
 from middleware.model.event import Event, EventTypes
 
@@ -75,18 +76,31 @@ fitting: dict[str, st.SearchStrategy[Any]] = {
 OWN = ["ts", "id", "source", "level", "slackline:id", "slackline:level", "type_", "change_", "x.y"]
 
 
+def put(content: dict[str, Any], path: list[str], value: Any) -> None:
+    """Put a value where a path leads to, as far as that can be; a place in a list is one of two."""
+    head, *rest = path
+    if not rest:
+        content[head] = value
+    elif rest[0].isdecimal():
+        array = content.setdefault(head, [None, None])
+        if isinstance(array, list) and len(rest) == 1 and len(array) == 2:
+            array[int(rest[0])] = value
+            content[head] = [value if each is None else each for each in array]
+    elif isinstance(below := content.setdefault(head, {}), dict):
+        put(below, rest, value)
+
+
 @st.composite
 def cases(draw: st.DrawFn) -> tuple[list[str], set[str], dict[str, str], list[bytes]]:
     names = draw(st.lists(st.sampled_from(list(FIELDS)), min_size=1, max_size=4, unique=True))
     defaults = set(draw(st.lists(st.sampled_from(sorted(DEFAULTS)), unique=True))) & set(names)
-    places = st.sampled_from(["a", "b", "text", "ts", "id", "x.y"])
-    paths = draw(st.dictionaries(st.sampled_from([*names, "ts", "id", "source"]), places, max_size=2))
+    places = st.sampled_from(["a", "b", "text", "ts", "id", "x.y", "x.z.0", "x.z.1", "a.b", "b.0", "b.1", "0", "b.0.c"])
+    paths = draw(st.dictionaries(st.sampled_from([*names, "ts", "id", "source"]), places, max_size=3))
     bodies = []
     for _ in range(draw(st.integers(1, 3))):
-        content = {
-            paths.get(name, f"{name}_" if name in ("type", "change") else name): draw(fitting[name])
-            for name in [*names, *(name for name in ("ts", "id", "source") if name in paths)]
-        }
+        content: dict[str, Any] = {}
+        for name in [*names, *(name for name in ("ts", "id", "source") if name in paths)]:
+            put(content, paths.get(name, f"{name}_" if name in ("type", "change") else name).split("."), draw(fitting[name]))
         for key in draw(st.lists(st.sampled_from([*content, *OWN]), max_size=2)):
             content[key] = draw(values)
         if draw(st.integers(0, 9)) == 0 and content:
@@ -99,6 +113,17 @@ def cases(draw: st.DrawFn) -> tuple[list[str], set[str], dict[str, str], list[by
 @given(cases())
 @example((["whole"], set(), {}, [b'{"whole": 1.0}', b'{"whole": 18446744073709551615}', b'{"whole": 18446744073709551616}']))
 @example((["text"], set(), {}, [b'{"text": "a", "level": "x", "slackline:level": 3, "slackline:id": 9}']))
+@example(
+    (
+        ["number"],
+        set(),
+        {"number": "x.z.0"},
+        [b'{"x": {"z": [1]}}', b'{"x": {"z": []}}', b'{"x": {"z": {"0": 2}}}', b'{"x": 1}'],
+    )
+)
+@example(
+    (["text"], {"text"}, {"text": "x.z"}, [b'{"x": {"z": "t"}}', b'{"x": {}}', b"{}", b'{"x": null}', b'{"x": {"z": null}}'])
+)
 @example((["text"], {"text"}, {"id": "id"}, [b'{"id": 5, "text": "\\ud800"}', b'{"id": null}', b'{"id": 5, "source": "s"}']))
 @example((["text"], {"text"}, {}, [b'{"ts": 4611686018428}', b'{"ts": -5e18}', b'{"ts": 4611686018427}', b'{"ts": true}']))
 def test_both_ways_make_the_same_of_every_message(case: tuple[list[str], set[str], dict[str, str], list[bytes]]) -> None:
@@ -109,12 +134,33 @@ def test_both_ways_make_the_same_of_every_message(case: tuple[list[str], set[str
         kind = made(names, defaults, careful)
         reader = MessageReader({"t": "Thing"}, EventTypes([kind]), fields=paths, unit="ms")
         events, unread = reader.read(messages)
-        blocks, others = reader.blocks(messages)
+        blocks, others = reader.blocks(Messages.of(messages))
         assert others == unread
         sent = [event for frame in blocks for _, block in frame for event in msgspec.msgpack.decode(block, type=list[kind])]
         assert sent == events
         told.append(([msgspec.structs.astuple(event) for event in events], unread))
     assert repr(told[0]) == repr(told[1])
+
+
+def test_paths_into_objects_have_the_fast_way() -> None:
+    class Place(Event):
+        tag: str
+        x: float
+        y: float
+        z: float = 0.0
+        zone: str = ""
+        trackable: str | None = None
+
+    paths = {name: tuple(path.split(".")) for name, path in READY["omlox"].items()}
+    read = form(Place, paths, lambda found, ats: [int(each) for each in found])
+    assert read is not None
+    position = b'"position": {"type": "Point", "coordinates": [3.5, 1]}'
+    bodies = [
+        b'{"provider_id": "a", "timestamp_generated": "5", ' + position + more + b"}"
+        for more in (b"", b', "trackables": ["t", "u"], "source": "hall"')
+    ]
+    rows = read(Messages.of(Message("t", body, "s", number, 7) for number, body in enumerate(bodies)))
+    assert rows == [("a", 3.5, 1.0, 0.0, "", None, 5, 0, "s", 0), ("a", 3.5, 1.0, 0.0, "hall", "t", 5, 1, "s", 0)]
 
 
 class Step(Event):
@@ -130,7 +176,7 @@ def test_frames_keep_the_order_across_types_and_are_small() -> None:
     topics = ["halt", "step", "step"]
     numbers = range(10_000)
     messages = [Message(topics[n % 3], b'{"x": %d}' % n, f"p{n % 2}", n // 2, 5) for n in numbers]
-    frames, _ = reader.blocks(messages)
+    frames, _ = reader.blocks(Messages.of(messages))
     found = []
     for frame in frames:
         rows: dict[int, int] = {}
@@ -149,7 +195,7 @@ def test_a_message_too_large_to_be_sent_is_named_and_the_others_come() -> None:
 
     reader = MessageReader({"t": "Note"}, EventTypes([Note]))
     bodies = [json.dumps({"text": "x" * size}).encode() for size in (5, 9_000_000, 600_000, 600_000)]
-    frames, unread = reader.blocks([Message("t", body, "s", number, 5) for number, body in enumerate(bodies)])
+    frames, unread = reader.blocks(Messages.of([Message("t", body, "s", number, 5) for number, body in enumerate(bodies)]))
     assert [head.inserts for frame in frames for head, _ in frame] == [2, 1] or len(frames) > 1
     assert sum(head.inserts for frame in frames for head, _ in frame) == 3
     assert [each.message.id for each in unread] == [1]

@@ -12,6 +12,7 @@ import pytest
 
 from middleware import Detector, Event, SlacklineError, run
 from middleware.connect.files.mapped import mapped_recording
+from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
 from middleware.spark.prepare.prepare import prepare
 from middleware.spark.traces import read_trace
@@ -52,6 +53,23 @@ class Drafts(Detector):
             self.is_open = event.open
             return None
         return Hot(event.station, event.celsius, ts=event.ts) if self.is_open else None
+
+
+class Log(Event):
+    level_: int | None
+    celsius: float | None
+    note: str | None = None
+
+
+class Logged(Event):
+    said: str
+
+
+class Logs(Detector):
+    subscribes, publishes = (Log,), (Logged,)
+
+    def on_event(self, event):
+        return Logged(f"{event.level_} {event.celsius} {event.note}", ts=event.ts)
 
 
 FRAME = pd.DataFrame(
@@ -200,3 +218,39 @@ def test_a_mapping_is_not_for_events_nor_for_another_type() -> None:
         run(FRAME, [Heat()], mapping=other)
     with pytest.raises(SlacklineError, match="say what is what"):
         run(FRAME, [Drafts()])
+
+
+def test_fields_that_may_be_none_are_where_a_cell_is_empty_or_null(tmp_path: Path) -> None:
+    rows = {"ts": [1, 2, 3], "level_": [4, None, 6], "celsius": [None, 1.5, None], "note": ["a", "b", None]}
+    table = pa.table(rows)
+    (tmp_path / "log.csv").write_text("ts,level_,celsius,note\n1,4,,a\n2, ,1.5,b\n3,6,,\n")
+    (tmp_path / "log.jsonl").write_text(
+        '{"ts": 1, "level_": 4, "note": "a"}\n{"ts": 2, "level_": null, "celsius": 1.5, "note": "b"}\n{"ts": 3, "level_": 6}\n'
+    )
+    for source in (table, table.to_pandas(), tmp_path / "log.csv", tmp_path / "log.jsonl"):
+        found = run(source, [Logs()]).finals["Logs"]
+        assert [event.said for event in found] == ["4 None a", "None 1.5 b", "6 None None"]
+    fields = {name: {"column": name, "type": kind} for name, kind in (("level_", "int"), ("celsius", "float"), ("note", "str"))}
+    mapping = {"type": "Log", "ts": {"column": "ts", "unit": "ns"}, "source": {"value": "s"}, "fields": fields}
+    with pytest.raises(TraceError, match="line 0 of the table: celsius is missing"):
+        run(table, [Logs()], mapping=mapping)
+    assert (
+        len(
+            run(table, [Logs()], mapping=mapping | {"fields": {k: v | {"optional": True} for k, v in fields.items()}}).finals[
+                "Logs"
+            ]
+        )
+        == 3
+    )
+
+
+def test_tables_of_more_rows_than_events_are_made_at_once() -> None:
+    rows = 20_000
+    readings = pd.DataFrame({"ts": range(0, 3 * rows, 3), "station": 7, "celsius": np.arange(rows) % 20 * 1.0, "note": ""})
+    doors = pd.DataFrame({"ts": range(1, 3 * rows, 5), "open": np.arange(len(range(1, 3 * rows, 5))) % 2 == 0})
+    found = run({Reading: readings, Door: doors}, [Drafts()], batch=1_000).finals["Drafts"]
+    is_open = {int(ts): bool(opened) for ts, opened in zip(doors["ts"], doors["open"], strict=True)}
+    last = [
+        is_open.get(next((at for at in range(ts, max(-1, ts - 5), -1) if at in is_open), -1), False) for ts in readings["ts"]
+    ]
+    assert [event.ts for event in found] == [ts for ts, opened in zip(readings["ts"], last, strict=True) if opened]

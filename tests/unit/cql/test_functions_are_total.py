@@ -2,9 +2,12 @@
 
 import itertools
 import math
+from contextlib import suppress
 
 import pytest
 
+from detectors.cql import compile_cql
+from detectors.cql.trees import tree_plan
 from detectors.language.aggregates import NAMES, aggregate
 from detectors.language.code import Code
 from detectors.language.conversions import caster
@@ -93,3 +96,15 @@ def test_aggregates(name, kind):
         contents = [[one] for one in pairs] + [list(each) for each in itertools.product(pairs[::3], repeat=2)]
     for values in contents:
         assert_of(chosen.kind.type, chosen.fold(values), (name, values))
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_tree_serves_each_aggregate_over_windows_that_overlap(name):
+    plans = []
+    for arguments in ("x", "x, 0.5"):
+        with suppress(QueryError):
+            query = f"SELECT {name}({arguments}) AS a FROM A [SIZE 10 seconds EVERY 1] INTO R"
+            (operator,) = compile_cql(f"CREATE STREAM A (x Double); {query}").operators
+            plans.append(tree_plan(operator.plan))
+    assert plans, f"{name} takes neither one argument nor two"
+    assert all(plan is not None and plan.parts for plan in plans) or name.endswith("distinct")

@@ -5,12 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from slackline_torture.proxy import Proxy
 
 from middleware.model.errors import NetworkError
-from middleware.runtime.transport.zeromq import check_address
+from middleware.runtime.transport.zeromq import Transport, check_address
 
 WRONG = {
     "port in use": ("NetworkError", "Node('n', taken)", "cannot bind tcp://127.0.0.1:"),
@@ -82,3 +86,28 @@ def test_sound_addresses() -> None:
         check_address(address, None)
     for port in ("*", "0"):
         check_address(f"tcp://127.0.0.1:{port}", None, binds=True)
+
+
+def test_a_node_behind_something_that_forwards_nothing_is_dialled_anew() -> None:
+    node, client = Transport(), Transport(silence=0.5)
+    with closing(node), closing(client), Proxy(node.bind("tcp://127.0.0.1:*")) as between:
+        client.dial("node", between.address)
+
+        def asked_and_answered() -> bool:
+            client.send("node", [b"ask"])
+            for socket in node.poll(0.02):
+                for channel, _ in node.messages(socket):
+                    node.send(channel, [b"answer"])
+            return any(parts == [b"answer"] for socket in client.poll(0.02) for _, parts in client.messages(socket))
+
+        poll_until(asked_and_answered)
+        between.stall()
+        poll_until(lambda: not client.poll(0.02) and between.connections > 1)
+        between.heal()
+        poll_until(asked_and_answered)
+
+
+def poll_until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so():
+        assert time.monotonic() < deadline

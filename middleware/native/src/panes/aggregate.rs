@@ -161,10 +161,16 @@ impl State {
                 *sum -= i128::from(bits.cast_signed());
                 *count -= 1;
             }
-            Self::Floats(_, ends) => return ends.is_some_and(|(least, most)| !least.same(value) && !most.same(value)),
-            Self::Integers(_, ends) => {
+            Self::Floats(what, ends) => {
+                return ends.is_some_and(|(least, most)| {
+                    (*what == What::Max || !least.same(value)) && (*what == What::Min || !most.same(value))
+                });
+            }
+            Self::Integers(what, ends) => {
                 let value = bits.cast_signed();
-                return ends.is_some_and(|(least, most)| least != value && most != value);
+                return ends.is_some_and(|(least, most)| {
+                    (*what == What::Max || least != value) && (*what == What::Min || most != value)
+                });
             }
             Self::Ranks(nans, values) => {
                 if value.is_nan() {

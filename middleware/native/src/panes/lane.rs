@@ -16,8 +16,26 @@ pub const NEVER: i64 = i64::MAX;
 /// Rows looked at from either end before searching.
 const NEAR: usize = 3;
 
-/// Bytes of most identities.
-const SHORT: usize = 64;
+/// Bytes of most prefixes, and of the bounds of windows.
+const INLINE: usize = 14;
+const BOUNDS: usize = 18;
+
+/// The encoded identity of a window of this key, up to its start: most are short, and then lie in the lane itself.
+enum Prefix {
+    Short([u8; INLINE], usize),
+    Long(Box<[u8]>),
+}
+
+impl Prefix {
+    fn new(bytes: &[u8]) -> Self {
+        if bytes.len() > INLINE {
+            return Self::Long(bytes.into());
+        }
+        let mut short = [0; INLINE];
+        short[..bytes.len()].copy_from_slice(bytes);
+        Self::Short(short, bytes.len())
+    }
+}
 
 pub struct Lane {
     pub key: Py<PyAny>,
@@ -25,8 +43,7 @@ pub struct Lane {
     pub shown: Py<PyTuple>,
     /// The first of them, if it is a 64-bit integer.
     pub whole: Option<i64>,
-    /// The encoded identity of a window of this key, up to its start.
-    pub prefix: Vec<u8>,
+    prefix: Prefix,
     /// The end of the next window that is due.
     pub next: i64,
     rows: Vec<u64>,
@@ -42,13 +59,13 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(key: Py<PyAny>, shown: &Bound<'_, PyTuple>, prefix: Vec<u8>, width: usize) -> Self {
+    pub fn new(key: Py<PyAny>, shown: &Bound<'_, PyTuple>, prefix: &[u8], width: usize) -> Self {
         let (whole, shown) = (whole(shown), shown.clone().unbind());
         Self {
             key,
             shown,
             whole,
-            prefix,
+            prefix: Prefix::new(prefix),
             next: NEVER,
             rows: Vec::new(),
             head: 0,
@@ -206,17 +223,19 @@ impl Lane {
 
     /// The identity of a window: as `Origin.id(key, start, end)` in Python.
     pub fn id(&self, seed: u64, start: i64, end: i64) -> i64 {
-        let mut bytes = [0; 18];
-        let first = encode(start, &mut bytes);
-        let length = first + encode(end, &mut bytes[first..]);
-        let known = self.prefix.len();
-        let total = known + length;
-        if total <= SHORT {
-            let mut parts = [0; SHORT];
-            parts[..known].copy_from_slice(&self.prefix);
-            parts[known..total].copy_from_slice(&bytes[..length]);
-            return xxh3_64_with_seed(&parts[..total], seed).cast_signed();
+        let mut bytes = [0; INLINE + BOUNDS];
+        let known = match &self.prefix {
+            Prefix::Short(prefix, known) => {
+                bytes[..INLINE].copy_from_slice(prefix);
+                *known
+            }
+            Prefix::Long(_) => 0,
+        };
+        let first = known + encode(start, &mut bytes[known..]);
+        let total = first + encode(end, &mut bytes[first..]);
+        match &self.prefix {
+            Prefix::Short(..) => xxh3_64_with_seed(&bytes[..total], seed).cast_signed(),
+            Prefix::Long(prefix) => xxh3_64_with_seed(&[prefix, &bytes[..total]].concat(), seed).cast_signed(),
         }
-        xxh3_64_with_seed(&[&self.prefix, &bytes[..length]].concat(), seed).cast_signed()
     }
 }

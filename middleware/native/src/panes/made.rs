@@ -79,9 +79,10 @@ impl Cells {
 /// New results, in the order in which they were made.
 pub struct Made {
     lanes: Vec<usize>,
+    /// The first field of each key; None once one is no 64-bit integer.
+    wholes: Option<Vec<i64>>,
     starts: Vec<i64>,
     ends: Vec<i64>,
-    ids: Vec<i64>,
     values: Vec<Cells>,
 }
 
@@ -90,16 +91,16 @@ impl Made {
         let cells = || Cells { values: Values::Unknown(0), there: None };
         Self {
             lanes: Vec::new(),
+            wholes: Some(Vec::new()),
             starts: Vec::new(),
             ends: Vec::new(),
-            ids: Vec::new(),
             values: std::iter::repeat_with(cells).take(plan.aggregates.len()).collect(),
         }
     }
 
     /// Add the result of a window; false, with nothing added, if it has a value that does not fit its column.
     #[inline]
-    pub fn push(&mut self, number: usize, lane: &Lane, (start, end): (i64, i64), values: &[Value], seed: u64) -> bool {
+    pub fn push(&mut self, number: usize, lane: &Lane, (start, end): (i64, i64), values: &[Value]) -> bool {
         if !self.values.iter().zip(values).all(|(cells, &value)| cells.fits(value)) {
             return false;
         }
@@ -107,28 +108,35 @@ impl Made {
             cells.push(value);
         }
         self.lanes.push(number);
+        match (&mut self.wholes, lane.whole) {
+            (Some(wholes), Some(whole)) => wholes.push(whole),
+            (wholes, _) => *wholes = None,
+        }
         self.starts.push(start);
         self.ends.push(end);
-        self.ids.push(lane.id(seed, start, end));
         true
     }
 
     /// (columns of the keys' fields, starts, ends, columns of values, ids); None without results.
-    pub fn columns<'py>(&self, py: Python<'py>, lanes: &[Lane]) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    ///
+    /// The ids are hashed here and not one by one between other work: a hash reads what was just written in other pieces, and
+    /// waits until all that is to be stored before has been.
+    pub fn columns<'py>(&self, py: Python<'py>, lanes: &[Lane], seed: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(&first) = self.lanes.first() else { return Ok(None) };
+        let windows = self.starts.iter().zip(&self.ends);
+        let ids: Vec<i64> =
+            self.lanes.iter().zip(windows).map(|(&lane, (&start, &end))| lanes[lane].id(seed, start, end)).collect();
         let fields = lanes[first].shown.bind(py).len();
         let keys = (0..fields).map(|field| self.key_column(py, lanes, field)).collect::<PyResult<Vec<_>>>()?;
         let values = self.values.iter().map(|cells| cells.give(py)).collect::<PyResult<Vec<_>>>()?;
-        let columns = (keys, array(py, &self.starts)?, array(py, &self.ends)?, values, array(py, &self.ids)?);
+        let columns = (keys, array(py, &self.starts)?, array(py, &self.ends)?, values, array(py, &ids)?);
         columns.into_pyobject(py).map(Some)
     }
 
     /// A field of the keys: an array, if all are 64-bit integers, else a list.
     fn key_column<'py>(&self, py: Python<'py>, lanes: &[Lane], field: usize) -> PyResult<Bound<'py, PyAny>> {
-        if field == 0
-            && let Some(integers) = self.lanes.iter().map(|&lane| lanes[lane].whole).collect::<Option<Vec<_>>>()
-        {
-            return array(py, &integers);
+        if let Some(wholes) = self.wholes.as_ref().filter(|_| field == 0) {
+            return array(py, wholes);
         }
         let shown = |&lane: &usize| lanes[lane].shown.bind(py).get_item(field);
         Ok(PyList::new(py, self.lanes.iter().map(shown).collect::<PyResult<Vec<_>>>()?)?.into_any())

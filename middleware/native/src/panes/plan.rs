@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::aggregate::What;
+use super::aggregate::{State, What};
 use crate::fields::{Field, Stamps};
 
 /// A field that is read: floats, or integers.
@@ -27,6 +27,11 @@ impl Plan {
     #[inline]
     pub fn end(&self, ts: i64) -> i64 {
         -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
+    }
+
+    /// An aggregate over no values.
+    pub fn state(&self, what: What, column: Option<usize>) -> State {
+        State::new(what, column.is_some_and(|column| self.columns[column].is_float))
     }
 
     /// Numbers a row takes: time, which columns are there, and the columns.

@@ -16,25 +16,29 @@ pub struct Running {
 impl Running {
     /// Of no rows yet.
     pub fn new(plan: &Plan, (start, end): (i64, i64), at: usize) -> Self {
-        let state =
-            |&(what, column): &(_, Option<usize>)| State::new(what, column.is_some_and(|column| plan.columns[column].is_float));
-        Self { start, end, from: at, to: at, states: plan.aggregates.iter().map(state).collect() }
+        let states = plan.aggregates.iter().map(|&(what, column)| plan.state(what, column)).collect();
+        Self { start, end, from: at, to: at, states }
     }
 
     /// Move on to the window that holds other rows, none of them before `self.from`; false if it must be calculated anew.
+    ///
+    /// An aggregate from which a row that leaves cannot be taken (the largest value, say) is calculated anew alone.
     #[inline]
     pub fn go_on(&mut self, plan: &Plan, rows: &[u64], window: (i64, i64), (from, to): (usize, usize)) -> bool {
         if from >= self.to || from < self.from || to < self.to {
             return false;
         }
-        self.fill(plan, rows, to);
         let width = plan.width();
-        for row in rows[self.from * width..from * width].chunks_exact(width) {
-            if !self.each(plan, row, State::take) {
-                return false;
+        let part = |from: usize, to: usize| rows[from * width..to * width].chunks_exact(width);
+        for (state, &(what, column)) in self.states.iter_mut().zip(&plan.aggregates) {
+            if bits(part(self.from, from), column).all(|bits| state.take(bits)) {
+                bits(part(self.to, to), column).for_each(|bits| state.add(bits));
+            } else {
+                *state = plan.state(what, column);
+                bits(part(from, to), column).for_each(|bits| state.add(bits));
             }
         }
-        self.from = from;
+        (self.from, self.to) = (from, to);
         (self.start, self.end) = window;
         true
     }
@@ -43,26 +47,23 @@ impl Running {
     #[inline]
     pub fn fill(&mut self, plan: &Plan, rows: &[u64], to: usize) {
         let width = plan.width();
-        for row in rows[self.to * width..to * width].chunks_exact(width) {
-            self.each(plan, row, |state, bits| {
-                state.add(bits);
-                true
-            });
+        for (state, &(_, column)) in self.states.iter_mut().zip(&plan.aggregates) {
+            bits(rows[self.to * width..to * width].chunks_exact(width), column).for_each(|bits| state.add(bits));
         }
         self.to = to;
-    }
-
-    /// Do something with each aggregate that a row counts for.
-    #[inline]
-    fn each(&mut self, plan: &Plan, row: &[u64], mut with: impl FnMut(&mut State, u64) -> bool) -> bool {
-        self.states.iter_mut().zip(&plan.aggregates).all(|(state, &(_, column))| match column {
-            None => with(state, 0),
-            Some(column) => row[1] >> column & 1 == 0 || with(state, row[2 + column]),
-        })
     }
 
     pub fn values(&self, values: &mut Vec<Value>) {
         values.clear();
         values.extend(self.states.iter().map(State::value));
     }
+}
+
+/// What rows say of a column, where they say something; of none, that they are there.
+#[inline]
+fn bits<'a>(rows: impl Iterator<Item = &'a [u64]>, column: Option<usize>) -> impl Iterator<Item = u64> {
+    rows.filter_map(move |row| match column {
+        None => Some(0),
+        Some(column) => (row[1] >> column & 1 != 0).then(|| row[2 + column]),
+    })
 }

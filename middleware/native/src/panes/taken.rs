@@ -76,6 +76,9 @@ impl KeyedWindows {
     /// The lanes of a column of keys: integers, codes and what they stand for, or any objects.
     fn lanes_of(&mut self, keys: &Bound<'_, PyAny>, length: usize) -> PyResult<Vec<usize>> {
         let py = keys.py();
+        if length == 0 {
+            return Ok(Vec::new());
+        }
         if self.key_fields == 0 {
             let lane = self.lane_of(&self.keys.key(PyTuple::empty(py).into_any())?)?;
             return Ok(vec![lane; length]);

@@ -53,7 +53,7 @@ impl<'py> Out<'py> {
     fn insert(&self, windows: &KeyedWindows, number: usize, window: &Window<'py>, values: &[Value]) -> PyResult<()> {
         if let Some(made) = &self.made {
             let lane = &windows.lanes[number];
-            if made.borrow_mut().push(number, lane, (window.start, window.end), values, windows.seed) {
+            if made.borrow_mut().push(number, lane, (window.start, window.end), values) {
                 return Ok(());
             }
         }
@@ -205,7 +205,7 @@ impl KeyedWindows {
         let mut late = Vec::new();
         let outcome = self.take_columns(&times, &keys, &columns, retracts.as_ref(), &mut late);
         let out = self.changed(py, late, outcome, upto, as_columns)?;
-        let made = out.made.as_ref().map(|made| made.borrow().columns(py, &self.lanes)).transpose()?;
+        let made = out.made.as_ref().map(|made| made.borrow().columns(py, &self.lanes, self.seed)).transpose()?;
         self.purge(py, r#final)?;
         (out.inserted, out.old, out.new, out.withdrawn, out.beyond.get(), made).into_pyobject(py)
     }
@@ -243,7 +243,7 @@ impl KeyedWindows {
             let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
             self.lanes[number].refill(words.collect());
             self.held += self.lanes[number].len();
-            let end = self.next(number, upto);
+            let end = self.next(number, self.plan.end(upto.saturating_add(1)));
             self.list(number, end);
         }
         Ok(())
@@ -357,7 +357,7 @@ impl KeyedWindows {
     fn new_lane(&mut self, key: &Bound<'_, PyAny>, shown: Py<PyTuple>) -> PyResult<usize> {
         let mut prefix: Vec<u8> = self.encode.bind(key.py()).call1(((key, 0, 0),))?.extract()?;
         prefix.truncate(prefix.len() - 2);
-        let lane = Lane::new(key.clone().unbind(), shown.bind(key.py()), prefix, self.plan.width());
+        let lane = Lane::new(key.clone().unbind(), shown.bind(key.py()), &prefix, self.plan.width());
         let number = self.free.pop().unwrap_or(self.lanes.len());
         self.keys.add(key, u32::try_from(number).expect("fewer than 2^32 keys"))?;
         if number == self.lanes.len() {
@@ -379,16 +379,20 @@ impl KeyedWindows {
     /// An event came at `ts`: its first window that is not published is due at its end.
     #[inline]
     fn schedule(&mut self, number: usize, ts: i64) {
-        let end = self.plan.end(ts.max(self.upto.saturating_add(1)));
-        if end < self.lanes[number].next && end - self.plan.longest < ts {
+        let (next, ts_or_later) = (self.lanes[number].next, ts.max(self.upto.saturating_add(1)));
+        if ts_or_later > next.saturating_sub(self.plan.every) {
+            return; // its end is not before the next one
+        }
+        let end = self.plan.end(ts_or_later);
+        if end < next && end - self.plan.longest < ts {
             self.list(number, end);
         }
     }
 
-    /// The end of the first window after `upto` that is not empty.
-    fn next(&self, number: usize, upto: i64) -> i64 {
+    /// The end of the first window that is not empty, from the one that ends at `end`.
+    #[inline]
+    fn next(&self, number: usize, mut end: i64) -> i64 {
         let lane = &self.lanes[number];
-        let mut end = self.plan.end(upto.saturating_add(1));
         while let Some(first) = lane.first_after(end - self.plan.longest) {
             if first <= end {
                 return end;
@@ -463,7 +467,9 @@ impl KeyedWindows {
         while let Some(entry) = self.due.first_entry()
             && *entry.key() <= upto
         {
-            let (end, lanes) = entry.remove_entry();
+            let (end, mut lanes) = entry.remove_entry();
+            lanes.sort_unstable(); // as they lie in memory
+            let mut following = Vec::with_capacity(lanes.len());
             let windows = self.plan.sizes.iter().map(|&size| Window::new(py, end - size, end));
             let windows = windows.collect::<PyResult<Vec<_>>>()?;
             for number in lanes {
@@ -475,8 +481,16 @@ impl KeyedWindows {
                         out.insert(self, number, window, &values)?;
                     }
                 }
-                let next = self.next(number, end);
-                self.list(number, next);
+                let next = self.next(number, end + self.plan.every);
+                if next == end + self.plan.every {
+                    self.lanes[number].next = next;
+                    following.push(number);
+                } else {
+                    self.list(number, next);
+                }
+            }
+            if !following.is_empty() {
+                self.due.entry(end + self.plan.every).or_default().append(&mut following);
             }
         }
         self.upto = upto;

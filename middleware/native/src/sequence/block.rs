@@ -1,13 +1,12 @@
 //! Events that came as columns, with what matches need of them: no object an event, unless Python asks for one.
 
-use std::sync::Arc;
-
 use pyo3::IntoPyObjectExt;
 use pyo3::buffer::PyBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyList, PyString};
 
+use super::rows::Cell;
 use super::value::Value;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
@@ -26,6 +25,8 @@ struct Column {
     there: Option<Vec<u8>>,
 }
 
+/// Rows hold it as Python objects are held: counting them needs no atomic instruction, which waits for all that is to be stored.
+#[pyclass(frozen)]
 pub struct Block {
     /// The same as a sequence of events.
     events: Py<PyAny>,
@@ -149,14 +150,14 @@ impl Column {
 /// An event: an object, or a row of columns.
 pub enum Held {
     Event(Py<PyAny>),
-    Row(Arc<Block>, usize),
+    Row(Py<Block>, usize),
 }
 
 impl Held {
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
             Self::Event(event) => Self::Event(event.clone_ref(py)),
-            Self::Row(block, row) => Self::Row(Arc::clone(block), *row),
+            Self::Row(block, row) => Self::Row(block.clone_ref(py), *row),
         }
     }
 
@@ -164,14 +165,14 @@ impl Held {
     pub fn event<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Event(event) => Ok(event.bind(py).clone()),
-            Self::Row(block, row) => block.events.bind(py).get_item(row),
+            Self::Row(block, row) => block.get().events.bind(py).get_item(row),
         }
     }
 
     pub fn attribute<'py>(&self, py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Event(event) => field.of(event.bind(py)),
-            Self::Row(block, row) => block.column(py, field.name())?.object(py, *row),
+            Self::Row(block, row) => block.get().column(py, field.name())?.object(py, *row),
         }
     }
 
@@ -180,15 +181,27 @@ impl Held {
     pub fn value(&self, py: Python<'_>, field: &Field) -> PyResult<Value> {
         match self {
             Self::Event(event) => Ok(Value::of(&field.of(event.bind(py))?)),
-            Self::Row(block, row) => Ok(block.column(py, field.name())?.value(py, *row)),
+            Self::Row(block, row) => Ok(block.get().column(py, field.name())?.value(py, *row)),
         }
+    }
+
+    /// A field, as columns of results take it.
+    pub fn cell(&self, py: Python<'_>, field: &Field) -> PyResult<Cell> {
+        let Self::Row(block, row) = self else { return Ok(Cell::of(self.attribute(py, field)?)) };
+        let column = block.get().column(py, field.name())?;
+        Ok(match &column.cells {
+            _ if !column.is_there(*row) => Cell::Nothing,
+            Cells::Integers(cells) => Cell::Integer(cells[*row]),
+            Cells::Floats(cells) => Cell::Float(cells[*row]),
+            Cells::Objects(cells) => Cell::Object(cells[*row].clone_ref(py)),
+        })
     }
 
     /// A field that is a whole number of a column.
     #[inline]
     pub fn whole(&self, py: Python<'_>, field: &Field) -> PyResult<Option<i64>> {
         let Self::Row(block, row) = self else { return Ok(None) };
-        let column = block.column(py, field.name())?;
+        let column = block.get().column(py, field.name())?;
         Ok(match &column.cells {
             Cells::Integers(cells) if column.is_there(*row) => Some(cells[*row]),
             _ => None,
@@ -198,14 +211,14 @@ impl Held {
     pub fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
         match self {
             Self::Event(event) => Stamps::get(py)?.source(event.bind(py)),
-            Self::Row(block, row) => Ok(block.source(*row).bind(py).clone()),
+            Self::Row(block, row) => Ok(block.get().source(*row).bind(py).clone()),
         }
     }
 
     pub fn id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
             Self::Event(event) => Stamps::get(py)?.id(event.bind(py)),
-            Self::Row(block, row) => block.ids[*row].into_bound_py_any(py),
+            Self::Row(block, row) => block.get().ids[*row].into_bound_py_any(py),
         }
     }
 

@@ -12,9 +12,10 @@ use super::block::{Block, Held};
 use super::identity::Encoder;
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
-use super::rows::Rows;
+use super::rows::{Cells, Given, Rows};
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
+use super::standing::View;
 use super::value::Value;
 use crate::fields::Stamps;
 
@@ -36,8 +37,11 @@ pub struct SequenceMatcher {
     /// Whether input is taken to come in order: the baseline of the overhead of disorder, wrong if it does not.
     in_order: bool,
     changes: Changes,
-    scratch: Scratch,
+    scratch: Option<Box<Scratch>>,
 }
+
+/// Rows of new matches and of withdrawn ones, and new matches as columns.
+type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Option<Given<'py>>);
 
 /// An event in one of its roles.
 struct Role<'py> {
@@ -68,7 +72,7 @@ impl SequenceMatcher {
             fail,
             in_order,
             changes: Changes::default(),
-            scratch: Scratch::default(),
+            scratch: None,
         })
     }
 
@@ -83,16 +87,20 @@ impl SequenceMatcher {
         r#final: i64,
     ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
         let plan = Arc::clone(&self.plan);
-        self.changes.in_rows = false;
+        (self.changes.in_rows, self.changes.in_columns) = (false, false);
         self.take_back(py, &plan, retracts)?;
         for (ts, event) in in_time(inserts)? {
             let slots = plan.roles_of(&event.get_type());
             self.insert_as(py, &plan, slots, ts, Held::Event(event.unbind()))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.rows(py)
     }
 
-    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows.
+    /// As `apply`, with events of one type as columns (`Block::parse`); gives rows, and, if nothing is withdrawn and all that
+    /// RETURN gives are fields, matches as columns in their place: (a pair for each field, times, ids).
+    #[pyo3(signature = (event_type, block, retracts, emitted, r#final, as_columns = false))]
+    #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
@@ -101,16 +109,19 @@ impl SequenceMatcher {
         retracts: &Bound<'py, PyList>,
         emitted: i64,
         r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+        as_columns: bool,
+    ) -> PyResult<Columns<'py>> {
         let plan = Arc::clone(&self.plan);
-        let block = Arc::new(Block::parse(block)?);
-        self.changes.in_rows = true;
+        let held = Py::new(py, Block::parse(block)?)?;
+        let block = held.get();
+        (self.changes.in_rows, self.changes.in_columns) = (true, as_columns);
         self.take_back(py, &plan, retracts)?;
         let slots = plan.roles_of(event_type);
         for row in block.in_time() {
-            self.insert_as(py, &plan, slots, block.times[row], Held::Row(Arc::clone(&block), row))?;
+            self.insert_as(py, &plan, slots, block.times[row], Held::Row(held.clone_ref(py), row))?;
         }
-        self.pass(py, &plan, emitted, r#final)
+        self.pass(py, &plan, emitted, r#final)?;
+        self.changes.columns(py)
     }
 
     /// Events on stacks, one for each role of theirs.
@@ -176,14 +187,8 @@ impl SequenceMatcher {
         Ok(())
     }
 
-    /// End a step: let time pass; the rows of matches that stand now, and of those that stood before.
-    fn pass<'py>(
-        &mut self,
-        py: Python<'py>,
-        plan: &Plan,
-        emitted: i64,
-        r#final: i64,
-    ) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {
+    /// End a step: let time pass.
+    fn pass(&mut self, py: Python<'_>, plan: &Plan, emitted: i64, r#final: i64) -> PyResult<()> {
         if plan.trails {
             self.complete(py, plan, emitted)?;
         }
@@ -193,7 +198,7 @@ impl SequenceMatcher {
             self.purge(py, self.purged)?;
             self.swept = self.purged.saturating_add(plan.within);
         }
-        self.changes.rows(py)
+        Ok(())
     }
 
     /// The components that an event may be, by its type, its key and its own conditions; negated ones first.
@@ -239,7 +244,10 @@ impl SequenceMatcher {
             let Some(found) = &key else { return Ok(None) };
             partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
-        let values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<Box<[Value]>>>()?;
+        let mut values = Box::<[Value]>::default();
+        if !component.fields.is_empty() {
+            values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<_>>()?;
+        }
         for number in &component.filters {
             let alone = |_| {
                 let event = event.event(py)?;
@@ -322,7 +330,7 @@ impl SequenceMatcher {
             (Some(_), None) => return Ok(()),
         };
         let Some(at) = stack.place(ts, event)? else { return Ok(()) };
-        let Some(instance) = stack.items.remove(at) else { return Ok(()) };
+        let Some(instance) = stack.take(at) else { return Ok(()) };
         self.held -= 1;
         for reached in self.reached(role.key.as_ref())? {
             self.rule_out(py, plan, component, reached, &instance, true)?;
@@ -340,14 +348,14 @@ impl SequenceMatcher {
 
     /// Make (or withdraw) the matches that hold an instance and stand.
     fn change(&mut self, py: Python<'_>, plan: &Plan, number: usize, place: usize, at: usize, make: bool) -> PyResult<()> {
-        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let Some(partition) = self.partitions.get(number).filter(|each| !each.lacks_a_step()) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
-        let search = Search::new(py, plan, partition, Some((place, at)), std::mem::take(&mut self.scratch));
+        let search = Search::new(py, plan, partition, Some((place, at)), self.scratch.take().unwrap_or_default());
         let (standing, scratch) = view.standing(search, self.emitted)?;
         for found in standing {
             self.changes.note(&view, &found, make)?;
         }
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         Ok(())
     }
 
@@ -361,13 +369,13 @@ impl SequenceMatcher {
         negative: &Instance,
         make: bool,
     ) -> PyResult<()> {
-        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let Some(partition) = self.partitions.get(number).filter(|each| !each.lacks_a_step()) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
         let (ts, last) = (negative.ts, plan.steps.len() - 1);
         if component.place <= last && ts >= partition.newest_end() {
             return Ok(()); // no last event is later, so no match reaches across it
         }
-        let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+        let mut search = Search::new(py, plan, partition, None, self.scratch.take().unwrap_or_default());
         for place in 0..=last {
             search.floors()[place] = if place >= component.place { ts + 1 } else { ts.saturating_sub(plan.within) };
         }
@@ -376,7 +384,7 @@ impl SequenceMatcher {
             search.ceilings()[before] = ts - 1;
         }
         let (standing, scratch) = view.standing(search, self.emitted)?;
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         for found in standing {
             if view.rules_out(component, negative, &found)? {
                 self.changes.note(&view, &found, make)?;
@@ -399,13 +407,13 @@ impl SequenceMatcher {
             previous = Some((ts, number));
             let Some(partition) = self.partitions.get(number).filter(|_| !is_done) else { continue };
             let view = View { py, plan, partition, common: &self.common };
-            let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+            let mut search = Search::new(py, plan, partition, None, self.scratch.take().unwrap_or_default());
             search.floors().fill(ts);
             if !plan.step(0).kleene {
                 search.ceilings()[0] = ts;
             }
             let (standing, scratch) = view.standing(search, emitted)?;
-            self.scratch = scratch;
+            self.scratch = Some(scratch);
             for found in standing {
                 if found.ends(plan, partition, 0).0.ts == ts {
                     self.changes.note(&view, &found, true)?;
@@ -422,164 +430,48 @@ impl SequenceMatcher {
     }
 }
 
-/// ts, id, source and level.
-const STAMPS: usize = 4;
-
-/// A partition, with all that says which of its matches stand.
-struct View<'a, 'py> {
-    py: Python<'py>,
-    plan: &'a Plan,
-    partition: &'a Partition,
-    common: &'a [Stack],
-}
-
-impl<'a, 'py> View<'a, 'py> {
-    /// The matches of a search that are complete by `emitted`, and that no negative rules out.
-    fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<(Vec<Found>, Scratch)> {
-        let complete = if self.plan.trails { emitted.saturating_sub(self.plan.within) } else { i64::MAX };
-        if self.plan.trails && !self.plan.step(0).kleene {
-            search.ceilings()[0] = search.ceilings()[0].min(complete);
-        }
-        let (found, scratch) = search.run()?;
-        if self.plan.negations.is_empty() {
-            return Ok((found, scratch));
-        }
-        let mut standing = Vec::with_capacity(found.len());
-        for each in found {
-            if each.ends(self.plan, self.partition, 0).0.ts <= complete && !self.is_ruled_out(&each)? {
-                standing.push(each);
-            }
-        }
-        Ok((standing, scratch))
-    }
-
-    fn is_ruled_out(&self, found: &Found) -> PyResult<bool> {
-        for (negation, slot) in self.plan.negations.iter().enumerate() {
-            let component = &self.plan.components[*slot];
-            let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
-            if stack.items.is_empty() {
-                continue;
-            }
-            let (low, high) = self.range(component.place, found);
-            for at in stack.below(low)..stack.up_to(high) {
-                if self.rules_out(component, &stack.items[at], found)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// The first and the last time at which a negative before `place` rules a match out.
-    fn range(&self, place: usize, found: &Found) -> (i64, i64) {
-        let ends = |place| found.ends(self.plan, self.partition, place);
-        let last = self.plan.steps.len() - 1;
-        let low = match place.checked_sub(1) {
-            Some(before) => ends(before).1.ts + 1,
-            None => ends(last).1.ts.saturating_sub(self.plan.within),
-        };
-        let high = if place <= last { ends(place).0.ts - 1 } else { ends(0).0.ts.saturating_add(self.plan.within) };
-        (low, high)
-    }
-
-    /// Whether the conditions on a negative hold for it and a match.
-    fn rules_out(&self, component: &Component, negative: &Instance, found: &Found) -> PyResult<bool> {
-        let (plan, partition) = (self.plan, self.partition);
-        for number in &component.conditions {
-            let value = |slot, at: usize, number| {
-                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot, number) };
-                instance.values[at].clone()
-            };
-            let part = |slot: usize| {
-                if slot == component.slot {
-                    return negative.event.event(self.py);
-                }
-                found.part(self.py, plan, partition, plan.components[slot].place)
-            };
-            if !plan.conditions[*number].holds(self.py, |slot| found.count(plan, slot), value, part)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The identity of a match, as `Origin.id` has it.
-    fn identity(&self, found: &Found, encoder: &mut Encoder) -> PyResult<i64> {
-        encoder.clear();
-        encoder.array(self.plan.steps.len());
-        for place in 0..self.plan.steps.len() {
-            let items = &self.partition.positive(place).items;
-            if self.plan.step(place).kleene {
-                encoder.array(found.groups[place].len());
-                for at in &found.groups[place] {
-                    encoder.event(self.py, &items[*at].event)?;
-                }
-            } else {
-                encoder.event(self.py, &items[found.bound[place]].event)?;
-            }
-        }
-        Ok(encoder.hash(self.plan.seed))
-    }
-
-    /// The values that RETURN gives.
-    fn values(&self, found: &Found) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let (py, plan) = (self.py, self.plan);
-        if let Some(fields) = &plan.plain {
-            let mut values = Vec::with_capacity(fields.len() + STAMPS);
-            for (place, name) in fields {
-                let instance = &self.partition.positive(*place).items[found.bound[*place]];
-                values.push(instance.event.attribute(py, name)?);
-            }
-            return Ok(values);
-        }
-        let parts = (0..plan.steps.len()).map(|place| found.part(py, plan, self.partition, place));
-        let parts = parts.collect::<PyResult<Vec<_>>>()?;
-        Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
-    }
-
-    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
-    fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
-        let (py, plan) = (self.py, self.plan);
-        let last = plan.steps.len() - 1;
-        let mut row = self.values(found)?;
-        let ts = if plan.trails {
-            found.ends(plan, self.partition, 0).0.ts.saturating_add(plan.within)
-        } else {
-            found.ends(plan, self.partition, last).1.ts
-        };
-        row.push(ts.into_pyobject(py)?.into_any());
-        row.push(identity.into_pyobject(py)?.into_any());
-        row.push(plan.source.bind(py).clone());
-        row.push(plan.level.bind(py).clone());
-        let made = plan.maker.as_ref().filter(|_| !in_rows).map(|maker| maker.make(py, &row)).transpose()?.flatten();
-        made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
-    }
-}
-
 /// The net change of one step, by identity.
 #[derive(Default)]
 struct Changes {
     made: Rows,
     withdrawn: Rows,
     encoder: Encoder,
-    /// Whether results are wanted as rows of their fields.
+    /// Whether results are wanted as rows of their fields, and new ones as columns.
     in_rows: bool,
+    in_columns: bool,
+    /// New ones as columns, while that is all there is.
+    cells: Cells,
 }
 
 impl Changes {
     fn clear(&mut self) {
         self.made.clear();
         self.withdrawn.clear();
+        self.cells.clear();
     }
 
     fn note(&mut self, view: &View<'_, '_>, found: &Found, make: bool) -> PyResult<()> {
         let identity = view.identity(found, &mut self.encoder)?;
-        if make {
+        if make
+            && self.in_columns
+            && let Some(cells) = view.cells(found)?
+        {
+            self.cells.add(identity, view.ts(found), cells);
+        } else if self.cells.remove(identity) {
+            // it was made in this step
+        } else if make {
             self.made.set(identity, view.result(found, identity, self.in_rows)?);
         } else if !self.made.remove(identity) {
             self.withdrawn.set(identity, view.result(found, identity, self.in_rows)?);
         }
         Ok(())
+    }
+
+    /// Rows of new matches and of withdrawn ones, and columns of new ones.
+    fn columns<'py>(&mut self, py: Python<'py>) -> PyResult<Columns<'py>> {
+        let (made, withdrawn) = self.rows(py)?;
+        let columns = if self.cells.is_empty() { None } else { Some(self.cells.columns(py)?) };
+        Ok((made, withdrawn, columns))
     }
 
     fn rows<'py>(&mut self, py: Python<'py>) -> PyResult<(Bound<'py, PyList>, Bound<'py, PyList>)> {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 
 use super::block::Held;
-use super::partitions::Content;
+use super::partitions::{Content, LITTLE};
 use super::value::Value;
 
 pub struct Instance {
@@ -17,41 +17,56 @@ pub struct Instance {
     pub values: Box<[Value]>,
 }
 
-#[derive(Default)]
 pub struct Stack {
     pub items: VecDeque<Instance>,
     pub purged: usize,
+    /// The times of the first and the last of them, so that most questions need no look at what lies elsewhere in memory.
+    oldest: i64,
+    newest: i64,
+}
+
+impl Default for Stack {
+    fn default() -> Self {
+        Self { items: VecDeque::new(), purged: 0, oldest: i64::MAX, newest: i64::MIN }
+    }
 }
 
 impl Stack {
     /// How many instances are earlier than `ts`. O(1) where all are.
     #[inline]
     pub fn below(&self, ts: i64) -> usize {
-        match self.items.back() {
-            Some(top) if top.ts >= ts => self.items.partition_point(|each| each.ts < ts),
-            _ => self.items.len(),
-        }
+        if self.newest < ts { self.items.len() } else { self.items.partition_point(|each| each.ts < ts) }
     }
 
     /// How many are not later than `ts`.
     #[inline]
     pub fn up_to(&self, ts: i64) -> usize {
-        match self.items.back() {
-            Some(top) if top.ts > ts => self.items.partition_point(|each| each.ts <= ts),
-            _ => self.items.len(),
-        }
+        if self.newest <= ts { self.items.len() } else { self.items.partition_point(|each| each.ts <= ts) }
     }
 
     /// Put an instance in its place; returns where. O(1) on top.
     #[inline]
     pub fn add(&mut self, instance: Instance) -> usize {
-        let at = self.up_to(instance.ts);
+        let (at, ts) = (self.up_to(instance.ts), instance.ts);
+        (self.oldest, self.newest) = (self.oldest.min(ts), self.newest.max(ts));
         if at == self.items.len() {
             self.items.push_back(instance);
         } else {
             self.items.insert(at, instance);
         }
         at
+    }
+
+    /// Take out an instance. O(n).
+    pub fn take(&mut self, at: usize) -> Option<Instance> {
+        let taken = self.items.remove(at);
+        self.look();
+        taken
+    }
+
+    fn look(&mut self) {
+        self.oldest = self.items.front().map_or(i64::MAX, |each| each.ts);
+        self.newest = self.items.back().map_or(i64::MIN, |each| each.ts);
     }
 
     /// An earlier instance came (or went) in the previous stack at `ts`: reset the RIPs that it affects.
@@ -73,12 +88,16 @@ impl Stack {
 
     /// Forget instances with ts <= `upto`; how many.
     pub fn purge(&mut self, upto: i64) -> usize {
+        if self.oldest > upto {
+            return 0;
+        }
         let mut count = 0;
         while self.items.front().is_some_and(|each| each.ts <= upto) {
             self.items.pop_front();
             count += 1;
         }
         self.purged += count;
+        self.look();
         count
     }
 }
@@ -116,7 +135,13 @@ impl Partition {
     /// The largest time on the stack of the last step: what is not earlier completes no match.
     #[inline]
     pub fn newest_end(&self) -> i64 {
-        self.stacks[self.steps - 1].items.back().map_or(i64::MIN, |top| top.ts)
+        self.stacks[self.steps - 1].newest
+    }
+
+    /// Whether some step has no event, so that there is no match.
+    #[inline]
+    pub fn lacks_a_step(&self) -> bool {
+        self.stacks[..self.steps].iter().any(|stack| stack.items.is_empty())
     }
 
     pub fn stacks(&self) -> &[Stack] {
@@ -152,14 +177,15 @@ impl Partition {
             let previous = &self.stacks[place - 1];
             instance.rip = previous.purged + previous.items.len();
         }
-        let items = &mut self.stacks[place].items;
-        items.push_back(instance);
-        items.len() - 1
+        let stack = &mut self.stacks[place];
+        stack.items.push_back(instance);
+        stack.look();
+        stack.items.len() - 1
     }
 
     /// Take back an instance of a positive step.
     pub fn remove(&mut self, place: usize, at: usize) {
-        if let Some(instance) = self.stacks[place].items.remove(at)
+        if let Some(instance) = self.stacks[place].take(at)
             && place + 1 < self.steps
         {
             self.stacks[place + 1].shift(instance.ts, -1);
@@ -170,7 +196,9 @@ impl Partition {
     pub fn check(&self) {
         for (place, stack) in self.stacks[..self.steps].iter().enumerate() {
             assert!(stack.items.iter().zip(stack.items.iter().skip(1)).all(|(one, next)| one.ts <= next.ts), "out of order");
-            assert!(stack.items.back().is_none_or(|top| top.ts <= self.clock), "the clock is behind");
+            let ends = (stack.items.front().map(|each| each.ts), stack.items.back().map(|each| each.ts));
+            assert_eq!((stack.oldest, stack.newest), (ends.0.unwrap_or(i64::MAX), ends.1.unwrap_or(i64::MIN)), "times are off");
+            assert!(stack.newest <= self.clock, "the clock is behind");
             if place > 0 {
                 let previous = &self.stacks[place - 1];
                 // what is outdated itself may point to what has been purged
@@ -189,6 +217,16 @@ impl Content for Partition {
 
     fn is_empty(&self) -> bool {
         self.stacks.iter().all(|stack| stack.items.is_empty())
+    }
+
+    fn clear(&mut self) {
+        for stack in &mut self.stacks {
+            stack.items.clear();
+            stack.items.shrink_to(LITTLE);
+            stack.purged = 0;
+            stack.look();
+        }
+        self.clock = i64::MIN;
     }
 }
 

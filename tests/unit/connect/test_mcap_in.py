@@ -1,0 +1,134 @@
+"""MCAP as a recording: what robots wrote, and our own results again; log time and publish time."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcap.writer import Writer
+
+from middleware import Detector, Event, run
+from middleware.connect.files.guess import guessed
+from middleware.connect.files.mapped import mapped_recording
+from middleware.connect.files.mapping import mappings_of
+from middleware.connect.files.reading import read_events
+from middleware.model.errors import TraceError
+from middleware.model.event import EventTypes
+from middleware.runtime.sinks.sink import open_sink
+from middleware.spark.prepare.prepare import prepare
+from middleware.spark.traces import read_trace
+
+START, STEP = 1_700_000_000_000_000_000, 100_000_000
+
+
+class Pose(Event):
+    x: float
+    frame: str
+
+
+class Battery(Event):
+    volts: float | None
+
+
+class Far(Event):
+    x: float
+    by: str
+
+
+class Distances(Detector):
+    subscribes, publishes, key = (Pose,), (Far,), "frame"
+
+    def on_event(self, event):
+        return Far(event.x, event.source, ts=event.ts) if event.x > 3 else None
+
+
+class Again(Detector):
+    subscribes, publishes = (Far,), (Battery,)
+
+    def on_event(self, event):
+        return Battery(event.x, ts=event.ts)
+
+
+TIMES = {"ts": {"column": "publish_time", "unit": "ns"}, "arrival": {"column": "log_time", "unit": "ns"}}
+POSES: dict[str, Any] = TIMES | {
+    "type": "Pose",
+    "topics": ["/tag/*/pose"],
+    "source": {"column": "topic"},
+    "fields": {"x": {"column": "position.x", "type": "float"}, "frame": {"column": "frame", "type": "str"}},
+}
+BATTERY: dict[str, Any] = TIMES | {
+    "type": "Battery",
+    "topics": ["/battery"],
+    "source": {"value": "robot"},
+    "fields": {"volts": {"column": "volts", "type": "float", "optional": True}},
+}
+
+
+@pytest.fixture
+def robot(tmp_path: Path) -> Path:
+    """Poses of two tags, of which the fourth was written down late, and the state of a battery; and a scan in another form."""
+    file = tmp_path / "robot.mcap"
+    with file.open("wb") as out:
+        writer = Writer(out)
+        writer.start()
+        schema = writer.register_schema("any", "jsonschema", b'{"type": "object"}')
+        poses = [writer.register_channel(f"/tag/{tag}/pose", "json", schema) for tag in (7, 8)]
+        battery, scan = writer.register_channel("/battery", "json", schema), writer.register_channel("/scan", "cdr", 0)
+        for step in range(10):
+            at = START + step * STEP
+            pose = json.dumps({"position": {"x": step * 1.5, "y": 1}, "frame": "map"}).encode()
+            writer.add_message(poses[step % 2], at + (5 * STEP + 1 if step == 3 else 0), pose, at)
+            writer.add_message(battery, at, b'{"volts": 12.5}' if step % 2 else b"{}", at)
+        writer.add_message(scan, START, b"\0\1", START)
+        writer.finish()  # type: ignore[no-untyped-call]
+    return file
+
+
+def test_topics_are_types_and_log_times_are_arrivals(robot: Path, tmp_path: Path) -> None:
+    types, recording = EventTypes([Pose, Battery]), mapped_recording([robot], mappings_of({"events": [POSES, BATTERY]}))
+    events, _ = read_events(recording, types)
+    poses = [event for event in events if isinstance(event, Pose)]
+    assert [(round(pose.x / 1.5), (pose.ts - START) // STEP) for pose in poses] == [
+        (step, step) for step in (0, 1, 2, 4, 5, 6, 7, 8, 3, 9)
+    ]
+    assert {pose.source for pose in poses} == {"/tag/7/pose", "/tag/8/pose"}
+    assert [event.volts for event in events if isinstance(event, Battery)] == [None, 12.5] * 5
+    prepare(recording, tmp_path / "trace", in_process=True)
+    assert sorted((event for some in read_trace(tmp_path / "trace", types) for event in some), key=repr) == sorted(
+        events, key=repr
+    )
+
+
+def test_results_of_ours_are_events_again(robot: Path, tmp_path: Path) -> None:
+    far = run(robot, [Distances()], mapping=POSES).finals["Distances"]
+    assert [event.x for event in far] == [4.5, 6.0, 7.5, 9.0, 10.5, 12.0, 13.5]
+    with closing(open_sink(str(tmp_path / "far.mcap"))) as sink:
+        sink.take(far)
+    assert run(tmp_path / "far.mcap", [Again()]).finals == run([*far], [Again()]).finals
+    found = guessed(tmp_path / "far.mcap")
+    assert list(found.fields) == ["x", "by"]
+    assert (found.ts.column, found.id) == ("ts", "id")
+
+
+@pytest.mark.parametrize(
+    ("topics", "told"),
+    [
+        (["/nope"], "has no topic /nope; it has /tag/7/pose, /tag/8/pose, /battery, /scan"),
+        ([], "has several topics .*: say in a mapping which one"),
+        (["/scan"], "/scan is encoded as cdr: only json can be read"),
+    ],
+)
+def test_topics_that_cannot_be_read_are_told(robot: Path, topics: list[str], told: str) -> None:
+    with pytest.raises(TraceError, match=told):
+        run(robot, [Distances()], mapping=POSES | {"topics": topics})
+
+
+def test_a_file_that_is_cut_off_or_something_else_is_told(robot: Path) -> None:
+    whole = robot.read_bytes()
+    for content in (whole[:900], b"no MCAP at all, but long enough to be one"):
+        robot.write_bytes(content)
+        with pytest.raises(TraceError, match="cannot be read as MCAP"):
+            run(robot, [Distances()], mapping=POSES)

@@ -1,0 +1,61 @@
+"""What comes in one step, in its order of arrival: columns of several types are the same events as rows of them."""
+
+from random import Random
+
+import numpy as np
+import pytest
+
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.interleaved import Interleaved
+from middleware.ordering import arrival
+from middleware.testing.simulation.applications import Probe, Reading
+
+
+def arrived(rng: Random) -> list[Delta]:
+    """Changes of two types: what came from outside has places, results of units here have none."""
+    parts = []
+    for kind, source in ((Reading, "a"), (Probe, "b"), (Reading, "c")):
+        count = rng.choice([0, 1, 5])
+        times = [rng.randrange(20) for _ in range(count)]
+        events = [kind(1, 2, ts=ts, id=number, source=source, level=rng.choice([0, 0, 1])) for number, ts in enumerate(times)]
+        places = rng.choice([None, sorted(rng.sample(range(100), count))])
+        parts.append(Delta(events, [], [kind(0, 0, ts=1, id=-1, source=source)], rng.choice([None, times]), places))
+    return parts
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_columns_come_in_the_same_order_as_rows(seed, monkeypatch):
+    monkeypatch.setattr(arrival, "FEW", 0)
+    rows, same = arrived(Random(seed)), arrived(Random(seed))
+    given = [Delta(None, each.revises, each.retracts, each.k_plus, each.places, _columns(each)) for each in same]
+    expected, found = arrival.in_order(rows), arrival.in_order(given)
+    assert (found.retracts, found.k_plus, len(found)) == (expected.retracts, expected.k_plus, len(expected))
+    assert found.inserts == expected.inserts
+
+
+def test_interleaved_columns_are_a_sequence_of_events():
+    readings = [Reading(1, number, ts=number, id=number, source="a") for number in range(3)]
+    probes = [Probe(1, number, ts=number, id=number, source="b", level=1) for number in range(2)]
+    both = Interleaved([_of(readings), _of(probes)], np.array([0, 3, 1, 2, 4]))
+    events = [readings[0], probes[0], readings[1], readings[2], probes[1]]
+    assert list(both) == events and both[1:3] == events[1:3] and len(both) == 5
+    assert both.times.tolist() == [0, 0, 1, 2, 1] and both.levels is not None and both.levels.tolist() == [0, 1, 0, 0, 1]
+    assert both.sources() == ["a", "b"] and both.last().events() == probes[1:]
+    assert both.of_types([Probe]).tolist() == [False, True, False, False, True]
+    some = both.filter(np.array([True, False, True, False, True]))
+    assert list(some) == [readings[0], readings[1], probes[1]] and list(map(len, some.pieces)) == [2, 1]
+    assert Interleaved([_of(readings)], np.arange(3)).levels is None
+
+
+def test_few_events_are_objects():
+    given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
+    assert arrival.in_order(given).interleaved is None
+
+
+def _columns(delta):
+    return _of(delta.inserts) if delta.inserts else EventColumns.from_events(Reading, [])
+
+
+def _of(events):
+    return EventColumns(type(events[0]), EventColumns.from_events(type(events[0]), events).batch)
