@@ -293,15 +293,18 @@ class Broker:
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
             raise WireError("changes from a subscriber: only publishers and nodes send events")
-        if BREAK in [head.type for head in changes.blocks]:
+        types = [head.type for head in changes.blocks]
+        if BREAK in types:
             raise WireError("a reserved type")
         self._events_in += sum([head.count for head in changes.blocks])
         if peer.role == "publisher":
-            if (new := {head.type for head in changes.blocks} - peer.offered) and (known := self.admission.known(new)):
+            if not peer.offered.issuperset(types) and (known := self.admission.known({*types} - peer.offered)):
                 self._offer_more(peer, known)
             turned = len(self.ingress.turned)
             self.ingress.copies.at = self.log.offset
-            admitted, logged = self.admission.admit(peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now)
+            admitted, logged = self.admission.admit(
+                peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps
+            )
             peer.account.taken += sum([head.count for head, _, _ in admitted])
             tally(self.ingress, self.drops, peer.account, turned)
         else:

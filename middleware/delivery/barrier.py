@@ -42,7 +42,8 @@ class Barrier:
 
     def take(self, batch: Batch) -> list[Event]:
         """Take changes, then watermarks; return the events that are final now. O(log n) per change."""
-        self._hold(list(self._columns.spill()))
+        if self._columns:
+            self._hold(list(self._columns.spill()))
         self._begin(batch)
         for delta in batch.deltas.values():
             self._retract(delta)

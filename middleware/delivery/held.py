@@ -18,6 +18,10 @@ class HeldColumns:
         """How many events are held."""
         return sum(len(part) for parts in self._parts.values() for part in parts)
 
+    def __bool__(self) -> bool:
+        """Whether it has held any since it last gave them all. O(1)."""
+        return bool(self._parts)
+
     def put(self, columns: EventColumns, watermark: int) -> int:
         """Hold the events above the watermark; returns how many there are at or below it."""
         above = columns.times > watermark

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from operator import attrgetter
 from struct import pack, unpack
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from middleware import native
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, rows_in, unpack_columns
 from middleware.link.frames import Count, Parts
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
+from middleware.model.event import END, MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
@@ -237,9 +237,9 @@ def decode_payload(parts: Parts, limit: int = MAX_FRAME) -> Payload:
     heads = payload.blocks if isinstance(payload, Changes) else []
     if len(heads) != len(parts) - 1:
         raise WireError(f"malformed payload: its header names {len(heads)} blocks, {len(parts) - 1} follow")
-    for head, block in zip(heads, islice(parts, 1, None), strict=True):
-        if head.inserts + head.revises + head.retracts > len(block):  # else what is counted could be any number
-            raise WireError(f"malformed payload: a block of {len(block)} bytes cannot hold {head.count} changes")
+    for at, head in enumerate(heads, 1):
+        if head.inserts + head.revises + head.retracts > len(parts[at]):  # else what is counted could be any number
+            raise WireError(f"malformed payload: a block of {len(parts[at])} bytes cannot hold {head.count} changes")
     return payload
 
 
@@ -381,6 +381,16 @@ def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
     return Delta(columns=columns)
 
 
+def plain_span(events: list[Event]) -> tuple[int, int, bool]:
+    """The earliest and the latest time of events (END and NEVER if there are none), and whether all are raw. O(n)."""
+    times = list(map(TS, events))
+    return min(times, default=END), max(times, default=NEVER), not any(map(_LEVEL, events))
+
+
+span = native.span if native.AVAILABLE else plain_span
+"""The native twin does the same, sooner."""
+
+
 def _full(codec: _TypeCodec, block: bytes) -> Delta:
     inserts, k_plus, revises, retracts = codec.full(block)
     if k_plus is not None and len(k_plus) != len(inserts):
@@ -412,18 +422,16 @@ def _salvaged(codec: _TypeCodec, head: BlockHead, block: bytes, drops: Drops) ->
 
 def _raw(head: BlockHead, delta: Delta, drops: Drops) -> Delta:
     """The delta without what a publisher may not send: derived events, and events later than its block says."""
-    newest = head.newest
-    if newest is not None and delta.inserts and max(map(TS, delta.inserts)) > newest:
+    newest, (_, latest, are_raw) = head.newest, span(delta.inserts)
+    if newest is not None and latest > newest:
         kept = [event for event in delta.inserts if event.ts <= newest]
         drops["later than its block says"] += len(delta.inserts) - len(kept)
         delta = Delta(kept, delta.revises, delta.retracts)
-    return _of_level_zero(delta, drops)
+    return delta if are_raw and not delta.revises and not delta.retracts else _of_level_zero(delta, drops)
 
 
 def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
     """The delta without events that claim to be derived: publishers send raw events only."""
-    if not delta.revises and not delta.retracts and not any(map(_LEVEL, delta.inserts)):
-        return delta
     kept = Delta(
         [event for event in delta.inserts if event.level == 0],
         [pair for pair in delta.revises if pair[0].level == pair[1].level == 0],

@@ -100,12 +100,11 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        if self.columns is not None:
-            return len(self.columns)
-        return len(self.interleaved) if self.interleaved is not None else len(self.inserts)
+        given = self._inserts if self._inserts is not None else self.columns if self.columns is not None else self.interleaved
+        return len(given or ())
 
     def __bool__(self) -> bool:
-        return bool(self.inserted or self.revises or self.retracts)
+        return bool(self._inserts or self.revises or self.retracts or self.columns or self.interleaved)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)

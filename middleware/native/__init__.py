@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 24
+_VERSION = 25
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -36,8 +36,10 @@ try:
         in_time,
         merge,
         runs_of,
+        span,
         split,
         survey,
+        survey_events,
         take_ids,
         take_new,
     )
@@ -66,8 +68,10 @@ else:
         "in_time",
         "merge",
         "runs_of",
+        "span",
         "split",
         "survey",
+        "survey_events",
         "take_ids",
         "take_new",
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not, sub
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.event import END, Event
+from middleware.model.event import END, TS, Event
 from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
@@ -64,7 +65,7 @@ def measure_singly(
 
 
 class Survey(NamedTuple):
-    """What a unit must know of the times of a batch of columns.
+    """What a unit must know of the times of a batch.
 
     ``newest``, ``earliest``
         the latest time of all so far, and the earliest of these.
@@ -83,13 +84,13 @@ class Survey(NamedTuple):
     after: list[int]
 
 
-def plain_survey(times: Times, top: int, clk: int) -> Survey:
+def plain_survey(times: list[int], top: int, clk: int) -> Survey:
     """Look at times, of which ``top`` was the latest before and ``clk`` is the clock. O(n)."""
     newest, first = top, None
     behind: list[int] = []
     passed: list[int] = []
     after: list[int] = []
-    for ts in times.tolist():
+    for ts in times:
         if ts > newest:
             newest, after = ts, []
             if ts < clk:
@@ -99,17 +100,24 @@ def plain_survey(times: Times, top: int, clk: int) -> Survey:
         else:
             behind.append(ts)
             after.append(ts)
-    return Survey(newest, min(times.tolist(), default=END), first, behind + passed, after)
+    return Survey(newest, min(times, default=END), first, behind + passed, after)
 
 
 def survey(times: Times, top: int, clk: int) -> Survey:
     """``plain_survey``, or its native twin, which does the same sooner."""
-    return Survey(*native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times, top, clk)
+    return Survey._make(native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times.tolist(), top, clk)
 
 
-def measure_columns(clock: LocalClock, columns: Columns, seen: Survey, hold: bool) -> None:
-    """``measure`` for columns, of which ``seen`` tells."""
-    clock.arrive(seen.delayed, columns)
+def survey_events(events: list[Event], top: int, clk: int) -> Survey:
+    """The same for the times of events."""
+    if native.AVAILABLE:
+        return Survey._make(native.survey_events(events, top, clk))
+    return plain_survey(list(map(TS, events)), top, clk)
+
+
+def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, hold: bool) -> None:
+    """``measure`` for what ``seen`` tells of: columns, or events that are not split."""
+    clock.arrive(seen.delayed, arrived)
     if seen.first is None:
         clock.pend(seen.delayed)
         return

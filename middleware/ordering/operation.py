@@ -32,7 +32,11 @@ class Ready(NamedTuple):
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
         made = [event for piece in self.pieces for event in piece.events()]
-        return self.behind + self.ahead + made if self.behind or made else self.ahead
+        if made:
+            return self.behind + self.ahead + made
+        if self.ahead:
+            return self.behind + self.ahead if self.behind else self.ahead
+        return self.behind
 
     def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool]) -> list[Delta]:
         """Them, and ``removed`` events, as an operator takes them, one after another: rows, then each of the columns; all as
@@ -66,10 +70,13 @@ class Standing:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        come = map(int, out.columns.times[-1:]) if out.columns is not None else map(TS, out.inserts[-1:])
-        newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-        inserts = out.inserts.copy() if out.columns is None else None
-        self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
+        if out.columns is None and not out.revises and not out.retracts:  # nearly always
+            self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
+        else:
+            come = map(int, out.columns.times[-1:]) if out.columns is not None else map(TS, out.inserts[-1:])
+            newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
+            inserts = out.inserts.copy() if out.columns is None else None
+            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY

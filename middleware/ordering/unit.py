@@ -22,7 +22,15 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, withdrawal
-from middleware.ordering.measuring import foretold, measure, measure_columns, measure_columns_singly, measure_singly, survey
+from middleware.ordering.measuring import (
+    foretold,
+    measure,
+    measure_columns_singly,
+    measure_singly,
+    measure_surveyed,
+    survey,
+    survey_events,
+)
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -148,6 +156,8 @@ class Unit:
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
+            if self._operator is not None:
+                self._reach()
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
             if self._operator is not None and self.final == END != settled:
                 self._end(settled)
@@ -178,7 +188,6 @@ class Unit:
         """Tell an operator what time it is; returns whether it has yet to act on that. Detectors know no time."""
         if self._operator is None or self.halted is not None:
             return False
-        self._reach()
         self._operator.advance(self.emitted, self.final)
         return self._operator.is_due
 
@@ -226,6 +235,8 @@ class Unit:
         """Measure delays, move the clock, and list what is late."""
         inserts = delta.inserts
         self._received += len(inserts)
+        if self._operator is not None and self.alpha == 0 and not self._waiting and self._admit_unsplit(delta, mark, more):
+            return Ready([], inserts.copy())
         ahead, behind = split(inserts, self._top)
         if ahead:
             self._top = ahead[-1].ts
@@ -252,6 +263,18 @@ class Unit:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
 
+    def _admit_unsplit(self, delta: Delta, mark: int | None, more: bool) -> bool:
+        """``_admit`` where no order is asked for: what is to wait for nothing need not be split. False, and nothing is done, if
+        some events are late, or must be measured singly."""
+        if delta.k_plus is not None or self._ticking is not None:
+            return False
+        seen = survey_events(delta.inserts, self._top, self.clock.clk)
+        if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
+            return False
+        self._top = seen.newest
+        measure_surveyed(self.clock, delta.inserts, seen, more)
+        return True
+
     def _admit_columns(self, delta: Delta, columns: Columns, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""
         self._received += len(columns)
@@ -268,7 +291,7 @@ class Unit:
                 measured, seen = columns, survey(columns.times, top, self.clock.clk)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
         if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
-            measure_columns(self.clock, measured, seen, more)
+            measure_surveyed(self.clock, measured, seen, more)
         else:
             ticks = self._ticking is None or measured.of_types(self._ticking)
             measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
@@ -293,9 +316,10 @@ class Unit:
 
     def _reach(self) -> None:
         """Move the AEP to the last time where e.ts + alpha * K <= clk, and at least to ``final``."""
-        clock = self.clock
-        reached = clock.clk - math.ceil(self.alpha * clock.k) if clock.clk != NEVER and self.halted is None else NEVER
-        self.emitted = max(self.emitted, self.final, reached)
+        emitted, clk = max(self.emitted, self.final), self.clock.clk
+        if clk > emitted and self.halted is None:
+            emitted = max(emitted, clk - math.ceil(self.alpha * self.clock.k)) if self.alpha else clk
+        self.emitted = emitted
 
     def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""

@@ -77,9 +77,17 @@ class Admission:
         return changes if watermarks is changes.watermarks else msgspec.structs.replace(changes, watermarks=watermarks)
 
     def admit(
-        self, key: PeerKey, changes: Changes, blocks: Sequence[bytes], ingress: Ingress, reads: Collection[str], now: int
+        self,
+        key: PeerKey,
+        changes: Changes,
+        blocks: Sequence[bytes],
+        ingress: Ingress,
+        reads: Collection[str],
+        now: int,
+        logs: bool = True,
     ) -> tuple[list[Admitted], Changes]:
-        """The blocks of a publisher's payload that may go on, and the header as the node logs it; identities stay as given."""
+        """The blocks of a publisher's payload that may go on, and the header as the node logs it (if it ``logs``), in which
+        identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
         arrival = self._arrival(changes)
@@ -90,7 +98,8 @@ class Admission:
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 fresh[0].arrival = arrival
                 admitted.append(fresh)
-                heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
+                if logs:
+                    heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
                 if fresh[0].newest is not None:
                     newest = max(newest, fresh[0].newest)
         if newest != NEVER:
@@ -98,6 +107,8 @@ class Admission:
         clock = changes.clock
         if clock is not None and clock > high:  # not to be believed: the newest of what was taken from it stands for it
             clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
+        if not logs and clock is changes.clock:
+            return admitted, changes
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
 
     def _arrival(self, changes: Changes) -> int:
@@ -109,7 +120,7 @@ class Admission:
 
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""
-        return max(promises.floor(name) for promises in self._views)
+        return max([promises.floor(name) for promises in self._views])
 
     def clock_behind(self) -> list[Behind]:
         """What others say of this node's clock, if that is new."""

@@ -26,9 +26,10 @@ from middleware.link.codec import (
     packed,
     places_left,
     places_of,
+    span,
 )
 from middleware.model.change import Delta
-from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, TS, Event, EventTypes, Identity
+from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
@@ -232,7 +233,7 @@ class Ingress:
 
     def _credible(self, delta: Delta, high: int) -> Delta:
         """The delta without new events too far ahead; these do not count as seen, so they may come again in their time."""
-        if not delta.inserts or max(map(TS, delta.inserts)) <= high:
+        if span(delta.inserts)[1] <= high:
             return delta
         self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
         return Delta([event for event in delta.inserts if event.ts <= high], delta.revises, delta.retracts)
@@ -241,7 +242,7 @@ class Ingress:
         """The delta without changes at or below what this node has promised, and without revisions that would move an event
         too far ahead."""
         low, high = bounds
-        if not delta.revises and not delta.retracts and min(map(TS, delta.inserts), default=MAX_TS) > low:
+        if not delta.revises and not delta.retracts and span(delta.inserts)[0] > low:
             return delta
         times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
         if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):

@@ -37,14 +37,16 @@ pub fn split<'py>(events: &Bound<'py, PyList>, mut top: i64) -> PyResult<(Bound<
 pub fn in_time(events: &Bound<'_, PyList>, start: i64) -> PyResult<Option<Vec<i64>>> {
     let py = events.py();
     let stamps = Stamps::get(py)?;
-    let mut timed = events.iter().map(|event| Ok((stamps.ts(&event)?, event))).collect::<PyResult<Vec<_>>>()?;
-    if !timed.is_sorted_by_key(|each| each.0) {
+    let mut times = events.iter().map(|event| stamps.ts(&event)).collect::<PyResult<Vec<_>>>()?;
+    if !times.is_sorted() {
+        let mut timed: Vec<_> = times.iter().copied().zip(events).collect();
         timed.sort_by_key(|each| each.0);
+        times.sort_unstable();
         let ordered = PyList::new(py, timed.iter().map(|each| &each.1))?;
         events.set_slice(0, events.len(), &ordered)?;
     }
-    let is_above = timed.last().is_some_and(|last| last.0 > start);
-    Ok(is_above.then(|| timed.iter().map(|each| each.0.saturating_sub(start).max(0)).collect()))
+    let is_above = times.last().is_some_and(|last| *last > start);
+    Ok(is_above.then(|| times.iter().map(|ts| ts.saturating_sub(start).max(0)).collect()))
 }
 
 /// Merge `events` into `buffer`, both in strict total order.

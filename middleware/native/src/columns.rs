@@ -1,8 +1,13 @@
-//! What a unit must know of the times in a batch of columns. The twin of `survey` in `middleware.ordering.measuring`.
+//! What a unit must know of the times in a batch. The twin of `plain_survey` in `middleware.ordering.measuring`.
 
 use pyo3::prelude::*;
+use pyo3::types::PyList;
 
 use crate::fiba::columns::numbers;
+use crate::fields::Stamps;
+
+/// The end of time, and its negative the time before all.
+const END: i64 = 1 << 62;
 
 /// Newest time ahead, earliest time, first time ahead of the clock, times that the clock had passed, times behind the newest.
 type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
@@ -10,9 +15,34 @@ type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
 /// One pass over int64 times; see the twin for what each of them is. O(n).
 #[pyfunction]
 pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64) -> PyResult<Survey> {
+    seen(numbers::<i64>(times)?.into_iter().map(Ok), top, clk)
+}
+
+/// The same over the times of events.
+#[pyfunction]
+pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64) -> PyResult<Survey> {
+    let stamps = Stamps::get(events.py())?;
+    seen(events.iter().map(|event| stamps.ts(&event)), top, clk)
+}
+
+/// The earliest and the latest time of events, and whether all are raw. The twin of `plain_span` in `middleware.link.codec`.
+#[pyfunction]
+pub fn span(events: &Bound<'_, PyList>) -> PyResult<(i64, i64, bool)> {
+    let stamps = Stamps::get(events.py())?;
+    let (mut earliest, mut newest, mut are_raw) = (END, -END, true);
+    for event in events {
+        let ts = stamps.ts(&event)?;
+        (earliest, newest) = (earliest.min(ts), newest.max(ts));
+        are_raw &= stamps.level(&event)? == 0;
+    }
+    Ok((earliest, newest, are_raw))
+}
+
+fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64) -> PyResult<Survey> {
     let (mut newest, mut earliest, mut first) = (top, i64::MAX, None);
     let (mut delayed, mut passed, mut after) = (Vec::new(), Vec::new(), Vec::new());
-    for ts in numbers::<i64>(times)? {
+    for ts in times {
+        let ts = ts?;
         earliest = earliest.min(ts);
         if ts > newest {
             newest = ts;

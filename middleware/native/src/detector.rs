@@ -48,14 +48,17 @@ impl State {
 
 pub struct Detector {
     instance: Py<PyAny>,
+    /// Looked up once, as in Python's lanes: `Detector.snapshot` refuses an instance that has its own.
+    on_event: Py<PyAny>,
     /// Turns what it returns into events with an identity.
     derive: Py<PyAny>,
     is_stopped: bool,
 }
 
 impl Detector {
-    pub fn new(instance: Py<PyAny>, derive: Py<PyAny>) -> Self {
-        Self { instance, derive, is_stopped: false }
+    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
+        let on_event = instance.getattr(intern!(instance.py(), "on_event"))?.unbind();
+        Ok(Self { instance: instance.unbind(), on_event, derive, is_stopped: false })
     }
 
     /// Run an event; returns the events derived, in a list, if there are any.
@@ -87,7 +90,7 @@ impl Detector {
             return Ok(None);
         }
         shared.counts.get().executed.add(1);
-        let result = self.instance.bind(event.py()).call_method1(intern!(event.py(), "on_event"), (event,))?;
+        let result = self.on_event.bind(event.py()).call1((event,))?;
         Ok(if result.is_none() { None } else { Some(result) })
     }
 
@@ -127,6 +130,7 @@ impl Detector {
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.instance)?;
+        visit.call(&self.on_event)?;
         visit.call(&self.derive)
     }
 }

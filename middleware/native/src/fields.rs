@@ -125,6 +125,8 @@ pub struct Stamps {
 }
 
 impl Stamps {
+    pub const COUNT: usize = 4;
+
     /// Imported when first needed: `middleware.model` does not know the core, but what imports it may.
     pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
         static STAMPS: PyOnceLock<Stamps> = PyOnceLock::new();
@@ -147,6 +149,15 @@ impl Stamps {
         match self.read(event, self.ts) {
             Some(value) => whole(value),
             None => event.getattr(intern!(event.py(), "ts"))?.extract(),
+        }
+    }
+
+    /// The time as the object that it is.
+    #[inline]
+    pub fn time<'py>(&self, event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        match self.read(event, self.ts) {
+            Some(value) => Ok(value.to_owned()),
+            None => event.getattr(intern!(event.py(), "ts")),
         }
     }
 

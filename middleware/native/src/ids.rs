@@ -4,10 +4,10 @@
 use std::collections::HashMap;
 
 use pyo3::exceptions::PyValueError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use crate::fields::Stamps;
 use crate::seen::Intervals;
 
 /// Source, id and place of an event; sources are numbered.
@@ -64,13 +64,13 @@ pub fn take_ids<'py>(
 #[pyfunction]
 pub fn runs_of<'py>(events: &Bound<'py, PyList>, most: usize) -> PyResult<Option<Runs<'py>>> {
     let py = events.py();
-    let (id, source) = (intern!(py, "id"), intern!(py, "source"));
+    let stamps = Stamps::get(py)?;
     let mut names: Vec<Bound<'_, PyString>> = Vec::new();
     let mut entries: Vec<Entry> = Vec::with_capacity(events.len());
     let mut known: HashMap<String, usize> = HashMap::new();
     let mut now = 0;
     for (at, event) in events.iter().enumerate() {
-        let name = event.getattr(source)?.cast_into::<PyString>()?;
+        let name = stamps.source(&event)?;
         if !names.get(now).is_some_and(|last| last.is(&name)) {
             now = match known.get(name.to_str()?) {
                 Some(at) => *at,
@@ -82,7 +82,7 @@ pub fn runs_of<'py>(events: &Bound<'py, PyList>, most: usize) -> PyResult<Option
                 }
             };
         }
-        entries.push((u32::try_from(now)?, event.getattr(id)?.extract()?, at));
+        entries.push((u32::try_from(now)?, stamps.id(&event)?.extract()?, at));
     }
     Ok(in_order(entries).and_then(|entries| {
         let runs = entries.chunk_by(follows).take(most + 1);

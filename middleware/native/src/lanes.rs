@@ -311,7 +311,7 @@ impl KeyedLanes {
         let number = self.lanes.len();
         let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
         let instance = made.bind(py).call1((&self.detector,))?;
-        let lane = Lane::new(key.clone().unbind(), Detector::new(instance.unbind(), derive), self.initial.clone_ref(py));
+        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive)?, self.initial.clone_ref(py));
         self.numbers.add(key, number)?;
         self.lanes.push(lane);
         Ok(number)

@@ -50,6 +50,7 @@ impl Projection {
     fn of_tuples<'py>(&self, events: &Bound<'py, PyList>, hashes: &Bound<'py, PyDict>) -> PyResult<Option<Bound<'py, PyList>>> {
         let (py, stamps) = (events.py(), Stamps::get(events.py())?);
         let mut results = Vec::new();
+        let mut values = Vec::with_capacity(self.columns.len() + Stamps::COUNT);
         let mut last: Option<(Bound<'_, PyString>, i64)> = None;
         for event in events {
             let tuple = [&event];
@@ -69,7 +70,7 @@ impl Projection {
                 }
             };
             let Ok(id) = stamps.id(&event)?.extract::<i64>() else { return Ok(None) };
-            let Some(made) = self.result(py, &tuple, stamps.ts(&event)?, id ^ hash)? else { return Ok(None) };
+            let Some(made) = self.result(py, &tuple, stamps.time(&event)?, id ^ hash, &mut values)? else { return Ok(None) };
             results.push(made);
         }
         Ok(Some(PyList::new(py, results)?))
@@ -84,6 +85,7 @@ impl Projection {
     ) -> PyResult<Option<Bound<'py, PyList>>> {
         let (py, stamps) = (left.py(), Stamps::get(left.py())?);
         let mut results = Vec::new();
+        let mut values = Vec::with_capacity(self.columns.len() + Stamps::COUNT);
         for ((one, other), identity) in left.iter().zip(right).zip(identities) {
             let pair = [&one, &other];
             match self.chosen(&pair) {
@@ -91,8 +93,8 @@ impl Projection {
                 Ok(false) => continue,
                 Err(Unsure) => return Ok(None),
             }
-            let ts = stamps.ts(&one)?.max(stamps.ts(&other)?);
-            let Some(made) = self.result(py, &pair, ts, identity)? else { return Ok(None) };
+            let later = if stamps.ts(&one)? < stamps.ts(&other)? { &other } else { &one };
+            let Some(made) = self.result(py, &pair, stamps.time(later)?, identity, &mut values)? else { return Ok(None) };
             results.push(made);
         }
         Ok(Some(PyList::new(py, results)?))
@@ -115,15 +117,16 @@ impl Projection {
         }
     }
 
-    /// A result; None if it is for Python to make.
+    /// A result; None if it is for Python to make. `values`: room for those of its fields.
     fn result<'py>(
         &self,
         py: Python<'py>,
         tuple: &[&Bound<'py, PyAny>],
-        ts: i64,
+        ts: Bound<'py, PyAny>,
         identity: i64,
+        values: &mut Vec<Bound<'py, PyAny>>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let mut values = Vec::with_capacity(self.columns.len() + 4);
+        values.clear();
         for column in &self.columns {
             values.push(match column {
                 Column::Field(which, at) => self.fields[*which][*at].of(tuple[*which])?,
@@ -135,11 +138,11 @@ impl Projection {
                 },
             });
         }
-        values.push(ts.into_bound_py_any(py)?);
+        values.push(ts);
         values.push(identity.into_bound_py_any(py)?);
         values.push(self.source.bind(py).clone().into_any());
         values.push(self.level.bind(py).clone().into_any());
-        self.maker.make(py, &values)
+        self.maker.make(py, values)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod block;
+mod entries;
 mod expression;
 mod identity;
 mod matcher;
@@ -11,6 +12,7 @@ mod rows;
 mod runs;
 mod search;
 mod stack;
+mod standing;
 mod value;
 
 pub use expression::Expression;

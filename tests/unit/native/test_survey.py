@@ -1,4 +1,4 @@
-"""The times of columns are surveyed alike in Rust and in Python."""
+"""The times of columns, and of events, are surveyed alike in Rust and in Python."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.model.event import NEVER
-from middleware.ordering.measuring import plain_survey, survey
+from middleware import native
+from middleware.link.codec import plain_span
+from middleware.model.event import END, NEVER, Event
+from middleware.ordering.measuring import plain_survey, survey, survey_events
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
@@ -18,11 +20,19 @@ times = st.integers(-20, 20)
 @given(st.lists(times), times | st.just(NEVER), times | st.just(NEVER))
 def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> None:
     column = np.array(given_times, dtype=np.int64)
-    found, expected = survey(column, top, clk), plain_survey(column, top, clk)
+    found, expected = survey(column, top, clk), plain_survey(given_times, top, clk)
+    assert survey_events([Event(ts=ts, id=at) for at, ts in enumerate(given_times)], top, clk) == found
     assert found[2:] == expected[2:] and found.newest == expected.newest
     assert not given_times or found.earliest == expected.earliest == min(given_times)
 
 
+@given(st.lists(st.tuples(times, st.integers(0, 2))))
+def test_the_twins_find_the_same_span(stamps: list[tuple[int, int]]) -> None:
+    events = [Event(ts=ts, id=at, level=level) for at, (ts, level) in enumerate(stamps)]
+    assert native.span(events) == plain_span(events)
+
+
 def test_what_a_survey_tells() -> None:
-    found = plain_survey(np.array([5, 3, 9, 8, 9]), 4, 6)
+    assert plain_span([]) == (END, NEVER, True)
+    found = plain_survey([5, 3, 9, 8, 9], 4, 6)
     assert found == (9, 3, 9, [3, 8, 9, 5], [8, 9])

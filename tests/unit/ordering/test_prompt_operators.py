@@ -58,3 +58,24 @@ def test_a_revision_beyond_the_clock_mark_comes_at_once():
     unit.push(Delta([], [(item(7), item(12, 7))]), mark=5, promised=0, is_open=False)
     assert operator.given == [7, 12]
     unit.check()
+
+
+class Same(Operator):
+    """Gives what it is given: the very list."""
+
+    name, subscribes, publishes = "Same", (Item,), (Item,)
+
+    def start(self, name, level):
+        return Passing()
+
+
+class Passing(Operation):
+    def apply(self, delta, emitted, final):
+        return Delta(delta.inserts)
+
+
+def test_a_batch_that_is_not_split_stays_as_it_came():
+    came = [item(7), item(9), item(8)]
+    batch = came.copy()
+    (out,) = Unit("Same", Same(), 2, Policies(alpha=0.0)).push(Delta(batch))
+    assert batch == came and out.inserts == sorted(came, key=lambda event: event.ts)

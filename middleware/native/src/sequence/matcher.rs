@@ -12,11 +12,12 @@ use super::block::{Block, Held};
 use super::identity::Encoder;
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
-use super::rows::{Cell, Cells, Given, Rows};
+use super::rows::{Cells, Given, Rows};
 use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
+use super::standing::View;
 use super::value::Value;
-use crate::fields::{Field, Stamps};
+use crate::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
 #[pyclass(module = "middleware.native")]
@@ -36,7 +37,7 @@ pub struct SequenceMatcher {
     /// Whether input is taken to come in order: the baseline of the overhead of disorder, wrong if it does not.
     in_order: bool,
     changes: Changes,
-    scratch: Scratch,
+    scratch: Option<Box<Scratch>>,
 }
 
 /// Rows of new matches and of withdrawn ones, and new matches as columns.
@@ -71,7 +72,7 @@ impl SequenceMatcher {
             fail,
             in_order,
             changes: Changes::default(),
-            scratch: Scratch::default(),
+            scratch: None,
         })
     }
 
@@ -243,7 +244,10 @@ impl SequenceMatcher {
             let Some(found) = &key else { return Ok(None) };
             partition = self.partitions.find(found)?; // raises if it cannot be hashed
         }
-        let values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<Box<[Value]>>>()?;
+        let mut values = Box::<[Value]>::default();
+        if !component.fields.is_empty() {
+            values = component.fields.iter().map(|field| event.value(py, field)).collect::<PyResult<_>>()?;
+        }
         for number in &component.filters {
             let alone = |_| {
                 let event = event.event(py)?;
@@ -344,14 +348,14 @@ impl SequenceMatcher {
 
     /// Make (or withdraw) the matches that hold an instance and stand.
     fn change(&mut self, py: Python<'_>, plan: &Plan, number: usize, place: usize, at: usize, make: bool) -> PyResult<()> {
-        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let Some(partition) = self.partitions.get(number).filter(|each| !each.lacks_a_step()) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
-        let search = Search::new(py, plan, partition, Some((place, at)), std::mem::take(&mut self.scratch));
+        let search = Search::new(py, plan, partition, Some((place, at)), self.scratch.take().unwrap_or_default());
         let (standing, scratch) = view.standing(search, self.emitted)?;
         for found in standing {
             self.changes.note(&view, &found, make)?;
         }
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         Ok(())
     }
 
@@ -365,13 +369,13 @@ impl SequenceMatcher {
         negative: &Instance,
         make: bool,
     ) -> PyResult<()> {
-        let Some(partition) = self.partitions.get(number) else { return Ok(()) };
+        let Some(partition) = self.partitions.get(number).filter(|each| !each.lacks_a_step()) else { return Ok(()) };
         let view = View { py, plan, partition, common: &self.common };
         let (ts, last) = (negative.ts, plan.steps.len() - 1);
         if component.place <= last && ts >= partition.newest_end() {
             return Ok(()); // no last event is later, so no match reaches across it
         }
-        let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+        let mut search = Search::new(py, plan, partition, None, self.scratch.take().unwrap_or_default());
         for place in 0..=last {
             search.floors()[place] = if place >= component.place { ts + 1 } else { ts.saturating_sub(plan.within) };
         }
@@ -380,7 +384,7 @@ impl SequenceMatcher {
             search.ceilings()[before] = ts - 1;
         }
         let (standing, scratch) = view.standing(search, self.emitted)?;
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         for found in standing {
             if view.rules_out(component, negative, &found)? {
                 self.changes.note(&view, &found, make)?;
@@ -403,13 +407,13 @@ impl SequenceMatcher {
             previous = Some((ts, number));
             let Some(partition) = self.partitions.get(number).filter(|_| !is_done) else { continue };
             let view = View { py, plan, partition, common: &self.common };
-            let mut search = Search::new(py, plan, partition, None, std::mem::take(&mut self.scratch));
+            let mut search = Search::new(py, plan, partition, None, self.scratch.take().unwrap_or_default());
             search.floors().fill(ts);
             if !plan.step(0).kleene {
                 search.ceilings()[0] = ts;
             }
             let (standing, scratch) = view.standing(search, emitted)?;
-            self.scratch = scratch;
+            self.scratch = Some(scratch);
             for found in standing {
                 if found.ends(plan, partition, 0).0.ts == ts {
                     self.changes.note(&view, &found, true)?;
@@ -423,152 +427,6 @@ impl SequenceMatcher {
         self.held -= self.partitions.purge(py, upto)?;
         self.held -= self.common.iter_mut().map(|stack| stack.purge(upto)).sum::<usize>();
         Ok(())
-    }
-}
-
-/// ts, id, source and level.
-const STAMPS: usize = 4;
-
-/// A partition, with all that says which of its matches stand.
-struct View<'a, 'py> {
-    py: Python<'py>,
-    plan: &'a Plan,
-    partition: &'a Partition,
-    common: &'a [Stack],
-}
-
-impl<'a, 'py> View<'a, 'py> {
-    /// The matches of a search that are complete by `emitted`, and that no negative rules out.
-    fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<(Vec<Found>, Scratch)> {
-        let complete = if self.plan.trails { emitted.saturating_sub(self.plan.within) } else { i64::MAX };
-        if self.plan.trails && !self.plan.step(0).kleene {
-            search.ceilings()[0] = search.ceilings()[0].min(complete);
-        }
-        let (found, scratch) = search.run()?;
-        if self.plan.negations.is_empty() {
-            return Ok((found, scratch));
-        }
-        let mut standing = Vec::with_capacity(found.len());
-        for each in found {
-            if each.ends(self.plan, self.partition, 0).0.ts <= complete && !self.is_ruled_out(&each)? {
-                standing.push(each);
-            }
-        }
-        Ok((standing, scratch))
-    }
-
-    fn is_ruled_out(&self, found: &Found) -> PyResult<bool> {
-        for (negation, slot) in self.plan.negations.iter().enumerate() {
-            let component = &self.plan.components[*slot];
-            let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
-            if stack.items.is_empty() {
-                continue;
-            }
-            let (low, high) = self.range(component.place, found);
-            for at in stack.below(low)..stack.up_to(high) {
-                if self.rules_out(component, &stack.items[at], found)? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
-    }
-
-    /// The first and the last time at which a negative before `place` rules a match out.
-    fn range(&self, place: usize, found: &Found) -> (i64, i64) {
-        let ends = |place| found.ends(self.plan, self.partition, place);
-        let last = self.plan.steps.len() - 1;
-        let low = match place.checked_sub(1) {
-            Some(before) => ends(before).1.ts + 1,
-            None => ends(last).1.ts.saturating_sub(self.plan.within),
-        };
-        let high = if place <= last { ends(place).0.ts - 1 } else { ends(0).0.ts.saturating_add(self.plan.within) };
-        (low, high)
-    }
-
-    /// Whether the conditions on a negative hold for it and a match.
-    fn rules_out(&self, component: &Component, negative: &Instance, found: &Found) -> PyResult<bool> {
-        let (plan, partition) = (self.plan, self.partition);
-        for number in &component.conditions {
-            let value = |slot, at: usize, number| {
-                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot, number) };
-                instance.values[at].clone()
-            };
-            let part = |slot: usize| {
-                if slot == component.slot {
-                    return negative.event.event(self.py);
-                }
-                found.part(self.py, plan, partition, plan.components[slot].place)
-            };
-            if !plan.conditions[*number].holds(self.py, |slot| found.count(plan, slot), value, part)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The identity of a match, as `Origin.id` has it.
-    fn identity(&self, found: &Found, encoder: &mut Encoder) -> PyResult<i64> {
-        encoder.clear();
-        encoder.array(self.plan.steps.len());
-        for place in 0..self.plan.steps.len() {
-            let items = &self.partition.positive(place).items;
-            if self.plan.step(place).kleene {
-                encoder.array(found.groups[place].len());
-                for at in &found.groups[place] {
-                    encoder.event(self.py, &items[*at].event)?;
-                }
-            } else {
-                encoder.event(self.py, &items[found.bound[place]].event)?;
-            }
-        }
-        Ok(encoder.hash(self.plan.seed))
-    }
-
-    /// The values that RETURN gives.
-    fn values(&self, found: &Found) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let (py, plan) = (self.py, self.plan);
-        if let Some(fields) = &plan.plain {
-            let mut values = Vec::with_capacity(fields.len() + STAMPS);
-            for (place, name) in fields {
-                let instance = &self.partition.positive(*place).items[found.bound[*place]];
-                values.push(instance.event.attribute(py, name)?);
-            }
-            return Ok(values);
-        }
-        let parts = (0..plan.steps.len()).map(|place| found.part(py, plan, self.partition, place));
-        let parts = parts.collect::<PyResult<Vec<_>>>()?;
-        Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
-    }
-
-    /// When the result of a match happens.
-    fn ts(&self, found: &Found) -> i64 {
-        let (plan, partition) = (self.plan, self.partition);
-        if plan.trails {
-            return found.ends(plan, partition, 0).0.ts.saturating_add(plan.within);
-        }
-        found.ends(plan, partition, plan.steps.len() - 1).1.ts
-    }
-
-    /// What RETURN gives as cells of columns; None if it gives more than fields.
-    fn cells(&self, found: &Found) -> PyResult<Option<Box<[Cell]>>> {
-        let Some(fields) = &self.plan.plain else { return Ok(None) };
-        let cell = |(place, name): &(usize, Field)| {
-            self.partition.positive(*place).items[found.bound[*place]].event.cell(self.py, name)
-        };
-        fields.iter().map(cell).collect::<PyResult<_>>().map(Some)
-    }
-
-    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
-    fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
-        let (py, plan) = (self.py, self.plan);
-        let mut row = self.values(found)?;
-        row.push(self.ts(found).into_pyobject(py)?.into_any());
-        row.push(identity.into_pyobject(py)?.into_any());
-        row.push(plan.source.bind(py).clone());
-        row.push(plan.level.bind(py).clone());
-        let made = plan.maker.as_ref().filter(|_| !in_rows).map(|maker| maker.make(py, &row)).transpose()?.flatten();
-        made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
     }
 }
 

@@ -107,12 +107,21 @@ pub trait Content {
     /// Forget what has ts <= `upto`; how much.
     fn purge(&mut self, upto: i64) -> usize;
     fn is_empty(&self) -> bool;
+    /// Become as new, for another key; room may be kept, if it is little.
+    fn clear(&mut self);
 }
+
+/// Partitions that are kept for other keys once they are empty: keys come and go.
+const SPARE: usize = 1_024;
+
+/// Room for so many entries may be kept.
+pub const LITTLE: usize = 16;
 
 pub struct Partitions<P> {
     make: Box<dyn Fn() -> P + Send + Sync>,
     all: Vec<Option<(P, Found)>>,
     free: Vec<usize>,
+    spare: Vec<P>,
     only: Option<usize>,
     whole: Scattered<i64, usize>,
     objects: Py<PyDict>,
@@ -121,7 +130,15 @@ pub struct Partitions<P> {
 impl<P: Content> Partitions<P> {
     pub fn new(py: Python<'_>, make: impl Fn() -> P + Send + Sync + 'static) -> Self {
         let objects = PyDict::new(py).unbind();
-        Self { make: Box::new(make), all: Vec::new(), free: Vec::new(), only: None, whole: HashMap::default(), objects }
+        Self {
+            make: Box::new(make),
+            all: Vec::new(),
+            free: Vec::new(),
+            spare: Vec::new(),
+            only: None,
+            whole: HashMap::default(),
+            objects,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -162,7 +179,8 @@ impl<P: Content> Partitions<P> {
                 Found::Object(object.unbind())
             }
         };
-        self.all[at] = Some(((self.make)(), found));
+        let partition = self.spare.pop().unwrap_or_else(|| (self.make)());
+        self.all[at] = Some((partition, found));
         Ok(at)
     }
 
@@ -190,9 +208,13 @@ impl<P: Content> Partitions<P> {
             let Some((partition, _)) = &mut self.all[at] else { continue };
             count += partition.purge(upto);
             if partition.is_empty()
-                && let Some((_, found)) = self.all[at].take()
+                && let Some((mut partition, found)) = self.all[at].take()
             {
                 self.free.push(at);
+                if self.spare.len() < SPARE {
+                    partition.clear();
+                    self.spare.push(partition);
+                }
                 match found {
                     Found::Only => self.only = None,
                     Found::Whole(number) => drop(self.whole.remove(&number)),

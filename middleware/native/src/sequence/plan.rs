@@ -1,7 +1,7 @@
 //! The plan of a query, as `detectors.sequence.native` hands it over.
 
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyTuple, PyType};
 
 use super::expression::Condition;
 use crate::fields::{Field, Maker};
@@ -89,6 +89,23 @@ impl Plan {
     #[inline]
     pub fn step(&self, place: usize) -> &Component {
         &self.components[self.steps[place]]
+    }
+
+    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
+    pub fn result<'py>(
+        &self,
+        py: Python<'py>,
+        mut row: Vec<Bound<'py, PyAny>>,
+        ts: i64,
+        identity: i64,
+        in_rows: bool,
+    ) -> PyResult<Py<PyAny>> {
+        row.push(ts.into_pyobject(py)?.into_any());
+        row.push(identity.into_pyobject(py)?.into_any());
+        row.push(self.source.bind(py).clone());
+        row.push(self.level.bind(py).clone());
+        let made = self.maker.as_ref().filter(|_| !in_rows).map(|maker| maker.make(py, &row)).transpose()?.flatten();
+        made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
     }
 
     /// The components that events of a type may be.

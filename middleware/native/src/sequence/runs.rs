@@ -7,100 +7,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
 
 use pyo3::exceptions::PyTypeError;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::block::Held;
+use super::entries::{Entries, Entry, Role};
 use super::identity::Encoder;
 use super::partitions::{Content, Key, Partitions, Scattered};
 use super::plan::{Component, Plan};
 use super::value::Value;
-use crate::fields::{Field, Stamps};
+use crate::fields::Stamps;
 
 /// Conditions to check when an event is taken for a place, and when the group of a place is complete.
 struct Due {
     taken: Vec<usize>,
     complete: Vec<usize>,
-}
-
-/// A component that an event may be, and what conditions read of it as that.
-struct Role {
-    slot: usize,
-    values: Box<[Value]>,
-}
-
-/// An event in the total order of its partition.
-struct Entry {
-    ts: i64,
-    event: Py<PyAny>,
-    roles: Vec<Role>,
-    /// Of a run that begins here: the time of the entry at which it stopped. What is later does not change it.
-    ended: AtomicI64,
-}
-
-impl Entry {
-    /// Its values as a component; None if it is not that.
-    #[inline]
-    fn role(&self, slot: usize) -> Option<&[Value]> {
-        self.roles.iter().find(|role| role.slot == slot).map(|role| &*role.values)
-    }
-}
-
-/// The entries of one partition, in total order.
-#[derive(Default)]
-struct Entries(Vec<Entry>);
-
-impl Content for Entries {
-    fn purge(&mut self, upto: i64) -> usize {
-        let count = self.0.partition_point(|each| each.ts <= upto);
-        self.0.drain(..count).count()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-/// What orders events of one time.
-fn tie<'py>(event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-    let py = event.py();
-    let of = |name| event.getattr(name);
-    PyTuple::new(py, [of(intern!(py, "level"))?, of(intern!(py, "source"))?, of(intern!(py, "id"))?])
-}
-
-impl Entries {
-    /// How many are earlier than `ts`.
-    #[inline]
-    fn below(&self, ts: i64) -> usize {
-        match self.0.last() {
-            Some(last) if last.ts >= ts => self.0.partition_point(|each| each.ts < ts),
-            _ => self.0.len(),
-        }
-    }
-
-    fn add(&mut self, py: Python<'_>, entry: Entry) -> PyResult<()> {
-        let mut at = self.below(entry.ts.saturating_add(1));
-        if at > 0 && self.0[at - 1].ts == entry.ts {
-            let own = tie(entry.event.bind(py))?;
-            while at > 0 && self.0[at - 1].ts == entry.ts && own.lt(tie(self.0[at - 1].event.bind(py))?)? {
-                at -= 1;
-            }
-        }
-        self.0.insert(at, entry);
-        Ok(())
-    }
-
-    fn remove(&mut self, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let own = tie(event)?;
-        for at in self.below(ts)..self.below(ts.saturating_add(1)) {
-            if own.eq(tie(self.0[at].event.bind(event.py()))?)? {
-                self.0.remove(at);
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
 }
 
 /// The places of a match, or of the beginning of one: which entries they are, several for a Kleene step.
@@ -162,7 +83,8 @@ impl SequenceRuns {
         })
     }
 
-    /// Take changes and time; the rows of matches that stand now, and of those that stood before.
+    /// Take changes and time; the results of matches that stand now, and of those that stood before: events, or rows of their
+    /// fields.
     fn apply<'py>(
         &mut self,
         py: Python<'py>,
@@ -196,7 +118,7 @@ impl SequenceRuns {
         let rows = |these: &Matches, those: &Matches| {
             let changed =
                 these.all.iter().filter(|(identity, found)| those.find(*identity).is_none_or(|other| !same(found, other)));
-            let rows = changed.map(|(identity, found)| row(py, &plan, found, *identity)).collect::<PyResult<Vec<_>>>()?;
+            let rows = changed.map(|(identity, found)| result(py, &plan, found, *identity)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, rows)
         };
         let (made, withdrawn) = (rows(&after, &before)?, rows(&before, &after)?);
@@ -289,7 +211,7 @@ impl SequenceRuns {
                 let Some(known) = &key else { continue };
                 self.partitions.find(known)?; // raises if it cannot be hashed
             }
-            let role = as_role(plan, component, event)?;
+            let role = Role::of(plan, component, event)?;
             if role.is_some() || (self.is_strict && key.is_some()) {
                 found.push((key, role));
             }
@@ -344,20 +266,6 @@ impl SequenceRuns {
         }
         Ok(found)
     }
-}
-
-/// What an event is as a component, if it passes its filters.
-fn as_role(plan: &Plan, component: &Component, event: &Bound<'_, PyAny>) -> PyResult<Option<Role>> {
-    let py = event.py();
-    let take = |field: &Field| Ok::<_, PyErr>(Value::of(&field.of(event)?));
-    let values = component.fields.iter().map(take).collect::<PyResult<Box<[Value]>>>()?;
-    for number in &component.filters {
-        let alone = |_| if component.kleene { Ok(PyTuple::new(py, [event])?.into_any()) } else { Ok(event.clone()) };
-        if !plan.conditions[*number].holds(py, |_| 1, |_, at, _| values[at].clone(), alone)? {
-            return Ok(None);
-        }
-    }
-    Ok(Some(Role { slot: component.slot, values }))
 }
 
 /// The ranges in order, with those that touch or overlap merged.
@@ -577,9 +485,9 @@ fn identity(py: Python<'_>, plan: &Plan, found: &Match, encoder: &mut Encoder) -
     Ok(encoder.hash(plan.seed))
 }
 
-/// The fields of the result of a match: its values, ts, id, source and level.
-fn row<'py>(py: Python<'py>, plan: &Plan, found: &Match, identity: i64) -> PyResult<Bound<'py, PyTuple>> {
-    let mut row: Vec<Bound<'py, PyAny>> = Vec::new();
+/// The result of a match, or the row of its fields.
+fn result(py: Python<'_>, plan: &Plan, found: &Match, identity: i64) -> PyResult<Py<PyAny>> {
+    let mut row: Vec<Bound<'_, PyAny>> = Vec::with_capacity(plan.plain.as_ref().map_or(0, Vec::len) + Stamps::COUNT);
     if let Some(fields) = &plan.plain {
         for (place, name) in fields {
             row.push(name.of(found[*place][0].bind(py))?);
@@ -596,9 +504,5 @@ fn row<'py>(py: Python<'py>, plan: &Plan, found: &Match, identity: i64) -> PyRes
         |event: Option<&Py<PyAny>>| -> PyResult<i64> { Stamps::get(py)?.ts(event.expect("a match has events").bind(py)) };
     let ts =
         if plan.trails { time(found[0].first())?.saturating_add(plan.within) } else { time(found[found.len() - 1].last())? };
-    row.push(ts.into_pyobject(py)?.into_any());
-    row.push(identity.into_pyobject(py)?.into_any());
-    row.push(plan.source.bind(py).clone());
-    row.push(plan.level.bind(py).clone());
-    PyTuple::new(py, row)
+    plan.result(py, row, ts, identity, false)
 }

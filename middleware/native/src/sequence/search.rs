@@ -80,7 +80,7 @@ pub struct Search<'a, 'py> {
     schedule: &'a Schedule,
     /// The place, and the instance on its stack, that a match must hold.
     given: Option<(usize, usize)>,
-    scratch: Scratch,
+    scratch: Box<Scratch>,
     low: i64,
 }
 
@@ -90,7 +90,7 @@ impl<'a, 'py> Search<'a, 'py> {
         plan: &'a Plan,
         partition: &'a Partition,
         given: Option<(usize, usize)>,
-        mut scratch: Scratch,
+        mut scratch: Box<Scratch>,
     ) -> Self {
         let count = plan.steps.len();
         scratch.now.clear(plan);
@@ -122,7 +122,7 @@ impl<'a, 'py> Search<'a, 'py> {
     }
 
     /// The matches, and the room that the search took.
-    pub fn run(mut self) -> PyResult<(Vec<Found>, Scratch)> {
+    pub fn run(mut self) -> PyResult<(Vec<Found>, Box<Scratch>)> {
         let last = self.plan.steps.len();
         self.grow(last, self.partition.positive(last - 1).items.len())?;
         let found = std::mem::take(&mut self.scratch.found);

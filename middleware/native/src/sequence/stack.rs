@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use pyo3::prelude::*;
 
 use super::block::Held;
-use super::partitions::Content;
+use super::partitions::{Content, LITTLE};
 use super::value::Value;
 
 pub struct Instance {
@@ -138,6 +138,12 @@ impl Partition {
         self.stacks[self.steps - 1].newest
     }
 
+    /// Whether some step has no event, so that there is no match.
+    #[inline]
+    pub fn lacks_a_step(&self) -> bool {
+        self.stacks[..self.steps].iter().any(|stack| stack.items.is_empty())
+    }
+
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
@@ -211,6 +217,16 @@ impl Content for Partition {
 
     fn is_empty(&self) -> bool {
         self.stacks.iter().all(|stack| stack.items.is_empty())
+    }
+
+    fn clear(&mut self) {
+        for stack in &mut self.stacks {
+            stack.items.clear();
+            stack.items.shrink_to(LITTLE);
+            stack.purged = 0;
+            stack.look();
+        }
+        self.clock = i64::MIN;
     }
 }
 
