@@ -361,7 +361,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + sum(map(len, ready.pieces))
+        emitted = len(ready.ahead) + len(ready.behind) + (sum(map(len, ready.pieces)) if ready.pieces else 0)
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
