@@ -246,9 +246,7 @@ class Unit:
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
-        late: list[Event] = []
-        if earliest <= self.final:
-            late = [event for event in inserts if event.ts <= self.final]
+        late = [event for event in inserts if event.ts <= self.final] if earliest <= self.final else []
         measured, early, behind_clock = delta, ahead, behind
         if late:
             ahead = [event for event in ahead if event.ts > self.final]
