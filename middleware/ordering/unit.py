@@ -246,9 +246,7 @@ class Unit:
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
-        late: list[Event] = []
-        if earliest <= self.final:
-            late = [event for event in inserts if event.ts <= self.final]
+        late = [event for event in inserts if event.ts <= self.final] if earliest <= self.final else []
         measured, early, behind_clock = delta, ahead, behind
         if late:
             ahead = [event for event in ahead if event.ts > self.final]
@@ -361,7 +359,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + sum(map(len, ready.pieces))
+        emitted = len(ready.ahead) + len(ready.behind) + (sum(map(len, ready.pieces)) if ready.pieces else 0)
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:

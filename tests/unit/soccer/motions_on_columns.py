@@ -5,12 +5,13 @@ Where ``on_batch`` is tested on what a real detector does: sums carried over, se
 
 from __future__ import annotations
 
+from math import dist
 from typing import Any
 
 import numpy as np
 
 from detectors.soccer.events import BallMotion, LimbMotion, Position
-from detectors.soccer.motion import BALL_WINDOW, LIMB_WINDOW
+from detectors.soccer.motion import BALL_WINDOW, LIMB_WINDOW, STRUCK
 from detectors.soccer.setup import Setting, setup_of
 from middleware.model.batches import Row
 from middleware.model.columns import EventColumns
@@ -50,6 +51,7 @@ class Motions(Detector):
         self.firsts = np.zeros(places, np.int64)
         self.ends = np.zeros(places, np.int64)
         self.sums = np.zeros((len(_VALUES), places))
+        self.began = np.zeros((3, places))
         self.shown_at = np.full(places, NEVER, np.int64)
         self.shown = np.zeros((len(_VALUES), places))
 
@@ -71,16 +73,22 @@ class Motions(Detector):
         counts = np.bincount(numbers, minlength=len(ends))
         counts[had] += self.counts[seen]
         sums = _sums(np.append(had, numbers), np.append(self.sums[:, seen], values, axis=1), len(ends))
+        began = np.empty((3, len(ends)))
+        began[:, had], began[:, new] = self.began[:, seen], values[3:, opens]
         last = np.append(had[1:], len(ends)) - 1
         self.counts[seen], self.firsts[seen], self.ends[seen] = counts[last], firsts[last], ends[last]
-        self.sums[:, seen] = sums[:, last]
+        self.sums[:, seen], self.began[:, seen] = sums[:, last], began[:, last]
         # each new window closes the one before it; after a gap of more than a window the old samples say nothing any more
         closed, came, now = new - 1, ts[opens], starts[opens]
         is_gap = came >= ends[closed] + lengths[opens]
         middles = np.where(is_gap, came, (firsts[closed] + ends[closed]) // 2)
         with np.errstate(all="ignore"):  # numbers that are not finite
             motions = np.where(is_gap, values[:, opens], sums[:, closed] / np.maximum(counts[closed], 1))
-            motions[:3] += motions[3:] * ((now - middles) * 1e-9)
+            ahead = (now - middles) * 1e-9
+            for at in np.flatnonzero(~is_gap & (counts[closed] > 1) & (lengths[opens] == BALL_WINDOW)).tolist():
+                if dist(motions[3:, at].tolist(), began[:, closed[at]].tolist()) > STRUCK:
+                    ahead[at] = 0.0
+            motions[:3] += motions[3:] * ahead
             sound = np.flatnonzero((counts[closed] > 0) & np.isfinite(motions.sum(axis=0)))
         return self._changes(rows[opens][sound], places[opens][sound], now[sound], motions[:, sound])
 
