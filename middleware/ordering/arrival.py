@@ -14,10 +14,10 @@ FEW = 1_024
 """Fewer events of several types than this cost less as objects: columns of a type cost by the step, not by the event."""
 
 
-def in_order(parts: list[Delta]) -> Delta:
+def in_order(parts: list[Delta], few: int = FEW) -> Delta:
     """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
 
-    Columns stay columns if all are, and there are enough of them.
+    Columns stay columns if all are, and at least ``few`` events.
 
     What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
     come when the others have got as far.
@@ -26,7 +26,7 @@ def in_order(parts: list[Delta]) -> Delta:
         return parts[0]
     given = [part for part in parts if part.inserted]
     columns = [part.columns for part in given if part.columns is not None]
-    if len(columns) == len(given) > 1 and sum(map(len, columns)) >= FEW:
+    if len(columns) == len(given) > 1 and sum(map(len, columns)) >= few:
         return _interleaved(parts, given, columns)
     whole = combined(parts)
     if len(given) > 1:

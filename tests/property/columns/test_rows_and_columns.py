@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.event import END, IDENTITY, Event, type_name
-from middleware.ordering import arrival
+from middleware.ordering.arrival import in_order
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
@@ -29,7 +29,7 @@ Form = Callable[[Delta], Delta]
 def few_events_stay_columns() -> Iterator[None]:
     """Several types at once, however few, as columns."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrival, "FEW", 0)
+        patch.setattr("middleware.ordering.hierarchy.in_order", partial(in_order, few=0))
         yield
 
 

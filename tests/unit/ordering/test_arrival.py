@@ -8,7 +8,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.interleaved import Interleaved
-from middleware.ordering import arrival
+from middleware.ordering.arrival import in_order
 from middleware.testing.simulation.applications import Probe, Reading
 
 
@@ -25,11 +25,10 @@ def arrived(rng: Random) -> list[Delta]:
 
 
 @pytest.mark.parametrize("seed", range(50))
-def test_columns_come_in_the_same_order_as_rows(seed, monkeypatch):
-    monkeypatch.setattr(arrival, "FEW", 0)
+def test_columns_come_in_the_same_order_as_rows(seed):
     rows, same = arrived(Random(seed)), arrived(Random(seed))
     given = [Delta(None, each.revises, each.retracts, each.k_plus, each.places, _columns(each)) for each in same]
-    expected, found = arrival.in_order(rows), arrival.in_order(given)
+    expected, found = in_order(rows), in_order(given, few=0)
     assert (found.retracts, found.k_plus, len(found)) == (expected.retracts, expected.k_plus, len(expected))
     assert found.inserts == expected.inserts
 
@@ -50,7 +49,7 @@ def test_interleaved_columns_are_a_sequence_of_events():
 
 def test_few_events_are_objects():
     given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
-    assert arrival.in_order(given).interleaved is None
+    assert in_order(given).interleaved is None and in_order(given, few=2).interleaved is not None
 
 
 def _columns(delta):
