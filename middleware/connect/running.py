@@ -149,8 +149,7 @@ class Connections:
 
     def _lines(self, plan: LineSource, label: str) -> None:
         (address,) = self._addresses.values()
-        types = {type_name(plan.event_type)}
-        self._feed(label, plan.name, types, address, LineEvents(plan), lines_opener(plan), plan.disorder)
+        self._feed(label, plan.name, {type_name(plan.event_type)}, address, LineEvents(plan), lines_opener(plan))
 
     def _feed(
         self,
