@@ -72,6 +72,7 @@ def node(
       [bold]slackline node ./plant press --keys press.key --allow-list allowed.txt[/]
     """
     from middleware.cli.output import log_as_json
+    from middleware.link.columnar import load_arrow
     from middleware.observe.exposition import Exposition
     from middleware.runtime.calm import calm
     from middleware.runtime.report import write_report
@@ -91,6 +92,7 @@ def node(
     with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
         bind = next((each.bind for each in chosen.plan.nodes if each.name == name and name not in given), None)
         running = _begun(chosen, name, bind or addresses[name], addresses, reporter, own, state, rebuild)
+        threading.Thread(target=load_arrow).start()
         if tethered:
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:

@@ -41,6 +41,17 @@ def takes_columns() -> bool:
     return find_spec("pyarrow") is not None and find_spec("numpy") is not None
 
 
+def load_arrow() -> None:
+    """Load Arrow, if it is there, and what it loads with its first array (pandas, where installed), so that no event waits.
+
+    It takes a third of a second: a node does it in a thread as it starts.
+    """
+    if takes_columns():
+        import pyarrow as pa
+
+        pa.array([0]).to_numpy()
+
+
 def pack_columns(batch: pa.RecordBatch) -> bytes:
     """The bytes of a record batch. O(bytes)."""
     import pyarrow as pa

@@ -12,7 +12,7 @@ import msgspec
 
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.schema import arrow_schema, fields_of, without_none
+from middleware.model.schema import arrow_schema, fields_of, is_optional, plain_type, without_none
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,23 +31,23 @@ class EventColumns(Sequence[Event]):
     ``batch``
         columns for the type's fields, in order, as ``arrow_schema`` has them; then ``ts`` (ns) and ``id``, int64, and
         ``source``, of strings, or of a dictionary of them; and ``level``, int64, unless all events are raw. Nulls only where a
-        field is optional. Whoever makes an instance vouches for that; ``of`` checks it.
+        field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made from ``events`` when
+        it is asked for.
     """
 
-    __slots__ = ("_events", "_ids", "_times", "batch", "event_type")
+    __slots__ = ("_arrays", "_batch", "_events", "event_type")
 
     def __init__(
         self,
         event_type: EventType,
-        batch: pa.RecordBatch,
+        batch: pa.RecordBatch | None,
         events: list[Event] | None = None,
         times: np.ndarray[Any, Any] | None = None,
     ) -> None:
         self.event_type = event_type
-        self.batch = batch
+        self._batch = batch
         self._events = events
-        self._times = times
-        self._ids: np.ndarray[Any, Any] | None = None
+        self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
     def of(cls, event_type: EventType, table: pa.RecordBatch | pa.Table, source: str | None = None) -> EventColumns:
@@ -88,33 +88,54 @@ class EventColumns(Sequence[Event]):
     @classmethod
     def from_events(cls, event_type: EventType, events: Iterable[Event]) -> EventColumns:
         """Events of this very type as columns. Raises EventError for a value that has no place in its column. O(values)."""
-        import pyarrow as pa
-
         events = list(events)
-        schema = _schema(event_type)
-        if any(event.level for event in events):
-            schema = schema.append(pa.field("level", pa.int64(), nullable=False))
-        columns = []
-        for field in schema:
-            try:
-                columns.append(pa.array([getattr(event, field.name) for event in events], field.type))
-            except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-                raise EventError(f"{type_name(event_type)}.{field.name}: a value has no place in a column: {error}") from None
-        return cls(event_type, pa.record_batch(columns, schema=schema), events)
+        return cls(event_type, _batch_of(event_type, events), events)
+
+    @property
+    def batch(self) -> pa.RecordBatch:
+        """See above."""
+        if self._batch is None:
+            self._batch = _batch_of(self.event_type, self.events())
+        return self._batch
+
+    def array(self, name: str) -> np.ndarray[Any, Any]:
+        """A field, or ts, id, source or level, as an array that cannot be written to; for numbers a view where it can be one.
+
+        Fields of int, float and bool are int64, float64 and bool; all others, and those that may be None, are objects. Raises
+        EventError if there is no such field, or a value does not fit.
+        """
+        found = self._arrays.get(name)
+        if found is None:
+            kind = dtypes(self.event_type).get(name)
+            if kind is None:
+                raise EventError(f"{type_name(self.event_type)} has no {name!r}; it has {', '.join(dtypes(self.event_type))}")
+            found = self._array(name, kind)
+            found.flags.writeable = False
+            self._arrays[name] = found
+        return found
+
+    def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
+        import numpy as np
+
+        if self._batch is None:
+            return array_of(self.events(), name, kind)
+        if name == "level" and self.levels is None:
+            return np.zeros(len(self), np.int64)
+        column = self.column(name)
+        if kind != "object":
+            return cast("np.ndarray[Any, Any]", column.to_numpy(zero_copy_only=False))
+        listed = values(column) if not _needs_conversion(self.event_type) else [getattr(each, name) for each in self.events()]
+        return _objects(listed)
 
     @property
     def times(self) -> np.ndarray[Any, Any]:
         """Occurrence times, int64 ns; a view of the column."""
-        if self._times is None:
-            self._times = self.column("ts").to_numpy()
-        return self._times
+        return self.array("ts")
 
     @property
     def ids(self) -> np.ndarray[Any, Any]:
         """Ids, int64; a view of the column."""
-        if self._ids is None:
-            self._ids = self.column("id").to_numpy()
-        return self._ids
+        return self.array("id")
 
     def column(self, name: str) -> pa.Array:
         """A field, or ts, id or source, as Arrow has it; found by its place, which is faster than by name."""
@@ -193,7 +214,7 @@ class EventColumns(Sequence[Event]):
             raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
 
     def __len__(self) -> int:
-        return cast(int, self.batch.num_rows)
+        return len(self._events) if self._batch is None and self._events is not None else cast(int, self.batch.num_rows)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())
@@ -323,6 +344,55 @@ def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
         columns.setdefault("level", pa.array([0] * len(batch), pa.int64()))
         alike.append(pa.record_batch([columns[name] for name in names], names=names))
     return alike
+
+
+def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = _schema(event_type)
+    if any(event.level for event in events):
+        schema = schema.append(pa.field("level", pa.int64(), nullable=False))
+    columns = []
+    for field in schema:
+        try:
+            columns.append(pa.array([getattr(event, field.name) for event in events], field.type))
+        except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+            raise EventError(f"{type_name(event_type)}.{field.name}: a value has no place in a column: {error}") from None
+    return pa.record_batch(columns, schema=schema)
+
+
+_DTYPES = {int: "int64", float: "float64", bool: "bool"}
+
+
+@cache
+def dtypes(event_type: EventType) -> dict[str, str]:
+    """The kind of array that ``EventColumns.array`` gives, by name of the column."""
+    types = {field.name: field.type for field in msgspec.structs.fields(event_type)}
+    return {name: "object" if is_optional(kind) else _DTYPES.get(plain_type(kind), "object") for name, kind in types.items()}
+
+
+def plain_array_of(events: list[Event], name: str, kind: str) -> np.ndarray[Any, Any]:
+    """A field of events of one type as an array of this kind. Raises EventError for a value that is none. O(events)."""
+    import numpy as np
+
+    listed = [getattr(event, name) for event in events]
+    if kind == "object":
+        return _objects(listed)
+    made = np.array(listed)
+    if not np.can_cast(made.dtype, kind):
+        raise EventError(f"{type_name(events[0].__class__)}.{name}: a value has no place in a column of {kind}")
+    return made.astype(kind)
+
+
+array_of = plain_array_of
+
+
+def _objects(listed: list[Any]) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    found = np.empty(len(listed), object)
+    found[:] = listed
+    return found
 
 
 @cache

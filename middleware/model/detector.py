@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable
 from functools import cache
+from importlib.util import find_spec
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
@@ -20,6 +21,8 @@ from middleware.model.attributes import (
     slots,
     unchanging,
 )
+from middleware.model.batches import BatchResult, rows_of
+from middleware.model.columns import EventColumns
 from middleware.model.constants import Constants, reduction
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event, EventType, check_event_type, type_name
@@ -78,7 +81,21 @@ class Detector:
 
     def on_event(self, event: Any) -> Result:
         """Take the next event in order; return None, an event, or an iterable of events."""
-        raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
+        if not takes_batches(type(self)):
+            raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
+        return [result for _, result in batch_results(self, EventColumns(event.__class__, None, [event]))]
+
+    def on_batch(self, events: EventColumns) -> BatchResult:
+        """Take the next events in order, at least one, as columns: written in place of ``on_event``, where numpy is faster.
+
+        ``events`` are of the one type that the detector reads, and of all its keys: ``events.array("x")`` is a field as an
+        array, and so are "ts", "id", "source" and "level"; ``events[0]`` is an event. Where one batch ends and the next begins
+        is chance, so results and state must be the same for all cuts; and those of one key must not depend on other keys.
+
+        Return None; or pairs (row, event) with the number, from 0, of the row that leads to the event; or, where one type is
+        published, its fields, ``ts`` and ``row`` as columns: a dict of arrays, or a table of Arrow.
+        """
+        raise DetectorError(f"{type(self).__name__} has no on_batch(self, events)")
 
     def snapshot(self) -> Any:
         """The state as a value that later changes to the detector do not affect. Override both this and ``restore``.
@@ -219,6 +236,19 @@ def _misfit(detector: Detector, version: int, what: str) -> DetectorError:
     )
 
 
+def takes_batches(kind: type[Detector]) -> bool:
+    """Whether detectors of a class take batches of columns."""
+    return kind.on_batch is not Detector.on_batch
+
+
+def batch_results(detector: Detector, events: EventColumns) -> list[tuple[int, Event]]:
+    """Give a detector the next events as one batch; returns its results in order of the rows that lead to them.
+
+    Raises DetectorError for what is no result, and whatever the detector raises.
+    """
+    return rows_of(detector_name(detector), detector.publishes, len(events), detector.on_batch(events))
+
+
 def detector_name(detector: Detector) -> str:
     """The name a detector publishes under: its class name, unless deployment gives it another."""
     return type(detector).__name__
@@ -324,7 +354,20 @@ def check_declaration(detector: Detector) -> None:
     if detector.identity not in ("cause", "time"):
         raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
     key = type(detector).key
+    if takes_batches(type(detector)):
+        _check_batches(name, type(detector))
     for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():
         for event_type in detector.subscribes:
             if attribute not in event_type.__struct_fields__:
                 raise DetectorError(f"{name}.key is {attribute!r}, which {type_name(event_type)} does not have")
+
+
+def _check_batches(name: str, kind: type[Detector]) -> None:
+    if kind.on_event is not Detector.on_event:
+        raise DetectorError(f"{name} has both on_event and on_batch: keep one, so that there is one account of what it does")
+    if len(kind.subscribes) != 1:
+        raise DetectorError(f"{name} has on_batch, and reads {len(kind.subscribes)} types: columns are of one")
+    if find_spec("numpy") is None:
+        raise DetectorError(f"{name} has on_batch, which needs numpy: install Slackline with the extra tables")
+    if callable(kind.key):
+        raise DetectorError(f"{name} has on_batch, and a function as key: name the field, or fields, that make the key")

@@ -15,7 +15,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from io import BytesIO
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 import cloudpickle
@@ -68,6 +68,27 @@ class _Unpickler(pickle.Unpickler):
         return self._owner
 
 
+class Packed(NamedTuple):
+    """An array of numbers that owns its memory, as bytes: they compare as fast as they are copied, and bit by bit."""
+
+    kind: str
+    shape: tuple[int, ...]
+    data: bytes
+
+    @classmethod
+    def of(cls, array: Any) -> Packed:
+        """Raises _NotPlainError for what shares its memory, or holds objects or records."""
+        if array.base is not None or array.dtype.kind not in "biufc":
+            raise _NotPlainError
+        return cls(array.dtype.str, array.shape, array.tobytes())
+
+    def array(self) -> Any:
+        """The array anew."""
+        import numpy as np
+
+        return np.ndarray(self.shape, self.kind, self.data).copy()
+
+
 class _NotPlainError(Exception):
     """The state holds something that is no plain value, or one mutable value in two places."""
 
@@ -117,6 +138,8 @@ def _frozen(value: Any, met: set[int]) -> Any:
         return {_frozen(key, met): _frozen(item, met) for key, item in value.items()}
     if kind is set and _all_atoms(map(type, value)):
         return value.copy()
+    if kind.__name__ == "ndarray" and kind.__module__ == "numpy":  # numpy is not loaded for its sake
+        return Packed.of(value)
     raise _NotPlainError
 
 
@@ -132,6 +155,8 @@ def _thawed(value: Any) -> Any:
         return value if _all_atoms(map(type, value)) else tuple(_thawed(item) for item in value)
     if kind is set:
         return value.copy()
+    if kind is Packed:
+        return value.array()
     return value
 
 

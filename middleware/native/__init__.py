@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 25
+_VERSION = 26
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -33,6 +33,7 @@ try:
         Projection,
         SequenceMatcher,
         SequenceRuns,
+        column_of,
         in_time,
         merge,
         runs_of,
@@ -65,6 +66,7 @@ else:
         "Projection",
         "SequenceMatcher",
         "SequenceRuns",
+        "column_of",
         "in_time",
         "merge",
         "runs_of",

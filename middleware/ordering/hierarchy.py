@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
-from middleware.model.detector import Detector, code_of
+from middleware.model.detector import Detector, code_of, takes_batches
 from middleware.model.errors import DetectorError, SlacklineError, last_line
 from middleware.model.event import END, NEVER, type_name
 from middleware.model.identity import levels, named
@@ -45,13 +45,15 @@ class Adaptation(StrEnum):
 class Placed(msgspec.Struct):
     """A unit in the hierarchy: the names of the types it reads and publishes, and the state of its alpha adaptation.
 
-    ``final`` is the unit's ``final`` when the watermarks of its types were last updated.
+    ``final`` is the unit's ``final`` when the watermarks of its types were last updated. ``local``: whether units of this node
+    alone publish all that it reads.
     """
 
     unit: Unit
     reads: tuple[str, ...]
     publishes: tuple[str, ...]
     adaptation: Alpha
+    local: bool = False
     final: int = NEVER
     spent: float = 0.0
     worked: float = 0.0
@@ -118,6 +120,8 @@ class Hierarchy:
         for placed in self._placed:
             for name in placed.publishes:
                 self._publishers.setdefault(name, []).append(placed.unit)
+        for placed in self._placed:
+            placed.local = all(name in self._publishers and name not in self._away for name in placed.reads)
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
         self._watermarks = self._promised.copy()  # of each type, by the units here that publish it
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
@@ -180,7 +184,7 @@ class Hierarchy:
                 if unit.halted is not None:
                     halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
             if unit.final != placed.final or resumed is not None:
-                moved |= self._advance(placed, resumed is not None)
+                self._advance(placed, resumed is not None, moved)
         out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
@@ -224,9 +228,10 @@ class Hierarchy:
 
     def _promised_to(self, placed: Placed) -> tuple[int, bool]:
         """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
+        if placed.local:  # nearly all, where a node runs a whole hierarchy
+            reads, watermarks = placed.reads, self._watermarks
+            return watermarks[reads[0]] if len(reads) == 1 else min([watermarks[name] for name in reads]), False
         promises = [self._promise(name) for name in placed.reads]
-        if len(promises) == 1 and promises[0] is not None:
-            return promises[0], False
         is_open = None in promises
         return min((promise for promise in promises if promise is not None), default=END), is_open
 
@@ -238,16 +243,15 @@ class Hierarchy:
         promise = self._outside.get(name, NEVER if name in self._derived else None)
         return promise if own is None else min(own, NEVER if promise is None else promise)
 
-    def _advance(self, placed: Placed, resumed: bool) -> dict[str, int]:
-        """Note that a unit's ``final`` has moved, or that it resumed after its end; returns the new watermarks of its types."""
-        placed.final = placed.unit.final
-        moved = {}
+    def _advance(self, placed: Placed, resumed: bool, moved: dict[str, int]) -> None:
+        """A unit's ``final`` has moved, or it resumed after its end: note the new watermarks of its types in ``moved``."""
+        unit, watermarks, promised = placed.unit, self._watermarks, self._promised
+        placed.final, lowest = unit.final, unit.watermark
         for name in placed.publishes:
             units = self._publishers[name]
-            own = self._watermarks[name] = units[0].watermark if len(units) == 1 else min(unit.watermark for unit in units)
-            if own > self._promised[name] or resumed:
-                self._promised[name] = moved[name] = own
-        return moved
+            own = watermarks[name] = lowest if len(units) == 1 else min([each.watermark for each in units])
+            if own > promised[name] or resumed:
+                promised[name] = moved[name] = own
 
     def _published(self, rounds: list[Parts], moved: dict[str, int]) -> list[Batch]:
         """The batches that leave the node; the last one has all new watermarks."""
@@ -401,7 +405,9 @@ class Hierarchy:
 def _definition(unit: Unit) -> str:
     """What a unit computes, as far as that can be seen from outside."""
     detector = unit.detector
-    return detector.definition if isinstance(detector, Operator) else f"keyed by {described(type(detector).key)}"
+    if isinstance(detector, Operator):
+        return detector.definition
+    return f"keyed by {described(type(detector).key)}{', on columns' if takes_batches(type(detector)) else ''}"
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import traceback
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
@@ -18,7 +19,6 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import NEVER, ORDER, Event
-from middleware.model.identity import Derivation
 from middleware.model.state import same_state
 from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
@@ -31,6 +31,9 @@ _LONG = 256
 
 _FIRST = (NEVER, 0, "", 0)
 """Before any event."""
+
+Derive = Callable[[Event, Any], list[Event]]
+"""Turns what a detector returned for an event into events with an identity."""
 
 _STOPPED: Final = object()
 """Stands for the state of a detector that failed and stays stopped; it equals no snapshot but itself."""
@@ -89,12 +92,15 @@ class Lane:
         emitted events in total order, from the first that may still be disturbed (or a little before).
     ``last``
         time stamp of the last event of ``history``.
+    ``wider``
+        snapshots lie further apart than the settings say by this factor.
     Invariant: ``snapshots`` are in order of position, and the first stands at position 0.
     """
 
     __slots__ = ("broken", "counts", "derive", "detector", "history", "last", "on_event", "published", "settings", "snapshots")
+    wider = 1
 
-    def __init__(self, detector: Detector, derive: Derivation, settings: Settings, counts: Counts, state: Any) -> None:
+    def __init__(self, detector: Detector, derive: Derive, settings: Settings, counts: Counts, state: Any) -> None:
         self.detector = detector
         self.derive = derive
         self.settings = settings
@@ -189,7 +195,7 @@ class Lane:
 
     def _run(self, start: int, end: int) -> None:
         """Give the detector the events from ``start`` to ``end``, with a snapshot before every ``spacing`` of them."""
-        spacing = self.settings.spacing
+        spacing = self.settings.spacing * self.wider
         while start < end:
             if start - self.snapshots[-1].position >= spacing:
                 self._snapshot(start)
@@ -216,7 +222,7 @@ class Lane:
 
     def fail(self, at: int) -> None:
         """Quarantine the event at ``at``, at which the detector just raised, and resume from the state before it."""
-        if self.on_event is _stopped:
+        if self.is_stopped:
             self.published.append(left_out(self.history[at]))
             return
         self.counts.failures += 1
@@ -224,12 +230,21 @@ class Lane:
         if self.settings.stop_on_error:
             self._restore(_STOPPED)
         else:
-            odd: set[int] = set()
-            while (place := self._rehearse(at, odd)) is not None:
-                odd.add(place)  # it did not fail here before, so it is no pure function of its input
-                self.counts.failures += 1
-            self.counts.executed += at - self.snapshots[-1].position
+            self.rewind(at)
         self._snapshot(at + 1)  # so that no stretch between snapshots ever holds an event that failed
+
+    def rewind(self, at: int) -> None:
+        """Return to the state before the event at ``at``, which is not before the last snapshot."""
+        odd: set[int] = set()
+        while (place := self._rehearse(at, odd)) is not None:
+            odd.add(place)  # it did not fail here before, so it is no pure function of its input
+            self.counts.failures += 1
+        self.counts.executed += at - self.snapshots[-1].position
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the detector failed, and stays stopped."""
+        return self.on_event is _stopped
 
     def _rehearse(self, end: int, odd: set[int]) -> int | None:
         """Run from the last snapshot to the state before ``end``, without the odd events; returns where it raised, or None."""
@@ -270,7 +285,7 @@ class Lane:
 
     def _state(self) -> Any:
         """A snapshot of the detector. If its state cannot be copied, it can never go back: it stops, with a failure listed."""
-        if self.on_event is _stopped:
+        if self.is_stopped:
             return _STOPPED
         try:
             return self.detector.snapshot()

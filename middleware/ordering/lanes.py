@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta, combined
-from middleware.model.detector import Detector, Key, blank, fresh, key_function, migrated
+from middleware.model.detector import Detector, Key, blank, fresh, key_function, migrated, takes_batches
 from middleware.model.event import END, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
+from middleware.ordering.batches import BatchLane, DerivationByKey
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.operation import OperatorLane, Ready
@@ -77,6 +78,8 @@ def lanes_for(
     """The lanes for a detector, from the native core if it is available. ``resumes``: see OperatorLane."""
     if isinstance(detector, Operator):
         return OperatorLane(name, detector, level, resumes)
+    if takes_batches(type(detector)):
+        return BatchLanes(name, detector, level, settings)
     made = native.KeyedLanes if native.AVAILABLE else KeyedLanes
     return made(name, detector, level, settings, key_function(detector))
 
@@ -292,3 +295,29 @@ class KeyedLanes:
     def check(self) -> None:
         for lane in self._lanes.values():
             lane.check()
+
+
+class BatchLanes(KeyedLanes):
+    """The lane of a detector on columns: one for all keys, since a batch of one key has few rows."""
+
+    def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
+        super().__init__(name, detector, level, settings, None)
+
+    def _new_lane(self, value: Any, made: Callable[[Detector], Detector] = fresh) -> Lane:
+        derive = DerivationByKey(self._name, self._detector, self._level)
+        return BatchLane(made(self._detector), derive, self._settings, self.counts, self._initial)
+
+    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+        """Give the lane all events at once: in order, or merged with those before and replayed."""
+        if not (ready.ahead or ready.behind or removed):
+            return []
+        lane = self._lanes.get(None)
+        if lane is None:
+            lane = self._lanes[None] = self._new_lane(None)
+        self._keep(lane)
+        if ready.behind or removed:
+            deltas = lane.take(ready.behind + ready.ahead, removed, clk, k)
+        else:
+            deltas = lane.extend(ready.ahead, clk, k)
+        self._failures += lane.trim(settled)
+        return deltas

@@ -31,9 +31,8 @@ class Ready(NamedTuple):
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
-        made = [event for piece in self.pieces for event in piece.events()]
-        if made:
-            return self.behind + self.ahead + made
+        if self.pieces:
+            return [*self.behind, *self.ahead, *chain.from_iterable(piece.events() for piece in self.pieces)]
         if self.ahead:
             return self.behind + self.ahead if self.behind else self.ahead
         return self.behind
@@ -178,9 +177,10 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        (emitted, promised), given = self._told, list[Delta]()
+        given: list[Delta] = []
+        emitted, promised = self._told
         *first, last = ready.deltas(removed, self._operation.takes)
-        self.counts.executed += last.inserted + sum(delta.inserted for delta in first)
+        self.counts.executed += last.inserted + sum([delta.inserted for delta in first])
         try:
             may_resume = self._now[1] == END != promised and self._resumes
             if may_resume and last:

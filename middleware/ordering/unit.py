@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
-from middleware.model.detector import Detector, constants, key_function
+from middleware.model.detector import Detector, constants, key_function, takes_batches
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.interleaved import Columns, Interleaved
@@ -103,7 +103,7 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
-        self._is_single = self._operator is None and key_function(detector) is None
+        self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
@@ -202,16 +202,19 @@ class Unit:
         clock.release()
         if mark is not None and mark > clock.clk and self._ticking is None:
             clock.mark(mark)
-        if is_open or promised > before or clock.within != END:
+        if is_open or clock.within != END:
             self._settle(promised, is_open)
-        if self.final == before:
+        elif promised > before:
+            self.final = promised
+        final = self.final
+        if final == before:
             return
-        self.emitted = max(self.emitted, self.final)
-        if self.final == END:
+        self.emitted = max(self.emitted, final)
+        if final == END:
             if self._operator is None:
                 self._end(before)
             self._purge()
-        elif self.final >= self._failing:
+        elif final >= self._failing:
             self._list_failures()
 
     def _end(self, before: int) -> None:
@@ -243,9 +246,7 @@ class Unit:
         earliest = ahead[0].ts if ahead else self._top
         if behind:
             earliest = min(earliest, min(behind, key=TS).ts)
-        late: list[Event] = []
-        if earliest <= self.final:
-            late = [event for event in inserts if event.ts <= self.final]
+        late = [event for event in inserts if event.ts <= self.final] if earliest <= self.final else []
         measured, early, behind_clock = delta, ahead, behind
         if late:
             ahead = [event for event in ahead if event.ts > self.final]
@@ -358,7 +359,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + sum(map(len, ready.pieces))
+        emitted = len(ready.ahead) + len(ready.behind) + (sum(map(len, ready.pieces)) if ready.pieces else 0)
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:

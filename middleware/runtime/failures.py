@@ -8,7 +8,7 @@ import sysconfig
 import msgspec
 
 from middleware.installation import ROOT
-from middleware.model.detector import Detector
+from middleware.model.detector import Detector, takes_batches
 from middleware.model.errors import DetectorError, last_line
 from middleware.model.event import Event
 
@@ -57,5 +57,6 @@ def place_of(traceback: str | None, detector: Detector) -> str:
     users = [(file, line) for file, line in others if not file.startswith(_LIBRARIES)]
     if found := users or others:
         return ":".join(found[-1])
-    code = getattr(type(detector).on_event, "__code__", None)
+    kind = type(detector)
+    code = getattr(kind.on_batch if takes_batches(kind) else kind.on_event, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else ""

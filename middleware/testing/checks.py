@@ -11,10 +11,10 @@ from typing import Any, Literal, NamedTuple
 
 import msgspec
 
-from middleware.model.detector import Detector
+from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import Event
 from middleware.observe.provenance.smallest import smallest
-from middleware.testing import contract
+from middleware.testing import batches, contract
 from middleware.testing.examples import sequences
 from middleware.testing.trial import Trial
 
@@ -66,7 +66,7 @@ CHECKS = [
     Check(
         "takes its input",
         contract.takes_its_input,
-        "mend on_event; or, if such events cannot occur, say so in the type (Annotated[int, Meta(ge=0)]) or give examples()",
+        "mend it; or, if such events cannot occur, say so in the type (Annotated[int, Meta(ge=0)]) or give examples()",
     ),
     Check(
         "results well formed",
@@ -124,6 +124,22 @@ CHECKS = [
     ),
 ]
 
+ON_COLUMNS = [
+    Check(
+        "batches: any cuts",
+        batches.any_cuts,
+        "results and state may hang on the events and their order alone: carry over what a batch leaves open in attributes",
+        whole=True,
+    ),
+    Check(
+        "batches: keys apart",
+        batches.keys_apart,
+        "a batch has the events of all keys: keep what belongs to a key by key, in arrays with a place for each, or in a dict",
+        whole=True,
+    ),
+]
+"""For detectors that define ``on_batch``."""
+
 
 def check_detector(
     detector_class: type[Detector], settings: dict[str, Any] | None = None, *, count: int = 30, length: int = 60, seed: int = 0
@@ -138,12 +154,13 @@ def check_detector(
     if problem:
         advice = "mend this first: the other checks need it"
         return [Verdict("declaration", "fail", problem, advice=advice), *(Verdict(check.name, "skip") for check in CHECKS)]
+    checks = CHECKS + (ON_COLUMNS if takes_batches(detector_class) else [])
     inputs = sequences(detector_class, count, length, seed)
-    verdicts = [Verdict("declaration", "pass"), verdict(CHECKS[0], trial, inputs)]
+    verdicts = [Verdict("declaration", "pass"), verdict(checks[0], trial, inputs)]
     if verdicts[-1].state == "fail":
-        return [*verdicts, *(Verdict(check.name, "skip") for check in CHECKS[1:])]
+        return [*verdicts, *(Verdict(check.name, "skip") for check in checks[1:])]
     lanes = [lane for events in inputs for lane in trial.lanes(events)[:2]]
-    verdicts += [verdict(check, trial, inputs if check.whole else lanes) for check in CHECKS[1:]]
+    verdicts += [verdict(check, trial, inputs if check.whole else lanes) for check in checks[1:]]
     return [*verdicts, exercised(trial, lanes)]
 
 

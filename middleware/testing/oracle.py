@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 
 from middleware.model.change import Delta
-from middleware.model.detector import Detector, fresh, key_function
+from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named
 from middleware.model.operator import Operator
+from middleware.ordering.batches import DerivationByKey, EventBatch
+
+_BATCH = 16_384
+"""The number of events that detectors on columns get at once."""
 
 
 def first_arrivals(events: Iterable[Event]) -> list[Event]:
@@ -27,6 +32,8 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
     """
     if isinstance(detector, Operator):
         return detector.start(name, level).apply(Delta(sorted(events, key=ORDER)), END, END).inserts
+    if takes_batches(type(detector)):
+        return _in_batches(fresh(detector), DerivationByKey(name, detector, level), sorted(events, key=ORDER))
     key = key_function(detector)
     lanes: dict[Key, _Plain] = {}
     derived: list[Event] = []
@@ -39,6 +46,22 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
         except Exception:  # no key, or an invalid one: the event is quarantined
             continue
         derived += lane.take(event)
+    return derived
+
+
+def _in_batches(detector: Detector, derive: DerivationByKey, events: list[Event]) -> list[Event]:
+    """The same for a detector on columns: in few batches; where one raises, in its halves, down to the event to be skipped."""
+    derived: list[Event] = []
+    parts = [events[at : at + _BATCH] for at in range(0, len(events), _BATCH)][::-1]
+    while parts:
+        part, before = parts.pop(), detector.snapshot()
+        try:
+            rows = groupby(batch_results(detector, EventBatch(part[0].__class__, part)), itemgetter(0))
+            derived += [event for row, found in rows for event in derive(part[row], [each for _, each in found])]
+        except Exception:
+            detector.restore(before)
+            middle = len(part) // 2
+            parts += [part[middle:], part[:middle]] if middle else []
     return derived
 
 

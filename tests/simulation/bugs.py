@@ -487,7 +487,7 @@ def repeats_in_columns_taken(patch: pytest.MonkeyPatch) -> None:
 @bug
 def columns_behind_the_watermark_let_through(patch: pytest.MonkeyPatch) -> None:
     new = Ingress._new_columns
-    patch.setattr(Ingress, "_new_columns", lambda self, head, delta, bounds: new(self, head, delta, bounds._replace(low=NEVER)))
+    patch.setattr(Ingress, "_new_columns", lambda self, head, delta, bounds: new(self, head, delta, Bounds(NEVER, bounds.high)))
 
 
 @bug

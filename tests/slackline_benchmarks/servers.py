@@ -266,12 +266,12 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._commands: dict[str, tuple[str, ...]] = {}
+        self._commands: dict[str, tuple[tuple[str, ...], int]] = {}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, sign: str, *arguments: str, times: int = 1) -> None:
         """Start a command, and wait until it has said ``sign`` so many times."""
-        self._commands[name] = (sign, *arguments)
+        self._commands[name] = (sign, *arguments), times
         before = self.said(name).count(sign)
         with (self._folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", "middleware.cli.main", *arguments]
@@ -283,11 +283,16 @@ class Programs:
 
         until(is_there, f"{name} says {sign!r}")
 
-    def again(self, name: str, times: int = 1) -> None:
-        """Kill -9, and start it again."""
-        self._running[name].kill()
-        self._running[name].wait()
-        self.start(name, *self._commands[name], times=times)
+    def strike(self, name: str, **servers: Server) -> None:
+        """Kill -9 a command, or a server, and start it again; ``nobody``: nothing happens."""
+        if name in servers:
+            servers[name].kill()
+            servers[name].start()
+        elif name != "nobody":
+            self._running[name].kill()
+            self._running[name].wait()
+            arguments, times = self._commands[name]
+            self.start(name, *arguments, times=times)
 
     def finish(self, name: str) -> int:
         """End it in order; returns its exit code."""

@@ -140,17 +140,7 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
                 database.resume()
                 wanted = random.Random(index).randint(1, 200) + index * 240
                 until(lambda wanted=wanted: early() >= wanted, f"rows come in before {victim}")  # type: ignore[misc]
-                match victim:
-                    case "broker":
-                        broker.kill()
-                        broker.start()
-                    case "database":
-                        database.kill()
-                        database.start()
-                    case "connect":
-                        running.again("connect", times=3)
-                    case "node":
-                        running.again("node")
+                running.strike(victim, broker=broker, database=database)
             far = {"provider_id": "end", "position": {"coordinates": [0.0, 0.0]}, "timestamp_generated": start // 10**9 + 3_000}
             far["timestamp_generated"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start // 10**9 + 3_000))
             client.publish("hub/end/location", json.dumps(far), qos=1)

@@ -205,7 +205,7 @@ def test_each_final_once_though_the_receiver_is_killed_under_those_who_send(tmp_
             sent = [senders.submit(send, first) for first in range(4)]
             for stored in (40, 100, 160):
                 until(lambda stored=stored: len(read_ledger(ledger)) >= stored, f"{stored} are stored")  # type: ignore[misc]
-                running.again("connect", times=2)
+                running.strike("connect")
             for each in sent:
                 each.result()
         assert post(http, [cloud_event(99_999, 0.0, time="2026-03-01T15:00:00Z")]) == 204

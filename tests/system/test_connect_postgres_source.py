@@ -122,11 +122,7 @@ def test_from_a_table_into_a_table_each_once_whatever_is_killed(server: Postgres
                 f"FROM generate_series({first}, {first + 99}) AS n ORDER BY n"
             )
             until(lambda first=first: (server.rows(total) or [(0, 0)])[0][0] >= first + 60, f"rows come before {victim}")  # type: ignore[misc]
-            if victim == "database":
-                server.kill()
-                server.start()
-            elif victim != "nobody":
-                running.again(victim, times=2 if victim == "connect" else 1)
+            running.strike(victim, database=server)
         server.do("INSERT INTO payment VALUES ('end', 0, 1700009999)", "INSERT INTO payment VALUES ('end', NULL, 1700009999)")
         until(lambda: server.rows(total) == [(400, 400)], "all finals are there")
         assert running.finish("connect") == 143, running.said("connect")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 import msgspec
 
@@ -12,7 +11,7 @@ from middleware.connect.files.mapping import Field, Kind
 from middleware.connect.files.recording import check_type_name
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
-from middleware.model.schema import fields_of
+from middleware.model.schema import fields_of, without_none
 
 KINDS: dict[Kind, type] = {"int": int, "float": float, "str": str, "bool": bool}
 """The types of fields that columns of tables can hold."""
@@ -49,12 +48,8 @@ def fields_wanted(kind: EventType) -> dict[str, Field]:
     found: dict[str, Field] = {}
     for name, hint in fields_of(kind).items():
         plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        some = [each for each in get_args(plain) if each is not NoneType] if _is_union(plain) else [plain]
-        if len(some) != 1 or some[0] not in KINDS.values():
+        some = without_none(plain)
+        if some not in KINDS.values():
             raise EventError(f"{type_name(kind)}.{name} is of {hint}: columns give int, float, str and bool, or None besides")
-        found[name] = Field(some[0].__name__, optional=some[0] is not plain)
+        found[name] = Field(some.__name__, optional=some is not plain)
     return found
-
-
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in (Union, UnionType)

@@ -41,7 +41,7 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{span, survey, survey_events};
+    use crate::columns::{column_of, span, survey, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
@@ -68,5 +68,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 25;
+    const VERSION: u32 = 26;
 }

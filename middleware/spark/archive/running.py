@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from middleware.model.change import Delta
-from middleware.model.detector import Detector, constants, fresh, key_function
+from middleware.model.detector import Detector, constants, fresh, key_function, takes_batches
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import END, Event, type_name
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
 from middleware.model.state import same_event
+from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, Settings
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.spark.archive.packing import BODY, FAILURE, Sink
@@ -209,7 +210,8 @@ class _DetectorLane:
         self._counts = Counts()
         derive = Derivation(name, detector, level, key)
         settings = Settings(spacing=_KEPT, stop_on_error=stops)
-        self._lane = Lane(fresh(detector), derive, settings, self._counts, detector.snapshot())
+        kind = BatchLane if takes_batches(type(detector)) else Lane
+        self._lane = kind(fresh(detector), derive, settings, self._counts, detector.snapshot())
 
     def take(self, events: list[Event], sink: Sink) -> None:
         for start in range(0, len(events), ROWS):

@@ -2,6 +2,7 @@
 
 from collections import deque
 
+import numpy as np
 from hypothesis import strategies as st
 
 from middleware.model.detector import Detector
@@ -125,6 +126,52 @@ class Brittle(Detector):
         if self.total % 11 == 5:
             return "nonsense"
         return Alarm(len(self.items), self.total, ts=event.ts)
+
+
+class Totals(Detector):
+    """Raises at some events, having changed its state; publishes two of a kind."""
+
+    subscribes, publishes, key, backdate = (Reading,), (Beat, Alarm), "sensor", 2
+
+    def __init__(self) -> None:
+        self.total = self.count = 0
+
+    def on_event(self, event):
+        self.total += event.value
+        self.count += 1
+        if event.value == 9 and self.count % 3 == 0:
+            raise RuntimeError("nine")
+        if self.total % 3 == 0:
+            yield Beat(event.sensor, self.total, "", ts=event.ts - self.total % 2)
+            yield Beat(event.sensor, self.count, "again", ts=event.ts)
+        if event.value > 5:
+            yield Alarm(event.sensor, self.total, ts=event.ts)
+
+
+class TotalsOnColumns(Detector):
+    """The same, in arrays of all keys."""
+
+    subscribes, publishes, key, backdate = (Reading,), (Beat, Alarm), "sensor", 2
+
+    def __init__(self) -> None:
+        self.totals = np.zeros(4, np.int64)
+        self.counts = np.zeros(4, np.int64)
+
+    def on_batch(self, events):
+        sensor, value, ts = events.array("sensor"), events.array("value"), events.times
+        totals, counts = np.empty_like(value), np.empty_like(value)
+        for each in np.unique(sensor):
+            own = sensor == each
+            totals[own] = self.totals[each] + np.cumsum(value[own])
+            counts[own] = self.counts[each] + np.arange(1, own.sum() + 1)
+            self.totals[each], self.counts[each] = totals[own][-1], counts[own][-1]
+        if ((value == 9) & (counts % 3 == 0)).any():
+            raise RuntimeError("nine")
+        for row in np.flatnonzero(totals % 3 == 0).tolist():
+            yield row, Beat(int(sensor[row]), int(totals[row]), "", ts=int(ts[row] - totals[row] % 2))
+            yield row, Beat(int(sensor[row]), int(counts[row]), "again", ts=int(ts[row]))
+        for row in np.flatnonzero(value > 5)[::-1]:  # in any order of rows
+            yield row, Alarm(int(sensor[row]), int(totals[row]), ts=int(ts[row]))
 
 
 class Upper(Detector):

@@ -14,7 +14,7 @@ from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 
-from .streams import Brittle, Filter, Fold, KeyedFold, KeyedWindows, Mode, Reading, Windows, arrivals, batches
+from .streams import Brittle, Filter, Fold, KeyedFold, KeyedWindows, Mode, Reading, TotalsOnColumns, Windows, arrivals, batches
 
 
 class Consumer:
@@ -49,7 +49,7 @@ class Consumer:
         return sorted(self.now.values(), key=ORDER)
 
 
-@pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle, Windows, KeyedWindows])
+@pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle, Windows, KeyedWindows, TotalsOnColumns])
 @settings(max_examples=150, deadline=None)
 @given(data=st.data(), arrived=arrivals(), policy=policies(slack=SLACK))
 def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
@@ -72,7 +72,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
     assert consumer.finals() == oracle(accepted, [detector()])[detector.__name__]
 
 
-@pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle, Windows, KeyedWindows])
+@pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle, Windows, KeyedWindows, TotalsOnColumns])
 @settings(max_examples=150, deadline=None)
 @given(seed=st.integers(0, 2**32), policy=policies(slack=SLACK))
 def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detector, seed, policy):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
+import textwrap
 from collections import Counter
 from collections.abc import Callable
 from struct import pack_into
@@ -297,3 +300,20 @@ def test_a_broker_that_knows_no_types_looks_for_repeats_in_columns_too() -> None
     assert len(ingress.admit(*block_of(hits(10)), False)) == 1
     ((head, block, _),) = ingress.admit(*block_of(hits(10, first=5)), False)
     assert CODEC.decode(head, block, Counter()).inserts == hits(5, first=10) and ingress.drops == {"duplicate": 5}
+
+
+def test_a_node_loads_at_its_start_what_arrow_needs():
+    """Nothing is left to be imported when the first columns come."""
+    code = """
+        import sys
+        from middleware import Event, EventColumns
+        from middleware.link.columnar import load_arrow, pack_columns, unpack_columns
+
+        load_arrow()
+        before = {name for name in sys.modules if name.partition(".")[0] in ("numpy", "pandas", "pyarrow")}
+        columns = EventColumns.from_events(Event, [Event(ts=1, id=1, source="a")])
+        assert EventColumns.of(Event, unpack_columns(pack_columns(columns.batch))).filter(columns.times > 0).events()
+        after = {name for name in sys.modules if name.partition(".")[0] in ("numpy", "pandas", "pyarrow")}
+        assert before and after == before, after - before
+    """
+    subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)

@@ -1,4 +1,4 @@
-"""Eight light minutes with fouls, posts and ideas: varied enough that every detector finds something, and the right thing."""
+"""Eight light minutes with fouls, posts and ideas, four more with a goal: every detector finds something, the right thing."""
 
 from itertools import pairwise
 
@@ -14,22 +14,41 @@ from scenarios.soccer.match.variety import Variety
 from scenarios.soccer.scores import generated
 
 SEED, SECONDS = 3, 480.0
+SCORED, UNTIL = 2, 220.0
+"""A match with a goal, from a pass, as there is none in the other."""
 NEAR = 200_000_000
 
 Played = tuple[list[Happening], dict[str, list[Event]]]
 
 
-@pytest.fixture(scope="module")
-def played() -> Played:
-    match = Light(SEED, SECONDS, Variety(SEED, fouls=0.15, ideas=0.4, posts=0.6))
+def play(seed: int, seconds: float) -> Played:
+    match = Light(seed, seconds, Variety(seed, fouls=0.15, ideas=0.4, posts=0.6))
     events = list(match.events())
     return match.truth, oracle(events, soccer("light"))
 
 
-def test_every_detector_fires(played: Played):
-    silent = sorted(name for name, found in played[1].items() if not found)
+@pytest.fixture(scope="module")
+def played() -> Played:
+    return play(SEED, SECONDS)
+
+
+@pytest.fixture(scope="module")
+def scored() -> Played:
+    return play(SCORED, UNTIL)
+
+
+def test_every_detector_fires(played: Played, scored: Played):
+    silent = sorted(name for name, found in played[1].items() if not found and not scored[1][name])
     assert not silent
     assert len(played[1]) == 95
+
+
+def test_goals_are_those_of_the_match_and_no_ball_off_the_post_is_one(played: Played, scored: Played):
+    for (truth, found), count in ((played, 0), (scored, 1)):
+        goals = [happening for happening in truth if happening.kind == "goal"]
+        assert len(goals) == len(found["Goals"]) == count
+        for goal, told in zip(goals, found["Goals"], strict=True):
+            assert told.player == goal.player and abs(told.ts - goal.end) < NEAR  # type: ignore[attr-defined]
 
 
 def test_each_foul_leads_to_the_free_kick_that_is_found(played: Played):

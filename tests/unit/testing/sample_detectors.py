@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any
 
+import numpy as np
 from msgspec import Meta
 
-from middleware import Detector, Event
+from middleware import Detector, Event, EventColumns
 
 CACHE: dict[int, int] = {}
 
@@ -349,5 +350,63 @@ class LockInSlot(Base):
     def __init__(self) -> None:
         self.held = threading.Lock()
 
+    def on_event(self, event: Reading) -> Any:
+        return None
+
+
+class GoodOnColumns(Detector):
+    """Every third reading of a device, and those that are higher than all before."""
+
+    subscribes, publishes, key = (Reading,), (Alarm,), "device"
+
+    def __init__(self) -> None:
+        self.counts = np.zeros(4, int)
+        self.highest = np.full(4, -np.inf)
+
+    def on_batch(self, events: EventColumns) -> Any:
+        devices, values = events.array("device"), events.array("value")
+        for device in np.unique(devices).tolist():
+            rows = np.flatnonzero(devices == device)
+            highest = np.maximum.accumulate(np.append(self.highest[device], values[rows]))
+            numbers = self.counts[device] + np.arange(1, len(rows) + 1)
+            self.counts[device], self.highest[device] = numbers[-1], highest[-1]
+            for row in rows[(numbers % 3 == 0) | (highest[1:] > highest[:-1])]:
+                yield row, Alarm(device, float(values[row]), ts=int(events.times[row]))
+
+
+class ForgetsCuts(GoodOnColumns):
+    """What is high begins anew with each batch."""
+
+    def on_batch(self, events: EventColumns) -> Any:
+        self.highest[:] = -np.inf
+        return super().on_batch(events)
+
+
+class RaisesTogether(GoodOnColumns):
+    def on_batch(self, events: EventColumns) -> Any:
+        assert len(events) < 2
+        return super().on_batch(events)
+
+
+class MixesKeys(Detector):
+    subscribes, publishes, key = (Reading,), (Alarm,), "device"
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_batch(self, events: EventColumns) -> Any:
+        numbers = self.count + np.arange(1, len(events) + 1)
+        self.count += len(events)
+        row = np.flatnonzero(numbers % 2 == 0)
+        return {
+            "device": events.array("device")[row],
+            "value": numbers[row].astype(float),
+            "note": events.array("label")[row],
+            "ts": events.times[row],
+            "row": row,
+        }
+
+
+class BothWays(GoodOnColumns):
     def on_event(self, event: Reading) -> Any:
         return None

@@ -23,7 +23,8 @@ def failures(detector_class: type) -> dict[str, Verdict]:
 
 
 @pytest.mark.parametrize(
-    "detector_class", [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples, samples.GoodSlots]
+    "detector_class",
+    [samples.Good, samples.GoodKeyed, samples.GoodObjects, samples.GoodExamples, samples.GoodSlots, samples.GoodOnColumns],
 )
 def test_good_detectors_pass(detector_class: type) -> None:
     assert failures(detector_class) == {}
@@ -57,6 +58,10 @@ BROKEN = [
     (samples.NoSubscription, {"declaration"}, 0),
     (samples.ReadsItself, {"declaration"}, 0),
     (samples.CannotBeMade, {"declaration"}, 0),
+    (samples.ForgetsCuts, {"batches: any cuts"}, 2),
+    (samples.RaisesTogether, {"batches: any cuts"}, 2),
+    (samples.MixesKeys, {"batches: keys apart"}, 2),
+    (samples.BothWays, {"declaration"}, 0),
 ]
 
 

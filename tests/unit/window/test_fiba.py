@@ -270,6 +270,16 @@ def test_fewer_combines_than_the_authors_code(monoid, distance, authors):
 
 
 @needs_core
+@pytest.mark.parametrize("monoid", [SUM.of(int), LAST.of(int)], ids=lambda monoid: monoid.name)
+def test_a_round_in_order_costs_six_combines_and_one_at_the_old_end_three(monoid):
+    """Two of them are the query's. DABA Lite takes 4. Whether the monoid commutes is no matter, nor how long the window is."""
+    for n in (1 << 8, 1 << 13):
+        assert work_a_round(monoid, 0, n, min_arity=8)[0] < 6.1
+        assert work_a_round(monoid, 0, n, min_arity=32)[0] < 5.6
+        assert work_a_round(monoid, n, n, min_arity=8)[0] < 3.1
+
+
+@needs_core
 def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
     for n in (1 << 10, 1 << 13, 1 << 16):
         assert work_a_round(SUM.of(int), 0, n, rounds=2_000)[1] < 6

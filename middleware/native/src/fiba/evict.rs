@@ -43,7 +43,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     /// The left finger keeps an entry: its next aggregate is known, or all of them are found now, each with one combine.
     #[inline]
     fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
-        if self.suffixes[0].len() + 1 + self.front != self.count(x) {
+        if !self.knows_suffixes() {
             self.refresh_with_suffixes(x)?;
         }
         self.take_suffix(x);
@@ -186,7 +186,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Move entries from a through the parent to b.
-    fn shift_right(&mut self, parent: u32, i: usize, a: u32, b: u32, number: usize) {
+    pub fn shift_right(&mut self, parent: u32, i: usize, a: u32, b: u32, number: usize) {
         let (in_a, in_b) = (self.count(a), self.count(b));
         let between = (parent, i);
         self.make_room(b, in_b, number);

@@ -18,6 +18,9 @@ impl<K: Time, M: Monoid> Tree<K, M> {
                 return self.atomic(|tree| tree.append_to_full(time, slot));
             }
         }
+        if self.front > 0 && self.oldest().is_some_and(|oldest| time < oldest) && self.knows_suffixes() {
+            return self.prepend(time, slot);
+        }
         self.settle();
         self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
     }
@@ -29,6 +32,19 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.absorb_at(x, &slot)?;
         self.push_entry(x, time, slot);
         self.len += 1;
+        Ok(())
+    }
+
+    /// Before all others, where an entry was evicted in order: what is known of the left finger stays true without this one.
+    fn prepend(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+        let x = self.left as usize;
+        self.suffixes[0].push(self.aggs[x].clone());
+        self.monoid.prepend(&slot, &mut self.aggs[x])?;
+        self.work.combines += 1;
+        self.front -= 1;
+        self.len += 1;
+        self.times[x * self.room + self.front] = time;
+        self.slots[x * self.room + self.front] = slot;
         Ok(())
     }
 
@@ -100,6 +116,9 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     pub fn split_up(&mut self, mut x: u32, at_end: bool) -> (u32, bool) {
         let mut off_spines = true;
         self.mark(x);
+        if self.give_to_last(x) {
+            return (x, false);
+        }
         while self.count(x) > self.most() {
             off_spines &= self.side(x) == Side::Inner;
             let y = self.split(x, at_end);
@@ -108,6 +127,25 @@ impl<K: Time, M: Monoid> Tree<K, M> {
             self.mark(x);
         }
         (x, off_spines)
+    }
+
+    /// A leaf that is too full, next to a right finger that is not half full, shares its entries with it: what comes a little late
+    /// then finds its place in the finger. Whether that was so.
+    fn give_to_last(&mut self, x: u32) -> bool {
+        let (last, parent) = (self.right, self.parent(x));
+        if self.count(x) <= self.most() || self.covers(x) != Side::Inner || !M::FINGERS || self.parent(last) != parent {
+            return false;
+        }
+        let i = self.count(parent) - 1;
+        if self.kid(parent, i) != x || self.count(last) >= self.min {
+            return false;
+        }
+        for changed in [x, last, parent] {
+            self.touch(changed);
+            self.mark(changed);
+        }
+        self.shift_right(parent, i, x, last, (self.count(x) - self.count(last)) / 2);
+        true
     }
 
     /// Entries go to a new right sibling, which is returned, the one before them to the parent: half of them, the smaller share

@@ -94,6 +94,12 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
+    /// Whether the aggregates of the left finger after the coming evictions in order are known.
+    #[inline]
+    pub fn knows_suffixes(&self) -> bool {
+        self.suffixes[0].len() + 1 + self.front == self.count(self.left)
+    }
+
     /// The left aggregate of the left finger or its parent as it is without what was its first entry, if that is known.
     pub fn take_suffix(&mut self, x: u32) {
         let height = self.height(x) as usize;

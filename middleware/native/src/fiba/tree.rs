@@ -110,7 +110,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         2 * self.min - 1
     }
 
-    /// Fewest entries a node may keep. On a spine each level still doubles what lies beyond it: that is the one inner child.
+    /// Fewest entries a node may keep. On a spine one is enough for O(log d): the inner child that it brings is full enough.
     #[inline]
     pub fn least(&self, x: u32) -> usize {
         if M::FINGERS && self.side(x) != Side::Inner { 1 } else { self.min - 1 }

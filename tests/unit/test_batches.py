@@ -1,0 +1,125 @@
+"""What detectors on columns return, and what they are told where it is nothing that they may return."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from middleware.model.batches import rows_of
+from middleware.model.columns import EventColumns
+from middleware.model.detector import Detector, check_declaration
+from middleware.model.errors import DetectorError, EventError
+from middleware.model.event import Event
+from middleware.ordering.batches import EventBatch
+
+
+class Seen(Event, frozen=True):
+    sensor: int
+    value: float
+    label: str | None = None
+
+
+class Found(Event, frozen=True):
+    sensor: int
+    value: float
+
+
+FOUND = Found(1, 2.0, ts=3)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        [(1, FOUND)],
+        ((np.int64(1), FOUND) for _ in range(1)),
+        {"row": [1], "sensor": [1], "value": [2.0], "ts": [3]},
+        {"row": np.array([1]), "sensor": np.array([1]), "value": np.array([2.0]), "ts": np.array([3])},
+        pa.table({"sensor": [1], "value": [2.0], "ts": [3], "row": [1]}),
+        pa.record_batch({"sensor": [1], "value": [2.0], "ts": [3], "row": [1]}),
+    ],
+)
+def test_every_form_says_the_same(result: Any) -> None:
+    assert rows_of("Finds", (Found,), 2, result) == [(1, FOUND)]
+
+
+def test_results_come_in_order_of_rows_and_those_of_a_row_as_they_were_returned() -> None:
+    first, second, third = (Found(number, 0.0, ts=1) for number in range(3))
+    assert rows_of("Finds", (Found,), 2, [(1, second), (0, first), (1, third)]) == [(0, first), (1, second), (1, third)]
+    assert rows_of("Finds", (Found,), 2, None) == []
+
+
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (FOUND, "on_batch returns None, pairs"),
+        (7, "on_batch returns None, pairs"),
+        ([FOUND], "among its results; on_batch gives pairs"),
+        ([(1.5, FOUND)], "among its results; on_batch gives pairs"),
+        ([(2, FOUND)], "a result for row 2, but was given 2 events"),
+        ([(-1, FOUND)], "a result for row -1"),
+        ({"sensor": [1], "ts": [3], "row": [1]}, "it has sensor, value, ts, row"),
+        ({"sensor": [1], "value": [2.0, 3.0], "ts": [3], "row": [1]}, "differ in length: sensor 1, value 2"),
+    ],
+)
+def test_what_is_no_result_is_an_error(result: Any, why: str) -> None:
+    with pytest.raises(DetectorError, match=why):
+        rows_of("Finds", (Found,), 2, result)
+
+
+def test_a_table_says_of_one_type_only() -> None:
+    with pytest.raises(DetectorError, match="publishes 2 types"):
+        rows_of("Finds", (Found, Seen), 2, {"row": [0]})
+
+
+class Plain(Detector):
+    subscribes, publishes = (Seen,), (Found,)
+
+    def on_batch(self, events: EventColumns) -> None:
+        return None
+
+
+def test_what_does_not_go_with_batches_is_refused() -> None:
+    check_declaration(Plain())
+    both = type("Both", (Plain,), {"on_event": lambda self, event: None})
+    two = type("Two", (Plain,), {"subscribes": (Seen, Found)})
+    keyed = type("Keyed", (Plain,), {"key": staticmethod(lambda event: event.sensor)})
+    for kind, why in ((both, "both on_event and on_batch"), (two, "reads 2 types"), (keyed, "a function as key")):
+        with pytest.raises(DetectorError, match=why):
+            check_declaration(kind())
+
+
+def test_columns_are_the_same_from_events_and_from_arrow() -> None:
+    events: list[Event] = [Seen(n, n / 2, None if n % 2 else "x", ts=n, id=n, source="a") for n in range(4)]
+    from_events, from_arrow = EventColumns(Seen, None, events), EventColumns.from_events(Seen, events)
+    for name in ("sensor", "value", "label", "ts", "id", "source", "level"):
+        one, other = from_events.array(name), EventColumns(Seen, from_arrow.batch).array(name)
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist() == [getattr(event, name) for event in events]
+        with pytest.raises(ValueError, match="read-only"):
+            one[0] = one[1]
+    assert from_events.batch.equals(from_arrow.batch)
+    assert len(from_events) == 4
+
+
+class Odd(Event, frozen=True):
+    number: int
+    share: float
+    flag: bool
+
+
+@pytest.mark.parametrize("odd", [{}, {"number": True}, {"share": 1}, {"number": np.int64(7)}, {"flag": np.True_}])
+def test_the_native_core_reads_columns_as_python_does(odd: dict[str, Any]) -> None:
+    fields: dict[str, Any] = {"number": -(2**63), "share": float("nan"), "flag": False}
+    events: list[Event] = [Odd(**fields, ts=1, id=5), Odd(**fields | odd, ts=2, id=6), Odd(3, -0.0, True, ts=3, id=2**63 - 1)]
+    for name in ("number", "share", "flag", "ts", "id", "source", "level"):
+        one, other = EventBatch(Odd, events).array(name), EventColumns(Odd, None, events).array(name)
+        assert (one.dtype, repr(one.tolist())) == (other.dtype, repr(other.tolist()))
+
+
+def test_a_column_that_is_not_there_and_a_value_that_does_not_fit() -> None:
+    with pytest.raises(EventError, match="has no 'colour'; it has sensor, value"):
+        EventColumns(Seen, None, [Seen(1, 2.0, ts=1)]).array("colour")
+    for wrong in (1.5, 2**63, "1", None):
+        with pytest.raises(EventError, match=r"Seen\.sensor: a value has no place in a column of int64"):
+            EventColumns(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]
