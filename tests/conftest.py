@@ -1,4 +1,4 @@
-"""In which order tests run, that what they start can be interrupted, and where real recordings are."""
+"""In which order tests run, that what they start can be interrupted, where real recordings are, and that no test is timed."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import signal
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background jobs, and inherited by all they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")  # the machine may be busy
 
 RECORDINGS = Path(__file__).parents[2] / "shared" / "data"
 if RECORDINGS.is_dir():

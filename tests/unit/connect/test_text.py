@@ -4,14 +4,14 @@ import gzip
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.connect.files import text
 from middleware.connect.files.text import TextReader, blocks, existing, parse_csv, salvage, splits
 from middleware.model.errors import TraceError
 
-relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+fewer = settings(max_examples=25)
 
 
 def numbers(block: bytes):  # type: ignore[no-untyped-def]
@@ -20,7 +20,7 @@ def numbers(block: bytes):  # type: ignore[no-untyped-def]
     return parse_csv(block, ("a", "b"), {"a": pa.int64(), "b": pa.int64()})
 
 
-@relaxed
+@fewer
 @given(
     st.lists(
         st.sampled_from([b"1,2", b"", b"x,2", b"1", b"1,2,3", b'"1,2', b"9" * 30 + b",1", b"\xff,1", b"1,\r2"]), max_size=40
@@ -42,7 +42,7 @@ def test_reasons_are_told() -> None:
     assert "Expected 2 columns" in bad[1][1]
 
 
-@relaxed
+@fewer
 @given(
     st.lists(st.binary(max_size=12).map(lambda line: line.replace(b"\n", b"")), min_size=1, max_size=30),
     st.integers(1, 20),

@@ -8,7 +8,7 @@ from threading import Thread
 import msgspec
 import pytest
 import zmq
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psutil import net_if_addrs
 
@@ -19,7 +19,7 @@ from middleware.spark.feed.coordinator import AHEAD, Coordinator, Joined, Piece,
 from middleware.spark.feed.encoding import FeedPartition
 from middleware.spark.feed.sequencer import Sequencer
 
-relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+fewer = settings(max_examples=25)
 
 Sent = list[tuple[int, int, "int | None", bool]]
 
@@ -34,7 +34,7 @@ def of_partition(slices: list[int], partition: int, partitions: int, first: int 
     return sent
 
 
-@relaxed
+@fewer
 @given(
     st.lists(st.integers(0, 4), min_size=1, max_size=20),
     st.integers(1, 8),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.link.codec import FEWEST_ROWS, EventCodec, places_of
@@ -20,7 +20,7 @@ from middleware.spark.feed.rows import TypeRows, frames
 from middleware.spark.prepare.describe import describe
 from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
 
-relaxed = settings(deadline=None, max_examples=25, suppress_health_check=[HealthCheck.too_slow])  # the machine may be busy
+fewer = settings(max_examples=25)
 
 
 class Ping(Event):
@@ -72,7 +72,7 @@ def test_one_type_comes_as_it_arrived(tmp_path: Path) -> None:
     assert [event.id for event in events] == list(range(20))
 
 
-@relaxed
+@fewer
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=40), st.lists(st.integers(0, 50), min_size=1, max_size=40))
 def test_types_are_merged_by_arrival(tmp_path_factory: pytest.TempPathFactory, pings: list[int], pongs: list[int]) -> None:
     folder = tmp_path_factory.mktemp("trace")
@@ -152,7 +152,7 @@ def test_no_trace_is_told(tmp_path: Path) -> None:
         load_trace(tmp_path / "file")
 
 
-@relaxed
+@fewer
 @given(
     st.lists(st.integers(0, 60), min_size=1, max_size=50),
     st.lists(st.integers(0, 60), min_size=0, max_size=50),
