@@ -52,6 +52,12 @@ def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> 
     return found
 
 
+def unused_lane(detector: Detector) -> KeyedLane:
+    """The state of a lane without a key that has seen no event."""
+    state = (fresh(detector).snapshot(),)
+    return None, LaneState([], [], [(0, state)], state, None)
+
+
 def migrated_state(state: Any, detector: Detector, version: int) -> Any:
     """The same for what ``state`` of lanes gives."""
     if isinstance(detector, Operator):
@@ -60,7 +66,8 @@ def migrated_state(state: Any, detector: Detector, version: int) -> Any:
             before, standing = kept[0]
             kept = [(detector.migrate(before, version), standing)]
         return (detector.migrate(operation, version), failures, stopped, results, told, now, *kept)
-    migrated(detector, fresh(detector).snapshot(), version)  # refused even before the first event has made a lane
+    if type(detector).migrate is Detector.migrate:
+        detector.migrate({}, version)  # it refuses, even before the first event of a key has made a lane
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 

@@ -21,7 +21,7 @@ from middleware.ordering.buffer import arranged, count_until, merge, position_of
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
-from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, withdrawal
+from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
 from middleware.ordering.measuring import (
     foretold,
     measure,
@@ -567,7 +567,7 @@ class Unit:
         own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
         lanes = self._lanes.state(self.final)
         if self._is_single:
-            only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)]
+            only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)] or [unused_lane(self.detector)]
             lanes = LanesState(only, *lanes[1:])  # it goes with the rest
         return own | {"clock": self.clock.state(), "lanes": lanes}
 

@@ -333,3 +333,13 @@ def test_a_run_costs_less_than_its_entries_one_by_one():
         start = window.oldest
         visits, combines = spent(lambda start=start, size=size: window.bulk_evict(start + size))
         assert max(visits, combines) < 40 * math.log2(size), size
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
+def test_what_was_evicted_in_order_and_lies_there_still_is_no_part_of_the_window():
+    window = Fiba(SUM, min_arity=3)
+    window.insert(27, 1)
+    window.bulk_insert([1, 3, 5, 5, 10, 10, 12, 24, 25, 26, 30, 30], [1] * 12)
+    assert list(window.rounds([22, 24], [23, 19], [1, 1])) == [7, 6]
+    window.check()
+    assert [ts for ts, _ in window] == [19, 25, 26, 27, 30]

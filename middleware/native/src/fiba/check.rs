@@ -53,7 +53,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Entries and nodes of a subtree, whose times must lie between the bounds.
     fn subtree(&self, x: u32, low: Option<K>, high: Option<K>) -> Result<(usize, usize), String> {
-        let (count, times) = (self.count(x), self.times_of(x));
+        let (count, times) = (self.count(x), &self.times_of(x)[self.evicted(x)..]);
         let least = if x == self.root { usize::from(self.height(x) > 0) } else { self.least(x) };
         must(count >= least && count <= self.most(), || format!("node {x} holds {count} entries"))?;
         must(times.windows(2).all(|pair| pair[0] < pair[1]), || format!("the times of node {x} are not sorted"))?;
