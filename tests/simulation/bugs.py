@@ -75,6 +75,8 @@ APPLICATIONS: dict[str, Application] = {}
 START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
     "eras not logged": 300,  # the first seed that shows it is 331
+    "columns behind the watermark let through": 60,  # 74
+    "columns that wait in a unit left out of checkpoints": 60,  # 74
     "columns held back that were withdrawn released": 240,  # 257
     "a node does not wait for a second clock": 500,  # 511
     "what others said of the clock forgotten at a restart": 2_300,  # 2302
