@@ -14,7 +14,7 @@ from middleware.model.state import same_event
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
-    from middleware.model.interleaved import Interleaved
+    from middleware.model.interleaved import Columns, Interleaved
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -86,9 +86,14 @@ class Delta:
         self.places = places
 
     @property
+    def given(self) -> Columns | None:
+        """New events that came as columns, of one type or of several; None if they came as rows."""
+        return self.columns if self.columns is not None else self.interleaved
+
+    @property
     def inserts(self) -> list[Event]:
         if self._inserts is None:
-            given = self.columns if self.columns is not None else self.interleaved
+            given = self.given
             assert given is not None
             self._inserts = list(given.events())
         return self._inserts
@@ -100,11 +105,10 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        given = self._inserts if self._inserts is not None else self.columns if self.columns is not None else self.interleaved
-        return len(given or ())
+        return len(self._inserts if self._inserts is not None else self.given or ())
 
     def __bool__(self) -> bool:
-        return bool(self._inserts or self.revises or self.retracts or self.columns or self.interleaved)
+        return bool(self._inserts or self.revises or self.retracts or self.given)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)

@@ -118,7 +118,7 @@ class EventColumns(Sequence[Event]):
         import numpy as np
 
         if self._batch is None:
-            return array_of(self.events(), name, kind)
+            return plain_array_of(self.events(), name, kind)
         if name == "level" and self.levels is None:
             return np.zeros(len(self), np.int64)
         column = self.column(name)
@@ -382,9 +382,6 @@ def plain_array_of(events: list[Event], name: str, kind: str) -> np.ndarray[Any,
     if not np.can_cast(made.dtype, kind):
         raise EventError(f"{type_name(events[0].__class__)}.{name}: a value has no place in a column of {kind}")
     return made.astype(kind)
-
-
-array_of = plain_array_of
 
 
 def _objects(listed: list[Any]) -> np.ndarray[Any, Any]:

@@ -163,7 +163,7 @@ class Unit:
                 self._end(settled)
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        columns = delta.columns if delta.columns is not None else delta.interleaved
+        columns = delta.given
         if columns is not None and self._operator is not None and self.halted is None:
             arrived = self._admit_columns(delta, columns, mark, more)
         else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from middleware.spark.schemas import EventSchema
@@ -31,6 +31,15 @@ def opened(data: bytes) -> pa.RecordBatch:
 
     with pa.ipc.open_stream(data) as reader:
         return reader.read_next_batch()
+
+
+def batch_of(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
+    """Rows, of which each has a value for each column, as a record batch. O(values)."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(
+        [pa.array([row[at] for row in rows], field.type) for at, field in enumerate(schema)], schema=schema
+    )
 
 
 def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:

@@ -78,14 +78,16 @@ class Proxy:
         while not self._closed.is_set():
             try:
                 near, _ = self._listener.accept()
-            except OSError:
-                return
+            except OSError:  # closed; or who came has gone before it was let in
+                continue
             try:
                 if self._is_cut:
                     raise OSError("cut")
                 far = socket.create_connection(self._target, timeout=5.0)
                 far.settimeout(None)
-            except OSError:
+                for each in (near, far):
+                    each.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            except OSError:  # whoever came has gone again, or whom it wants is not there
                 _shut(near)
                 continue
             with self._lock:
@@ -97,7 +99,6 @@ class Proxy:
                 continue
             self.connections += 1
             for source, sink in ((near, far), (far, near)):
-                source.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 threading.Thread(target=self._pump, args=(source, sink), name="proxy pump", daemon=True).start()
 
     def _pump(self, source: socket.socket, sink: socket.socket) -> None:

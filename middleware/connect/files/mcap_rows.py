@@ -33,9 +33,10 @@ def topics_of(file: Path) -> list[str]:
 
 def rows_of(file: Path, patterns: Collection[str] = ()) -> Iterator[dict[str, Any]]:
     """The messages of the topics that fit one of the patterns (none: all), in order of log time. Raises TraceError."""
-    chosen = {topic for topic in topics_of(file) if not patterns or any(fnmatchcase(topic, each) for each in patterns)}
+    present = topics_of(file)
+    chosen = {topic for topic in present if not patterns or any(fnmatchcase(topic, each) for each in patterns)}
     if not chosen:
-        raise TraceError(f"{file} has no topic {listed(patterns)}; it has {listed(topics_of(file))}")
+        raise TraceError(f"{file} has no topic {listed(patterns)}; it has {listed(present)}")
     if not patterns and len(chosen) > 1:
         raise TraceError(f"{file} has several topics ({listed(sorted(chosen))}): say in a mapping which one (topics)")
     with _opened(file) as reader:

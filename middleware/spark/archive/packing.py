@@ -19,7 +19,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event, type_name
 from middleware.spark.archive.plan import Plan, Route
 from middleware.spark.archive.sorting import LANE
-from middleware.spark.blocks import columns_of, gathered, parted, sealed
+from middleware.spark.blocks import batch_of, columns_of, gathered, parted, sealed
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import unpacked
 
@@ -118,9 +118,8 @@ def _rotated(word: int, bits: int) -> int:
 def _packed(rows: list[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    kinds = [pa.int32(), pa.int32(), pa.int32(), pa.int32(), pa.binary()]
-    arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-    return pa.RecordBatch.from_arrays(arrays, ["part", "detector", "type", "rows", "block"])
+    numbers = [(name, pa.int32()) for name in ("part", "detector", "type", "rows")]
+    return batch_of(rows, pa.schema([*numbers, ("block", pa.binary())]))
 
 
 class RouteRaw:
@@ -207,5 +206,4 @@ def _bodies(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
 
     text, whole = pa.string(), pa.int64()
     kinds = [text, whole, whole, text, whole, pa.binary()]
-    arrays = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, BODY)
+    return batch_of(rows, pa.schema(zip(BODY, kinds, strict=True)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from middleware.model.event import NEVER, Event
-from middleware.spark.blocks import columns_of, opened, parted, sealed
+from middleware.spark.blocks import batch_of, columns_of, opened, parted, sealed
 from middleware.spark.schemas import schema_of
 from middleware.spark.stream.shard import Row, Shard, StreamPlan
 from middleware.spark.travel import unpacked
@@ -34,6 +34,7 @@ class HashRaw:
 
         plan: StreamPlan = unpacked(self._plan)
         schema = schema_of(plan.plan.types[self._type])
+        hashed = pa.schema([("shard", pa.int32()), ("type", pa.int32()), ("block", pa.binary()), ("watermark", pa.int64())])
         for batch in batches:
             rows: list[tuple[int, int, bytes, int]] = []
             if "watermark" in batch.schema.names:
@@ -45,9 +46,7 @@ class HashRaw:
             for shard, own in parted(batch, plan.shards_of(schema, batch)):
                 for start in range(0, len(own), _ROWS):
                     rows.append((shard, self._type, sealed(own.slice(start, _ROWS)), NEVER))
-            kinds = [pa.int32(), pa.int32(), pa.binary(), pa.int64()]
-            arrays = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(kinds)]
-            yield pa.RecordBatch.from_arrays(arrays, ["shard", "type", "block", "watermark"])
+            yield batch_of(rows, hashed)
 
 
 class ShardProcessor(StatefulProcessor):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
-import time
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from slackline_benchmarks.servers import until
 from slackline_torture.proxy import Proxy
 
 from middleware.model.errors import NetworkError
@@ -100,14 +99,8 @@ def test_a_node_behind_something_that_forwards_nothing_is_dialled_anew() -> None
                     node.send(channel, [b"answer"])
             return any(parts == [b"answer"] for socket in client.poll(0.02) for _, parts in client.messages(socket))
 
-        poll_until(asked_and_answered)
+        until(asked_and_answered, "an answer")
         between.stall()
-        poll_until(lambda: not client.poll(0.02) and between.connections > 1)
+        until(lambda: not client.poll(0.02) and between.connections > 1, "another connection")
         between.heal()
-        poll_until(asked_and_answered)
-
-
-def poll_until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so():
-        assert time.monotonic() < deadline
+        until(asked_and_answered, "an answer again")
