@@ -1,4 +1,4 @@
-"""A stream of two stages into Parquet: its driver is killed, its last commit is lost, and it has each final of the oracle once."""
+"""A stream of two stages: its driver is killed, its last commit is lost, and Parquet has each final of the oracle once."""
 
 from __future__ import annotations
 

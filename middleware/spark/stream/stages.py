@@ -16,6 +16,7 @@ from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.plan import Plan, lane_text
 from middleware.spark.blocks import columns_of, is_plain
+from middleware.spark.schemas import STAMP
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -178,7 +179,8 @@ def _stages(plan: Plan) -> list[list[tuple[tuple[str, ...], str | None]]]:
         own = _fields(detector)
         below = [home[each] for event_type in detector.subscribes for each in publishers.get(event_type, ())]
         for draft in drafts:
-            common = [field for field in draft.fields if field in own]
+            own_results = any(each is draft for each in below)  # which have a source, an id and a time of their own
+            common = [field for field in draft.fields if field in own and not (own_results and field in STAMP)]
             if bool(common) == bool(own) == bool(draft.fields) and all(b is draft or b.stage < draft.stage for b in below):
                 break
         else:
