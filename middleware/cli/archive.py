@@ -192,23 +192,21 @@ def _written(
 
     results = run(frames, plan.detectors, policies=plan.policies())
     if "://" in target:
-        results.write(target)
-        return _counts(results), _failed(results, is_trace), results
+        return _some(results.write(target)), _failed(results, is_trace), results
     path = Path(target).absolute()
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        results.write(literal_path(partial))
-        found = _counts(results), _failed(results, is_trace), results
+        found = _some(results.write(literal_path(partial))), _failed(results, is_trace), results
         partial.rename(path)
         return found
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _counts(results: Archive) -> dict[str, int]:
-    return {name: count for name, count in results.counts().items() if count}
+def _some(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
 
 
 def _failed(results: Archive, is_trace: bool) -> list[str]:
