@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from middleware.model.detector import Detector, Key, key_function
+from middleware.model.detector import Detector, key_function
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, Key, type_name
 from middleware.model.identity import canonical, levels, named
 from middleware.model.operator import Operator
 
