@@ -269,7 +269,7 @@ class Unit:
         some events are late, or must be measured singly."""
         if delta.k_plus is not None or self._ticking is not None:
             return False
-        seen = survey_events(delta.inserts, self._top, self.clock.clk)
+        seen = survey_events(delta.inserts, self._top, self.clock.clk, self.clock.policy.only_earliest)
         if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
             return False
         self._top = seen.newest
@@ -282,14 +282,15 @@ class Unit:
         if not len(columns):
             return _NOTHING
         top, late, measured, k_plus = self._top, list[Event](), columns, delta.k_plus
-        seen = survey(columns.times, top, self.clock.clk)
+        clk, only_earliest = self.clock.clk, self.clock.policy.only_earliest
+        seen = survey(columns.times, top, clk, only_earliest)
         self._top = seen.newest
         if seen.earliest <= self.final:
             in_time = columns.times > self.final
             late, columns = columns.filter(~in_time).events(), columns.filter(in_time)
             if not self.clock.policy.counts_late:
                 self.clock.miss(late, measured)
-                measured, seen = columns, survey(columns.times, top, self.clock.clk)
+                measured, seen = columns, survey(columns.times, top, clk, only_earliest)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
         if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
             measure_surveyed(self.clock, measured, seen, more)
