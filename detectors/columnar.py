@@ -15,11 +15,14 @@ if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
 
 Given = tuple[Any, Any]
-"""A column: an array of values (a list, or the array's bytes), and a byte for each that says whether it is there; None if all
-are."""
+"""A column: an array of values (a list; the array's bytes; of texts: where they begin and end, and theirs), and a byte for each
+that says whether it is there; None if all are."""
 
 Later = Callable[[], "pa.Array"]
 """A column that is made when it is asked for."""
+
+KINDS: dict[type | None, str] = {float: "f", int: "i", bool: "b", str: "s"}
+"""The kinds of columns, as numpy and the native core call them ("s", texts, is the core's alone)."""
 
 _PLAIN = (int, float, str, bool)
 _MOST = 4_096
@@ -119,6 +122,9 @@ def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:
         return pa.nulls(count, kind)
     if isinstance(values, list):
         return pa.array(values, kind)
+    if isinstance(values, tuple):
+        bits = None if there is None else pa.py_buffer(np.packbits(np.frombuffer(there, np.bool_), bitorder="little"))
+        return pa.StringArray.from_buffers(count, *map(pa.py_buffer, values), bits)
     if isinstance(values, bytes):
         values = np.frombuffer(values, kind.to_pandas_dtype())
     if there is not None:

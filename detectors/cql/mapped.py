@@ -6,7 +6,7 @@ from collections.abc import Mapping as Names
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from detectors.columnar import Given, Later, ResultColumns, has_plain_columns, plain_kinds
+from detectors.columnar import KINDS, Given, Later, ResultColumns, has_plain_columns, plain_kinds
 from detectors.cql.plan import Mapping
 from detectors.language.vectors import Columns, Vector
 from detectors.language.written import NotPlainError, ProgramWriter
@@ -63,7 +63,7 @@ class _Native:
             node = writer.written(code.value)
             name, may_miss = code.value.removeprefix("e."), is_optional(wanted[field])
             if of is not str:
-                fields.append((node, _DTYPES[of], may_miss))
+                fields.append((node, KINDS[of], may_miss))
             elif given.get(name) is str:
                 fields.append(None)
             else:
@@ -142,9 +142,6 @@ def _in_time(given: EventColumns, places: Any) -> Any:
     return places if (times[1:] >= times[:-1]).all() else places[times.argsort(kind="stable")]
 
 
-_DTYPES: dict[type | None, str] = {float: "f", int: "i", bool: "b"}
-
-
 def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) -> Given | Later | None:
     """A field of all results, as it comes or calculated; None if its type does not take it as it is."""
     import numpy as np
@@ -157,7 +154,7 @@ def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) 
         return (lambda: values) if may_miss or not values.null_count else None
     if not isinstance(values, np.ndarray):
         values = np.full(len(columns), values)
-    if values.dtype.kind != _DTYPES.get(kind):
+    if values.dtype.kind != KINDS.get(kind):
         return None
     if there is True:
         return values, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
@@ -204,17 +204,18 @@ class EventColumns(Sequence[Event]):
         return EventColumns(self.event_type, self.batch.take(pa.array(places)), events)
 
     def joined(self, others: Sequence[EventColumns]) -> EventColumns:
-        """These events, then those of others of the same type. O(values)."""
-        import pyarrow as pa
+        """These events, then those of others of the same type. O(events); a batch of them all is made when it is asked for."""
+        import numpy as np
 
         assert all(each.event_type is self.event_type for each in others), "columns of several types"
-        batches = [each.batch for each in (self, *others) if len(each)]
-        if len(batches) < 2:
-            return next((each for each in (self, *others) if len(each)), self)
+        parts = [each for each in (self, *others) if len(each)]
+        if len(parts) < 2:
+            return parts[0] if parts else self
         events = None
-        if all(each._events is not None for each in (self, *others)):
-            events = [event for each in (self, *others) for event in each.events()]
-        return EventColumns(self.event_type, pa.concat_batches(_alike(batches)), events)
+        if all(each._events is not None for each in parts):
+            events = [event for each in parts for event in each.events()]
+        times = np.concatenate([each.times for each in parts])
+        return EventColumns(self.event_type, None, events, times, partial(_concatenated, parts))
 
     def _check_times(self, name: str) -> None:
         outside = (self.times <= MIN_TS) | (self.times >= MAX_TS)
@@ -339,6 +340,12 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
         (is_a.is_binary, (is_a.is_large_binary, is_a.is_binary_view)),
     ]
     return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
+
+
+def _concatenated(parts: list[EventColumns]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.concat_batches(_alike([part.batch for part in parts]))
 
 
 def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

@@ -218,6 +218,9 @@ class SequenceRuns:
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 
+Reading = tuple[list[str], list[str], list[int], tuple[int, int, int], int | None, tuple[Any, ...] | None]
+"""How tuples of a side are read in columns: fields, kinds, places; places of ts, id, source; that of the key; the test."""
+
 class Pairs:
     def __new__(
         cls, left: int, right: int, of_left: tuple[int, Mapping[str, int]], of_right: tuple[int, Mapping[str, int]]
@@ -228,5 +231,22 @@ class Pairs:
     def keys(self) -> int: ...
     def insert(self, is_left: bool, keys: list[Any], events: list[Event]) -> tuple[list[Event], list[Event], list[int]]: ...
     def remove(self, is_left: bool, keys: list[Any], events: list[Event]) -> tuple[list[Event], list[Event], list[int]]: ...
+    def project(
+        self,
+        test: tuple[Any, ...] | None,
+        fields: list[tuple[Any, str, bool]],
+        left: Reading | None,
+        right: Reading | None,
+    ) -> None: ...
+    def feed(
+        self, is_left: bool, events: Any, batch: Any, keys: list[Any] | None
+    ) -> (
+        tuple[
+            int,
+            tuple[list[tuple[Any, bytes | None]], bytes, bytes] | None,
+            tuple[list[Event], list[Event], list[int]] | None,
+        ]
+        | None
+    ): ...
     def forget(self, until: int) -> None: ...
     def content(self, is_left: bool) -> list[tuple[Any, list[Event]]]: ...

@@ -90,7 +90,7 @@ pub struct Column<'a> {
 #[derive(Clone)]
 pub struct Texts<'a> {
     ends: Cow<'a, [i32]>,
-    bytes: &'a [u8],
+    bytes: Cow<'a, [u8]>,
 }
 
 /// The values of a column; those of nulls are anything.
@@ -162,12 +162,11 @@ impl<'a> Column<'a> {
     fn texts(&self) -> Texts<'a> {
         let (from, count) = self.rows();
         if count == 0 {
-            return Texts { ends: Cow::Borrowed(&[]), bytes: &[] };
+            return Texts { ends: Cow::Borrowed(&[]), bytes: Cow::Borrowed(&[]) };
         }
         let ends = self.buffer::<i32>(1, from, count + 1);
         let length = ends.last().map_or(0, |end| *end as usize);
-        let Cow::Borrowed(bytes) = self.buffer::<u8>(2, 0, length) else { unreachable!("bytes lie anywhere") };
-        Texts { ends, bytes }
+        Texts { ends, bytes: self.buffer(2, 0, length) }
     }
 
     /// Texts by number: each once, and for each row which it is. None for another type.
@@ -177,6 +176,23 @@ impl<'a> Column<'a> {
         let (schema, array) = dictionary.filter(|(schema, _)| Column { schema, ..*self }.format() == b"u")?;
         let (from, count) = self.rows();
         (self.format() == b"i").then(|| (Column { schema, array }.texts(), self.buffer(1, from, count)))
+    }
+}
+
+impl Cells<'_> {
+    /// The same, copied.
+    pub fn into_owned(self) -> Cells<'static> {
+        match self {
+            Self::Integers(cells) => Cells::Integers(Cow::Owned(cells.into_owned())),
+            Self::Floats(cells) => Cells::Floats(Cow::Owned(cells.into_owned())),
+            Self::Flags(cells) => Cells::Flags(cells),
+            Self::Texts(texts) => {
+                let from = texts.ends.first().map_or(0, |end| *end as usize);
+                let ends = texts.ends.iter().map(|end| *end - from as i32).collect();
+                Cells::Texts(Texts { ends: Cow::Owned(ends), bytes: Cow::Owned(texts.bytes[from..].to_vec()) })
+            }
+            Self::Other => Cells::Other,
+        }
     }
 }
 

@@ -178,11 +178,6 @@ impl Stamps {
         Ok(source.cast_into::<PyString>()?)
     }
 
-    /// Whether two events have one identity.
-    pub fn are_one(&self, event: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.id(event)?.eq(self.id(other)?)? && self.source(event)?.as_any().eq(self.source(other)?)?)
-    }
-
     #[inline]
     pub fn level(&self, event: &Bound<'_, PyAny>) -> PyResult<i64> {
         match self.read(event, self.level) {

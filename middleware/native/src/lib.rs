@@ -34,6 +34,7 @@ mod shared;
 mod snapshots;
 mod splice;
 mod state;
+mod tuples;
 mod twins;
 mod writing;
 

@@ -117,6 +117,24 @@ OPERATORS = {
         "SELECT t.lot AS lot, t.price AS price, q.price AS ask FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
         "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot AND t.price > q.price INTO Hits"
     ),
+    "a join of texts": lambda: cql(
+        "SELECT t.symbol AS symbol, q.symbol AS other, t.fee AS fee, t.is_sale AS sale "
+        "FROM Trade AS t [SIZE 3 nanoseconds EVERY 1] JOIN Quote AS q [SIZE 6 nanoseconds EVERY 1] "
+        "ON t.symbol = q.symbol INTO Hits"
+    ),
+    "a join by several fields, with conditions": lambda: cql(
+        "SELECT t.lot + q.lot AS lots, t.fee / q.price AS share, q.symbol AS symbol "
+        "FROM Trade AS t [SIZE 5 nanoseconds EVERY 1 WHERE is_sale OR fee > 1] JOIN Quote AS q [SIZE 5 nanoseconds EVERY 1] "
+        "ON t.lot = q.lot AND t.symbol = q.symbol WHERE q.price < 3 AND (t.fee IS NULL OR t.fee <= q.price) INTO Hits"
+    ),
+    "a join with itself": lambda: cql(
+        "SELECT a.lot AS lot, a.price - b.price AS gap, b.ts AS since FROM Trade AS a [SIZE 4 nanoseconds EVERY 1] "
+        "JOIN Trade AS b [SIZE 4 nanoseconds EVERY 1] ON a.lot = b.lot AND a.price >= b.price INTO Hits"
+    ),
+    "a join that columns cannot do": lambda: cql(
+        "SELECT t.lot % q.lot AS rest FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
+        "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot INTO Hits"
+    ),
 }
 
 PRICES = st.sampled_from([0.0, -0.0, 0.1, 1.5, 3.0, float("nan"), float("inf")])
@@ -230,6 +248,10 @@ IN_COLUMNS = {
     "a sequence",
     "a sequence without",
     "a sequence with conditions",
+    "a join",
+    "a join of texts",
+    "a join by several fields, with conditions",
+    "a join with itself",
 }
 """What answers in columns."""
 

@@ -65,7 +65,9 @@ FIELDS = [
     "-y AS f",
     "ts - a AS f",
 ]
-CASES = [(test, FIELDS[at % len(FIELDS)]) for at, test in enumerate(TESTS)] + [(TESTS[at % 4], f) for at, f in enumerate(FIELDS)]
+CASES = [(test, FIELDS[at % len(FIELDS)]) for at, test in enumerate(TESTS)] + [
+    (TESTS[at % 4], f) for at, f in enumerate(FIELDS)
+]
 
 WHOLES = st.sampled_from([0, 1, 2, 3, -7, 2**53 + 1, 2**62, -(2**63), 2**63 - 1]) | st.integers(-4, 4)
 REALS = st.sampled_from([0.0, -0.0, 1.5, 3.0, 1e308, float("inf"), float("nan"), 2.0**53]) | st.floats(-4, 4)

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyString;
 
 use super::Unsuited;
+use super::made::Kind;
 use super::values::{Data, There, Values};
 use crate::arrow::{Cells, Column};
 
@@ -57,6 +58,67 @@ impl<'a> Input<'a> {
             },
         })
     }
+}
+
+/// A value of a row.
+pub enum Cell<'a> {
+    Null,
+    Int(i64),
+    Float(f64),
+    Flag(u8),
+    Text(&'a [u8]),
+    Other,
+}
+
+impl Input<'_> {
+    /// The same, copied.
+    pub fn into_owned(self) -> Input<'static> {
+        Input { cells: self.cells.into_owned(), there: self.there }
+    }
+
+    #[inline]
+    pub fn cell(&self, row: usize) -> Cell<'_> {
+        if self.there.as_ref().is_some_and(|there| there[row] == 0) {
+            return Cell::Null;
+        }
+        match &self.cells {
+            Cells::Integers(cells) => Cell::Int(cells[row]),
+            Cells::Floats(cells) => Cell::Float(cells[row]),
+            Cells::Flags(cells) => Cell::Flag(cells[row]),
+            Cells::Texts(texts) => Cell::Text(texts.get(row)),
+            Cells::Other => Cell::Other,
+        }
+    }
+}
+
+/// Values of rows of several columns, all of one kind.
+pub fn gathered<'a>(kind: Kind, cells: impl Iterator<Item = Cell<'a>>, count: usize) -> Result<Values<'a>, Unsuited> {
+    let mut there = vec![1; count];
+    let mut flag_null = |at: usize| there[at] = 0;
+    macro_rules! of {
+        ($cell:path, $null:expr) => {{
+            let mut values = Vec::with_capacity(count);
+            for (at, cell) in cells.enumerate() {
+                values.push(match cell {
+                    $cell(value) => value,
+                    Cell::Null => {
+                        flag_null(at);
+                        $null
+                    }
+                    _ => return Err(Unsuited),
+                });
+            }
+            values
+        }};
+    }
+    let data = match kind {
+        Kind::Ints => Data::Ints(Cow::Owned(of!(Cell::Int, 0))),
+        Kind::Floats => Data::Floats(Cow::Owned(of!(Cell::Float, 0.0))),
+        Kind::Flags => Data::Flags(Cow::Owned(of!(Cell::Flag, 0))),
+        Kind::Texts => Data::Texts(of!(Cell::Text, &[])),
+    };
+    let there = if there.contains(&0) { There::Some(Cow::Owned(there)) } else { There::All };
+    Ok(Values { data, there })
 }
 
 /// A number for each row, by its source.

@@ -8,10 +8,24 @@ use super::Unsuited;
 use super::values::{Data, There, Values};
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub enum Kind {
     Ints,
     Floats,
     Flags,
+    Texts,
+}
+
+impl Kind {
+    /// "i", "f" or "b", as numpy has them, or "s" for texts.
+    pub fn named(name: &str) -> PyResult<Self> {
+        Ok(match name {
+            "i" => Self::Ints,
+            "f" => Self::Floats,
+            "b" => Self::Flags,
+            "s" => Self::Texts,
+            _ => return Err(PyValueError::new_err(format!("no column is of kind {name:?}"))),
+        })
+    }
 }
 
 /// What a column takes.
@@ -25,6 +39,7 @@ enum Cells {
     Ints(Vec<i64>),
     Floats(Vec<f64>),
     Flags(Vec<u8>),
+    Texts(Vec<i32>, Vec<u8>),
 }
 
 /// A column as it grows.
@@ -34,19 +49,13 @@ pub struct Column {
     may_miss: bool,
 }
 
-/// Values, and a byte for each that says whether it is there; None: all are.
-pub type Given<'py> = (Bound<'py, PyBytes>, Option<Bound<'py, PyBytes>>);
+/// Values (of texts: where each begins and ends, and their bytes), and a byte for each that says whether it is there; None: all are.
+pub type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);
 
 impl Made {
-    /// `kind`: "i", "f" or "b", as numpy has them.
+    /// `kind`: see `Kind::named`.
     pub fn new(kind: &str, may_miss: bool) -> PyResult<Self> {
-        let kind = match kind {
-            "i" => Kind::Ints,
-            "f" => Kind::Floats,
-            "b" => Kind::Flags,
-            _ => return Err(PyValueError::new_err(format!("no column is of kind {kind:?}"))),
-        };
-        Ok(Self { kind, may_miss })
+        Ok(Self { kind: Kind::named(kind)?, may_miss })
     }
 
     pub fn column(self, room: usize) -> Column {
@@ -54,6 +63,7 @@ impl Made {
             Kind::Ints => Cells::Ints(Vec::with_capacity(room)),
             Kind::Floats => Cells::Floats(Vec::with_capacity(room)),
             Kind::Flags => Cells::Flags(Vec::with_capacity(room)),
+            Kind::Texts => Cells::Texts(vec![0], Vec::new()),
         };
         Column { cells, there: None, may_miss: self.may_miss }
     }
@@ -65,6 +75,7 @@ impl Column {
             Cells::Ints(cells) => cells.len(),
             Cells::Floats(cells) => cells.len(),
             Cells::Flags(cells) => cells.len(),
+            Cells::Texts(ends, _) => ends.len() - 1,
         }
     }
 
@@ -79,6 +90,12 @@ impl Column {
             (Cells::Floats(cells), Data::Float(float)) => cells.resize(all, *float),
             (Cells::Flags(cells), Data::Flags(flags)) => cells.extend_from_slice(flags),
             (Cells::Flags(cells), Data::Flag(flag)) => cells.resize(all, u8::from(*flag)),
+            (Cells::Texts(ends, bytes), Data::Texts(texts)) => {
+                for text in texts {
+                    bytes.extend_from_slice(text);
+                    ends.push(i32::try_from(bytes.len()).map_err(|_| Unsuited)?);
+                }
+            }
             (Cells::Ints(cells), Data::Null) => cells.resize(all, 0),
             (Cells::Floats(cells), Data::Null) => cells.resize(all, 0.0),
             (Cells::Flags(cells), Data::Null) => cells.resize(all, 0),
@@ -107,9 +124,13 @@ impl Column {
     pub fn give<'py>(self, py: Python<'py>) -> PyResult<Given<'py>> {
         let count = self.len();
         let values = match self.cells {
-            Cells::Ints(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?,
-            Cells::Floats(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?,
-            Cells::Flags(cells) => PyBytes::new(py, &cells),
+            Cells::Ints(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?.into_any(),
+            Cells::Floats(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?.into_any(),
+            Cells::Flags(cells) => PyBytes::new(py, &cells).into_any(),
+            Cells::Texts(ends, texts) => {
+                let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
+                (PyBytes::new(py, &ends), PyBytes::new(py, &texts)).into_pyobject(py)?.into_any()
+            }
         };
         Ok((values, self.there.map(|there| PyBytes::new(py, &there))))
     }

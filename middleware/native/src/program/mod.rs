@@ -3,10 +3,12 @@
 
 mod input;
 mod made;
+mod projector;
 mod values;
 
-pub use input::{Input, Sources};
-pub use made::{Made, bytes};
+pub use input::{Cell, Input, Sources, gathered};
+pub use made::{Kind, bytes};
+pub use projector::{Projector, Rows, Spec, passing};
 pub use values::Values;
 
 use std::rc::Rc;
