@@ -41,6 +41,8 @@ PURGE_SHARE = 0.5
 class JoinOperator(QueryOperator[Joined]):
     """The operator of a ``Joined`` query."""
 
+    few = 128
+
     def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:
             return PairJoin(self.plan, name, level)

@@ -67,6 +67,7 @@ class Unit:
     ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
+    ``few``: fewer events of several types than this are to be pushed as objects.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Unit:
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
+        self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
