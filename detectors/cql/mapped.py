@@ -57,16 +57,14 @@ class _Native:
         writer = ProgramWriter("e", plan.frame.globals)
         test = writer.written(plan.where.holds) if plan.where is not None else None
         wanted = fields_of(plan.target.event_type)
-        fields: list[tuple[Any, str, bool] | None] = []
+        fields: list[tuple[Any, str, bool]] = []
         self._texts: list[tuple[str, bool] | None] = []  # of fields that are columns as they are: which, and whether with nulls
         for code, (field, of) in zip(plan.ordered, plain_kinds(plan.target.event_type).items(), strict=True):
             node = writer.written(code.value)
             name, may_miss = code.value.removeprefix("e."), is_optional(wanted[field])
             if of is not str:
                 fields.append((node, KINDS[of], may_miss))
-            elif given.get(name) is str:
-                fields.append(None)
-            else:
+            elif given.get(name) is not str:
                 raise NotPlainError
             self._texts.append((name, may_miss) if of is str else None)
         names = kind.__struct_fields__
@@ -84,9 +82,9 @@ class _Native:
         if found is None:
             return None
         rows, times, ids, made = found
+        computed = iter(made)
         fields: list[Given | Later] = [
-            each if text is None else partial(_taken, given.column(text[0]), rows)
-            for text, each in zip(self._texts, made, strict=True)
+            next(computed) if text is None else partial(_taken, given.column(text[0]), rows) for text in self._texts
         ]
         return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True)
 

@@ -50,8 +50,8 @@ class PairedColumns:
         """Insert tuples of one side; None if it must be done row by row."""
         keys: list[Any] | None = None
         if self._read[not is_left][4] is None:
-            fields = [values(columns.column(field)) for field in self._keys[not is_left]]
-            keys = fields[0] if len(fields) == 1 else list(zip(*fields, strict=True)) if fields else [()] * len(columns)
+            parts = [values(columns.column(field)) for field in self._keys[not is_left]]
+            keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)) if parts else [()] * len(columns)
         found = pairs.feed(is_left, columns, columns.batch, keys)
         if found is None:
             return None

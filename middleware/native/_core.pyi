@@ -126,13 +126,13 @@ class Selection:
     def __new__(
         cls,
         test: tuple[Any, ...] | None,
-        fields: list[tuple[Any, str, bool] | None],
+        fields: list[tuple[Any, str, bool]],
         places: list[int],
         stamps: tuple[int, int, int],
     ) -> Selection: ...
     def of(
         self, batch: Any, numbers: Mapping[str, int]
-    ) -> tuple[bytes, bytes, bytes, list[tuple[bytes, bytes | None] | None]] | None: ...
+    ) -> tuple[bytes, bytes, bytes, list[tuple[bytes, bytes | None]]] | None: ...
 
 class KeyedWindows:
     def __new__(

@@ -21,18 +21,15 @@ pub trait Rows {
 
 pub struct Projector {
     test: Option<Program>,
-    /// None: Python makes that field.
-    fields: Vec<Option<(Program, Made)>>,
+    fields: Vec<(Program, Made)>,
 }
 
-/// A field: an expression as nested tuples, the kind of its values, and whether they may be missing. None: Python makes it.
-pub type Spec<'py> = Option<(Bound<'py, PyAny>, String, bool)>;
+/// A field: an expression as nested tuples, the kind of its values, and whether they may be missing.
+pub type Spec<'py> = (Bound<'py, PyAny>, String, bool);
 
 impl Projector {
     pub fn new(test: Option<&Bound<'_, PyAny>>, fields: Vec<Spec<'_>>) -> PyResult<Self> {
-        let field = |spec: Spec<'_>| {
-            spec.map(|(node, kind, may_miss)| Ok((Program::parse(&node)?, Made::new(&kind, may_miss)?))).transpose()
-        };
+        let field = |(node, kind, may_miss): Spec<'_>| Ok((Program::parse(&node)?, Made::new(&kind, may_miss)?));
         let fields = fields.into_iter().map(field).collect::<PyResult<_>>()?;
         Ok(Self { test: test.map(Program::parse).transpose()?, fields })
     }
@@ -55,11 +52,7 @@ impl Projector {
         rows: &dyn Rows,
     ) -> PyResult<Result<Bound<'py, PyList>, Unsuited>> {
         let made = PyList::empty(py);
-        for field in &self.fields {
-            let Some((program, kind)) = field else {
-                made.append(py.None())?;
-                continue;
-            };
+        for (program, kind) in &self.fields {
             let mut column = kind.column(chosen.len());
             for some in chosen.chunks(BLOCK) {
                 let found = program.run(some.len(), &|which, at| rows.some(which, at, some));
