@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import groupby
 
 import pytest
@@ -192,7 +193,7 @@ class Reader:
 
     def __init__(self, operator: Operator) -> None:
         wanted = frozenset(operator.subscribes)
-        self.wants = wanted.__contains__
+        self.wants, self.operator = wanted.__contains__, operator
         self.operation: Operation = operator.start("Test", 1)
         self.standing: dict[Identity, str] = {}
         self.used_columns = False
@@ -207,6 +208,12 @@ class Reader:
         self.final = final
 
     final = NEVER
+
+    def restart(self) -> None:
+        """Go on from a checkpoint."""
+        state = pickle.loads(pickle.dumps(self.operation.snapshot()))
+        self.operation = self.operator.start("Test", 1)
+        self.operation.restore(state)
 
     def _note(self, out: Delta) -> None:
         self.used_columns = self.used_columns or out.columns is not None
@@ -232,6 +239,20 @@ def test_rows_columns_and_both_mixed_mean_the_same(name: str, steps: list[Step],
         assert rows.standing == columns.standing == both.standing
         assert rows.operation.held == columns.operation.held == both.operation.held
     assert rows.operation.failures.keys() == columns.operation.failures.keys() == both.operation.failures.keys()
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name.startswith("a join")])
+@settings(max_examples=20, deadline=None)
+@given(steps=arrivals(), mixed=st.lists(st.booleans(), min_size=30, max_size=30), at=st.integers(0, 5))
+def test_a_join_of_columns_goes_on_from_a_checkpoint(name: str, steps: list[Step], mixed: list[bool], at: int) -> None:
+    rows, both = (Reader(OPERATORS[name]()) for _ in range(2))
+    for number, (step, as_columns) in enumerate(zip(steps, mixed, strict=False)):
+        rows.take(step, False)
+        both.take(step, as_columns)
+        if number == at:
+            both.restart()
+        assert rows.standing == both.standing
+        assert rows.operation.held == both.operation.held
 
 
 IN_COLUMNS = {
