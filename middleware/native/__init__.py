@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 26
+_VERSION = 28
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -31,6 +31,7 @@ try:
         KeyedWindows,
         Pairs,
         Projection,
+        Selection,
         SequenceMatcher,
         SequenceRuns,
         column_of,
@@ -64,6 +65,7 @@ else:
         "KeyedWindows",
         "Pairs",
         "Projection",
+        "Selection",
         "SequenceMatcher",
         "SequenceRuns",
         "column_of",
