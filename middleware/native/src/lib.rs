@@ -18,6 +18,7 @@ mod keyless;
 mod keys;
 mod lane;
 mod lanes;
+mod making;
 mod msgpack;
 mod order;
 mod pairs;
@@ -30,6 +31,7 @@ mod sequence;
 mod shared;
 mod snapshots;
 mod splice;
+mod stamp;
 mod state;
 mod twins;
 mod writing;
@@ -55,6 +57,8 @@ mod _core {
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
+    use crate::making::EventMaker;
+    #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
@@ -68,5 +72,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 26;
+    const VERSION: u32 = 27;
 }
