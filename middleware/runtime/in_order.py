@@ -15,7 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from middleware.model.detector import constants, takes_batches
-from middleware.model.event import END, NEVER, TS, Event, EventType
+from middleware.model.event import END, NEVER, Event, EventType
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
 from middleware.ordering.lane import Settings
@@ -51,7 +51,8 @@ def run_in_order(arrived: ArrivedColumns, units: list[Unit]) -> Found | None:
     if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
         return None  # without lateness, the second of one time is late if it comes in another batch
     events, finals, latest = ordered[0], dict[str, list[Event]](), ordered[0].latest()
-    clock, statistics = max(latest.values(), default=NEVER), []
+    ticking = {event_type for unit in units for event_type in unit.detector.clock}
+    clock, statistics = max(latest.values(), default=NEVER), list[UnitStatistics]()
     for _, level in groupby(units, attrgetter("level")):
         passes = list(map(_Pass, level))
         try:
@@ -62,9 +63,9 @@ def run_in_order(arrived: ArrivedColumns, units: list[Unit]) -> Found | None:
                 each.constants.check(each.unit.name)
             return None
         statistics += [each.statistics(clock, latest) for each in passes]
-        for each in passes:
-            for event in finals[each.unit.name]:
-                latest[event.__class__] = max(latest.get(event.__class__, NEVER), event.ts)
+        for event_type in ticking:
+            own = [event.ts for each in passes for event in finals[each.unit.name] if event.__class__ is event_type]
+            latest[event_type] = max([*own, latest.get(event_type, NEVER)])
     return Found(finals, statistics)
 
 
