@@ -179,6 +179,11 @@ class KeyedLanes:
             if result is not None:
                 results += lane.derive(event, result)
 
+    def copy_states(self) -> None:
+        """Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states)."""
+        for lane in self._lanes.values():
+            lane.detector.snapshot()
+
     def _correct(
         self,
         behind: dict[Lane, list[Event]],

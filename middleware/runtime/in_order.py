@@ -25,10 +25,6 @@ from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns
 
-_COPIED = 1_024
-"""Lanes whose states are copied at once, to see that they can be."""
-
-
 class _NotPlainError(Exception):
     """This is for the general way."""
 
@@ -124,11 +120,7 @@ class _Pass:
     def end(self) -> list[Event]:
         """The results in total order. Raises an error if a state cannot be copied, which only the general way lists."""
         self.constants.check(self.unit.name)
-        self._lanes.state(END)
-        while self._lanes.part(_COPIED):
-            pass
-        if self._lanes.counts.failures:
-            raise _NotPlainError
+        self._lanes.copy_states()
         return _sorted(self._results)
 
     def statistics(self, clock: int, latest: dict[EventType, int]) -> UnitStatistics:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Recording, is_ascending, ranked
+from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.connect.files.tally import ChunkTally, Staged, staged
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
@@ -54,12 +54,15 @@ def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str
 
 def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
     """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
+    import numpy as np
+
     if is_ascending(arrivals := table["arrival"].to_numpy()):
         return table
     if (places := ranked(arrivals)) is not None:
         return table.take(places)
-    order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
-    return table.sort_by([(column, "ascending") for column in order])
+    if by_position:
+        return table.take(np.lexsort((table["_position"].to_numpy(), arrivals)))
+    return table.take(np.lexsort((table["id"].to_numpy(), source_codes(table), table["ts"].to_numpy(), arrivals)))
 
 
 def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
@@ -77,7 +80,7 @@ def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumn
     import numpy as np
 
     found, tables = read(recording)
-    tables = {name: _with_one_of_each_source(table) for name, table in tables.items()}
+    tables = {name: with_coded_sources(table) for name, table in tables.items()}
     if not recording.measured:  # then rows arrive as they occur: numbering and sorting are far less work on what is sorted
         tables = {name: _sorted_by_time(table) for name, table in tables.items()}
     ordered = {name: sorted_by_arrival(table, recording.measured) for name, table in arrived(recording, tables)[0].items()}
@@ -86,12 +89,6 @@ def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumn
         return ArrivedColumns(columns), found
     arrivals = np.concatenate([table["arrival"].to_numpy() for table in ordered.values()])
     return ArrivedColumns(columns, np.argsort(arrivals, kind="stable")), found
-
-
-def _with_one_of_each_source(table: pa.Table) -> pa.Table:
-    """The table with sources as numbers of names: these cost little to sort and to compare."""
-    at = table.column_names.index("source")
-    return table.set_column(at, "source", table["source"].combine_chunks().dictionary_encode())
 
 
 def _sorted_by_time(table: pa.Table) -> pa.Table:

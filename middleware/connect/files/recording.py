@@ -142,8 +142,21 @@ def ranked(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
 
 
 def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for the source of each row; equal for equal sources."""
+    """A number for the source of each row: the place of its name among all of them in order."""
     import numpy as np
+    import pyarrow.compute as pc
 
-    codes: npt.NDArray[np.int64] = table["source"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    coded = with_coded_sources(table)["source"].combine_chunks()
+    ranks = pc.rank(coded.dictionary, "ascending", tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    codes: npt.NDArray[np.int64] = ranks[coded.indices.to_numpy()]
     return codes
+
+
+def with_coded_sources(table: pa.Table) -> pa.Table:
+    """The table with sources in a dictionary, which costs little to sort and to compare."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(table["source"].type):
+        return table
+    coded = table["source"].combine_chunks().dictionary_encode(null_encoding="encode")
+    return table.set_column(table.column_names.index("source"), "source", coded)

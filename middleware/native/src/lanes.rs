@@ -152,6 +152,11 @@ impl KeyedLanes {
         Ok(())
     }
 
+    /// Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states).
+    fn copy_states(&self, py: Python<'_>) -> PyResult<()> {
+        self.lanes.iter().try_for_each(|lane| lane.detector.state(py, &self.shared).map(|_| ()))
+    }
+
     /// Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
     ///
     /// Busy lanes purge themselves as they run; this sweep is for those that fell silent. `everywhere`: in all lanes now.

@@ -96,23 +96,20 @@ impl Stamp {
         cause: &Bound<'py, PyAny>,
         result: &Bound<'py, PyAny>,
     ) -> PyResult<Option<Bound<'py, PyList>>> {
-        let py = cause.py();
-        let mut made = Vec::new();
-        if let Ok(events) = result.cast_exact::<PyList>() {
-            for (ordinal, event) in events.iter().enumerate() {
-                let Some(event) = self.one(origin, cause, &event, u32::try_from(ordinal)?)? else { return Ok(None) };
-                made.push(event);
-            }
-        } else if let Ok(events) = result.cast_exact::<PyTuple>() {
-            for (ordinal, event) in events.iter().enumerate() {
-                let Some(event) = self.one(origin, cause, &event, u32::try_from(ordinal)?)? else { return Ok(None) };
-                made.push(event);
-            }
+        let mut events: Vec<_> = if let Ok(list) = result.cast_exact::<PyList>() {
+            list.iter().collect()
+        } else if let Ok(tuple) = result.cast_exact::<PyTuple>() {
+            tuple.iter().collect()
         } else {
-            let Some(event) = self.one(origin, cause, result, 0)? else { return Ok(None) };
-            made.push(event);
+            vec![result.clone()]
+        };
+        for (ordinal, event) in events.iter_mut().enumerate() {
+            match self.one(origin, cause, event, u32::try_from(ordinal)?)? {
+                Some(stamped) => *event = stamped,
+                None => return Ok(None),
+            }
         }
-        PyList::new(py, made).map(Some)
+        PyList::new(cause.py(), events).map(Some)
     }
 
     /// The hash of a cause's source; None if it is no text of Unicode.
