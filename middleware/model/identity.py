@@ -28,8 +28,9 @@ from middleware.model.operator import Operator
 class Derivation:
     """Turns the results of one detector, for one key, into derived events.
 
-    ``name`` is the source of the derived events, ``level`` their level, ``origin`` the hash of name and key. Raises DetectorError for a result that is no event,
-    has a type the detector does not publish, or is stamped too long before its cause.
+    ``name`` is the source of the derived events, ``level`` their level, ``origin`` the hash of name and key. Raises
+    DetectorError for a result that is no event, has a type the detector does not publish, or is stamped too long before its
+    cause.
     """
 
     __slots__ = ("_backdate", "_level", "_name", "_publishes", "_timed", "origin")

@@ -1,8 +1,8 @@
 """A run over events that arrive in total order: nothing is late, early or corrected, so each detector runs once over all.
 
-What units do for a late event (buffers, K, snapshots, what was run and can be run again) is left out, and so are steps: a level
-is done before the next begins. What is not plain is not done here: operators and detectors on columns, which take columns as they
-are, and whatever fails, for which one must go back. Then None is returned, and the general way, which this one equals, begins anew.
+What units do for a late event (buffers, K, snapshots, events kept to be run again) is left out, and so are steps: a level is
+done before the next begins. What is not plain is not done here: operators and detectors on columns, which take columns as
+they are, and whatever fails, for which one must go back. Then the general way, which finds the same, begins anew.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from middleware.ordering.operation import OperatorLane
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns
+
 
 class _NotPlainError(Exception):
     """This is for the general way."""

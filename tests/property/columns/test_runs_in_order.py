@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given, settings
@@ -72,7 +72,8 @@ def found(result: Run) -> Any:
 
 
 def counted(result: Run) -> list[Any]:
-    return [(each.detector, each.received, each.emitted, each.keys, each.inserted, each.k, each.clk) for each in result.statistics]
+    names = ("detector", "received", "emitted", "executed", "keys", "inserted", "k", "clk", "final")
+    return [[getattr(each, name) for name in names] for each in result.statistics]
 
 
 @pytest.mark.parametrize("is_native", [True, False])
@@ -93,7 +94,9 @@ def test_both_ways_find_the_same(
         events = arrivals(Random(seed), 40, values, has_ties)
         detectors, policies = named([kind() for kind in kinds]), Policies(alpha=alpha, lateness=Lateness(1.0, floor))
         at_once = engine.run(columns_of(events), detectors, policies=policies, failing="skip")
-        in_steps = engine.run(columns_of(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7)
+        in_steps = engine.run(
+            columns_of(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7
+        )
         assert found(at_once) == found(in_steps)
         if all(unit.level == 1 for unit in Hierarchy(detectors).units) and not has_ties and not at_once.failures:
             assert counted(at_once) == counted(in_steps)
@@ -147,7 +150,7 @@ class Sharing(Detector):
     """Changes what all its instances share."""
 
     subscribes, publishes = (Reading,), ()
-    seen: dict[int, int] = {}
+    seen: ClassVar[dict[int, int]] = {}
 
     def on_event(self, event: Reading) -> None:
         self.seen[event.ts] = event.value
