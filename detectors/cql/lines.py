@@ -149,15 +149,15 @@ class LineReader:
 def line_source(stream: Stream, folder: Path) -> LineSource:
     """The lines of a stream with a SOURCE, for the node that runs a query over it; paths start in ``folder``."""
     match stream.source:
-        case s.File(path=path, delimiter=delimiter):
+        case s.File(path=path, delimiter=delimiter, disorder=disorder):
             where = path
             place: Path | tuple[str, int] = (folder / path).resolve()
-        case s.Host(host=host, port=port):
+        case s.Host(host=host, port=port, disorder=disorder):
             where, place, delimiter = f"{host}:{port}", (host, port), ","
         case None:
             raise ValueError(f"{stream.name} has no source")
     parser = partial(_parser, stream, where, delimiter)
-    return LineSource(stream.name, f"{stream.name}:{where}", place, stream.event_type, parser)
+    return LineSource(stream.name, f"{stream.name}:{where}", place, stream.event_type, parser, disorder)
 
 
 def _parser(stream: Stream, where: str, delimiter: str) -> Callable[[str, str, int], Event | None]:

@@ -147,15 +147,18 @@ class StatementBuilder(ExpressionBuilder):
     def create_table(self, name: s.Ident, schema: _Schema, path: Token, delimiter: Token) -> s.CreateTable:
         return s.CreateTable(name, _schema(schema), self.file(path, delimiter), span=_span(name))
 
-    def host(self, host: Token, port: Token) -> s.Host:
+    def disorder(self, part: SyntaxNode | s.Spec) -> int:
+        return length(part).amount
+
+    def host(self, host: Token, port: Token, disorder: int | None) -> s.Host:
         if not 0 < whole_number(port) < 65536:
             raise QueryError("a port is a number from 1 to 65535", span_of(port))
-        return s.Host(text_of(host), int(port), span=_span(host, port))
+        return s.Host(text_of(host), int(port), disorder, span=_span(host, port))
 
-    def file(self, path: Token, delimiter: Token) -> s.File:
+    def file(self, path: Token, delimiter: Token, disorder: int | None = None) -> s.File:
         if not text_of(delimiter):
             raise QueryError('the delimiter must not be empty: write ","', span_of(delimiter))
-        return s.File(text_of(path), text_of(delimiter).replace("\\t", "\t"), span=_span(path, delimiter))
+        return s.File(text_of(path), text_of(delimiter).replace("\\t", "\t"), disorder, span=_span(path, delimiter))
 
     # data manipulation
 

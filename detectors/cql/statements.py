@@ -55,18 +55,20 @@ class CreateSchema(Part):
 
 @dataclass(frozen=True, slots=True)
 class Host(Part):
-    """``SOURCE HOST (host, port)``: lines of text from a TCP server."""
+    """``SOURCE HOST (host, port) [DISORDER duration]``: lines of text from a TCP server, at most so much (ns) out of order."""
 
     host: str
     port: int
+    disorder: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class File(Part):
-    """``SOURCE FILE (path, delimiter)``: lines of a text file."""
+    """``SOURCE FILE (path, delimiter) [DISORDER duration]``: lines of a text file."""
 
     path: str
     delimiter: str
+    disorder: int | None = None
 
 
 class Axis(StrEnum):

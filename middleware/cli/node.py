@@ -18,8 +18,9 @@ from middleware.model.errors import NetworkError, ScenarioError
 
 if TYPE_CHECKING:
     from middleware.runtime.node import Node
+    from middleware.runtime.plan import MetricsPlan
     from middleware.runtime.report import Reporter
-    from middleware.runtime.scenario import MetricsPlan, Scenario
+    from middleware.runtime.scenario import Scenario
     from middleware.runtime.transport.keys import Keys
 
 
@@ -75,8 +76,9 @@ def node(
     from middleware.link.columnar import load_arrow
     from middleware.observe.exposition import Exposition
     from middleware.runtime.calm import calm
+    from middleware.runtime.plan import MetricsPlan
     from middleware.runtime.report import write_report
-    from middleware.runtime.scenario import MetricsPlan, changed_plan, load_scenario
+    from middleware.runtime.scenario import changed_plan, load_scenario
     from middleware.runtime.transport.keys import Keys
 
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)

@@ -149,7 +149,8 @@ class Connections:
 
     def _lines(self, plan: LineSource, label: str) -> None:
         (address,) = self._addresses.values()
-        self._feed(label, plan.name, {type_name(plan.event_type)}, address, LineEvents(plan), lines_opener(plan))
+        types = {type_name(plan.event_type)}
+        self._feed(label, plan.name, types, address, LineEvents(plan), lines_opener(plan), plan.disorder)
 
     def _feed(
         self,

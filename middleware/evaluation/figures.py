@@ -15,7 +15,7 @@ from middleware.installation import install
 from middleware.model.errors import ScenarioError
 from middleware.ordering.alpha import LOWER, UPPER
 from middleware.ordering.hierarchy import Adaptation
-from middleware.runtime.scenario import EvaluationPlan
+from middleware.runtime.plan import EvaluationPlan
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

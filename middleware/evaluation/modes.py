@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from middleware.model.errors import ScenarioError
-from middleware.runtime.scenario import NodePlan, PolicyPlan, Scenario
+from middleware.runtime.plan import NodePlan, PolicyPlan
+from middleware.runtime.scenario import Scenario
 
 NODE = "evaluated"
 """The one node that runs everything, so that busy factor and CPU speak of one worker, as in the paper."""

@@ -100,6 +100,8 @@ class LineSource(NamedTuple):
         a file, or the host and port of a TCP server.
     ``parser``
         makes a function of a line, the source and the number: its event, None for a header or a blank line, or EventError.
+    ``disorder``
+        by how much (ns) an older line may come after a newer one: then its watermark follows its lines. None: there is none.
     """
 
     name: str
@@ -107,6 +109,7 @@ class LineSource(NamedTuple):
     place: Path | tuple[str, int]
     event_type: EventType
     parser: Callable[[], Callable[[str, str, int], Event | None]]
+    disorder: int | None = None
 
 
 class Operator(Detector):

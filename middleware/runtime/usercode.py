@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping
-from importlib import import_module
+from importlib import import_module, invalidate_caches
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,6 +14,9 @@ from typing import Any
 from middleware.model.detector import Detector
 from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.operator import Operator
+
+_folders: list[str] = []
+"""Where modules are looked for here, beside what is installed; the folder of the scenario that was loaded last comes first."""
 
 
 def import_user_module(name: str) -> ModuleType:
@@ -29,14 +33,17 @@ def load_object(target: str, folder: Path | None = None) -> Any:
     """The object named by ``module:name``. Raises ScenarioError.
 
     It finds installed modules, those in ``folder`` (the scenario's) and those in the working folder: a user's own
-    ``detectors/forklift.py`` is ``detectors.forklift``, beside the detectors that came with Slackline.
+    ``detectors/forklift.py`` is ``detectors.forklift``, beside the detectors that came with Slackline. Two scenarios may have
+    modules of one name: each gets its own. O(modules loaded).
     """
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
         raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball:BallHits")
-    for place in (folder, Path.cwd()):
-        if place is not None and str(place) not in sys.path:
-            sys.path.append(str(place))  # at the end: it never hides what is installed
+    if folder is not None:
+        _look_first_in(str(folder.absolute()))
+    if str(Path.cwd()) not in sys.path:
+        _folders.append(str(Path.cwd()))
+        sys.path.append(_folders[-1])
     try:
         module = import_user_module(module_name)
     except ScenarioError as error:
@@ -45,6 +52,25 @@ def load_object(target: str, folder: Path | None = None) -> Any:
         there = sorted(each for each, value in vars(module).items() if _is_detector(value, module_name))
         raise ScenarioError(f"{target}: {module_name} has no {name}; its detectors: {', '.join(there) or 'none'}")
     return getattr(module, name)
+
+
+def _look_first_in(folder: str) -> None:
+    """Look for modules in a folder, before those of other scenarios, whose modules of the same names are forgotten."""
+    if folder in sys.path and folder not in _folders:
+        return
+    others = [each for each in _folders if each != folder]
+    _folders[:] = [folder, *others]
+    sys.path[:] = [each for each in sys.path if each not in _folders] + _folders  # at the end: it never hides what is installed
+    invalidate_caches()
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if not file.startswith(folder + os.sep) and any(_is_twin(file, other, folder) for other in others):
+            del sys.modules[name]
+
+
+def _is_twin(file: str, other: str, folder: str) -> bool:
+    """Whether the folder has a file of its own at the place that one has in another folder."""
+    return file.startswith(other + os.sep) and os.path.exists(folder + file[len(other) :])
 
 
 def _hidden(name: str) -> str:

@@ -13,7 +13,8 @@ from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event
 from middleware.model.time import SECOND
 from middleware.runtime.clients import Publisher
-from middleware.runtime.scenario import PolicyPlan, Scenario, load_scenario
+from middleware.runtime.plan import PolicyPlan
+from middleware.runtime.scenario import Scenario, load_scenario
 from scenarios.search.index import Page
 
 PATIENCE = 60.0

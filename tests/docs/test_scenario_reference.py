@@ -9,20 +9,20 @@ import msgspec
 import pytest
 
 from middleware.connect.files import mapping
-from middleware.runtime import endpoints, scenario
+from middleware.runtime import endpoints, plan
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"
 SECTIONS = {
-    "At the top": scenario.Plan,
-    "[recording]": scenario.RecordingPlan,
-    "[policies], [policies_for.NAME]": scenario.PolicyPlan,
-    "[sources]": scenario.SourcesPlan,
-    "[[nodes]]": scenario.NodePlan,
+    "At the top": plan.Plan,
+    "[recording]": plan.RecordingPlan,
+    "[policies], [policies_for.NAME]": plan.PolicyPlan,
+    "[sources]": plan.SourcesPlan,
+    "[[nodes]]": plan.NodePlan,
     "[[inputs]]": endpoints.InputPlan,
     "[[outputs]]": endpoints.OutputPlan,
-    "[metrics]": scenario.MetricsPlan,
-    "[log]": scenario.LogPlan,
-    "[evaluation]": scenario.EvaluationPlan,
+    "[metrics]": plan.MetricsPlan,
+    "[log]": plan.LogPlan,
+    "[evaluation]": plan.EvaluationPlan,
 }
 
 

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 from slackline_benchmarks.servers import free_port, until
+from structlog.testing import capture_logs
 
+from middleware.model.event import EventTypes
 from middleware.runtime.clients import Subscriber
 from middleware.runtime.scenario import load_scenario
 from middleware.runtime.storage.late_ledger import read_ledger
@@ -49,6 +51,12 @@ CREATE STREAM Trade (at Long NOT NULL, symbol String NOT NULL, price Double NOT 
 CREATE STREAM Rate (at Long NOT NULL, factor Double NOT NULL) TIMESTAMP at SOURCE HOST ('127.0.0.1', {port});
 SELECT symbol, price FROM Trade WHERE price > 3 INTO Dear;
 SELECT factor FROM Rate WHERE factor > 0 INTO Factor;
+"""
+
+TWO_FILES = """
+CREATE STREAM Trade (at Long NOT NULL, price Double NOT NULL) TIMESTAMP at SOURCE FILE ('trades.csv', ',') DISORDER 2 seconds;
+CREATE STREAM Slow (at Long NOT NULL, price Double NOT NULL) TIMESTAMP at SOURCE FILE ('slow.csv', ',') DISORDER 2 seconds;
+MERGE Trade, Slow INTO Both;
 """
 
 
@@ -156,6 +164,36 @@ def test_files_and_servers_come_and_go_and_nothing_counts_twice(tmp_path: Path) 
             process.send_signal(signal.SIGTERM)
             assert process.wait(60) == 0
     server.close()
+
+
+def test_a_source_that_is_hours_ahead_makes_nothing_of_another_late(tmp_path: Path) -> None:
+    port = folder_of(tmp_path, free_port())
+    (tmp_path / "queries.cql").write_text(TWO_FILES)
+    with (tmp_path / "nodes.toml").open("a") as more:
+        more.write('\n[sources]\nidle = "10min"\n')  # on a busy machine a file may be silent for longer than the default
+    (tmp_path / "trades.csv").write_text("at,price\n")
+    (tmp_path / "slow.csv").write_text("at,price\n")
+    types = load_scenario(tmp_path).types
+    address = f"tcp://127.0.0.1:{port}"
+    with (
+        desk(tmp_path),
+        Subscriber(address, ["Both"], event_types=types, patience=120) as subscriber,
+        Subscriber(address, ["Both"], event_types=EventTypes(), patience=120) as knows_no_type,
+    ):
+        found: list[tuple[object, ...]] = []
+        for each in (subscriber, knows_no_type):
+            each.wait_ready(120)  # the node reads at once, and a subscriber gets what comes from then on
+        with (tmp_path / "slow.csv").open("a") as more:
+            more.write("10,1.5\n")
+        assert inserted(subscriber, found, 1) == [(10, 1.5)]
+        append(tmp_path, "36000,2.5\n")
+        inserted(subscriber, found, 2)
+        with (tmp_path / "slow.csv").open("a") as more:
+            more.write("9,3.5\n12,4.5\n")
+        assert inserted(subscriber, found, 4) == [(10, 1.5), (12, 4.5), (36000, 2.5), (9, 3.5)]
+        with capture_logs() as logs:
+            until(lambda: bool(knows_no_type.receive(0.2) or logs), "a warning", 120)
+        assert (logs[0]["event"], logs[0]["why"]) == ("events are left out", "unknown type")
 
 
 def test_a_node_with_keys_reads_its_own_sources_and_ends_where_no_other_attempt_would_help(tmp_path: Path) -> None:

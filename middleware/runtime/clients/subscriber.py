@@ -91,6 +91,7 @@ class Subscriber(Connection):
         known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
         self.consistency = consistency
         self._after = after
+        self._told_drops: set[str] = set()
         self._subscription = Subscription(
             patterns,
             EventCodec(known),
@@ -143,6 +144,7 @@ class Subscriber(Connection):
         while True:
             arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
             changes = self._subscription.changes(arrived)
+            self._tell_of_drops()
             if changes or (deadline is not None and not arrived):
                 return changes
 
@@ -152,7 +154,9 @@ class Subscriber(Connection):
         With ``final``: insertions only, those of each type in total order.
         """
         self.commit()
-        return self._subscription.batch(self._next(timeout))
+        batch = self._subscription.batch(self._next(timeout))
+        self._tell_of_drops()
+        return batch
 
     def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
         """Like ``receive_batch``, but gives an Arrow table for each type, by name: what comes in columns is never made events.
@@ -166,6 +170,7 @@ class Subscriber(Connection):
         while True:
             arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
             tables = self._subscription.tables(arrived)
+            self._tell_of_drops()
             if tables or self.has_ended or (deadline is not None and not arrived):
                 return tables
 
@@ -232,6 +237,14 @@ class Subscriber(Connection):
             self._link.settle(time.monotonic_ns())
             self._flush_out()
             return arrived
+
+    def _tell_of_drops(self) -> None:
+        """Log, once for each reason, that events were left out, as they could not be read. O(reasons)."""
+        drops = self._subscription.drops
+        for reason in drops.keys() - self._told_drops - {"interruption"}:
+            self._told_drops.add(reason)
+            hint = {"hint": "give their classes as event_types"} if reason == "unknown type" else {}
+            _log.warning("events are left out", address=self.address, name=self.name, why=reason, count=drops[reason], **hint)
 
     def _arrived(self) -> Arrived:
         arrived, size = self._subscription.take()

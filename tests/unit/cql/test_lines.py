@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.lines import LineReader
+from detectors.cql.lines import LineReader, line_source
 from detectors.language.errors import QueryError
 from middleware.model.change import Delta
 from middleware.model.errors import TraceError
@@ -82,6 +82,24 @@ def test_a_format_says_how_the_time_is_written(kind, form, text, expected):
 def test_a_format_that_does_not_fit_is_refused(schema, message):
     with pytest.raises(QueryError, match=message):
         compile_cql(f"CREATE STREAM S {schema}")
+
+
+@pytest.mark.parametrize(
+    ("source", "disorder"),
+    [
+        ("FILE ('x', ',') DISORDER 2 seconds", 2 * SECOND),
+        ("HOST ('h', 9) DISORDER INTERVAL '0.5' SECOND", SECOND // 2),
+        ("HOST ('h', 9)", None),
+    ],
+)
+def test_lines_may_be_so_much_out_of_order(source, disorder, tmp_path):
+    (stream,) = compile_cql(f"CREATE STREAM S (disorder Long) SOURCE {source}").sources
+    assert line_source(stream, tmp_path).disorder == disorder
+
+
+def test_disorder_is_a_length_of_time():
+    with pytest.raises(QueryError, match="lengths of time"):
+        compile_cql("CREATE STREAM S (x Long) SOURCE FILE ('x', ',') DISORDER 3")
 
 
 def test_bad_lines_are_counted_and_shown():

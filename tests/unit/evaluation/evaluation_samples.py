@@ -14,8 +14,9 @@ from middleware.evaluation.modes import Mode
 from middleware.evaluation.runs import Replay
 from middleware.model.event import IDENTITY
 from middleware.ordering.records import UnitStatistics
+from middleware.runtime.plan import Plan
 from middleware.runtime.report import Adaptation, NodeReport
-from middleware.runtime.scenario import Plan, Scenario
+from middleware.runtime.scenario import Scenario
 
 MS = 1_000_000
 START = 1_700_000_000_000 * MS

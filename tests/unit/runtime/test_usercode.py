@@ -6,6 +6,8 @@ import textwrap
 
 import pytest
 
+from middleware.runtime.usercode import load_object
+
 FORKLIFT = """
     from middleware import Detector, Event
 
@@ -51,3 +53,14 @@ def test_a_folder_that_cannot_be_joined_is_named(project):
     (project / "detectors" / "__init__.py").touch()
     done = python(project, f"import sys; sys.path.remove(''); import detectors.commands; {LOADED}")
     assert f"{project}/detectors/__init__.py keeps detectors from being joined" in done.stderr
+
+
+def test_two_scenarios_may_have_modules_of_one_name(tmp_path):
+    for name in ("one", "other"):
+        (tmp_path / name / "parts").mkdir(parents=True)
+        (tmp_path / name / "yard_of_two.py").write_text("from parts.of_two import WHERE\n")
+        (tmp_path / name / "parts" / "of_two.py").write_text(f"WHERE = {name!r}\n")
+    for name in ("one", "other", "one"):
+        assert load_object("yard_of_two:WHERE", tmp_path / name) == name
+    first = sys.modules["yard_of_two"]
+    assert load_object("yard_of_two:WHERE", tmp_path / "one") == "one" and sys.modules["yard_of_two"] is first
