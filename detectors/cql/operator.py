@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from detectors.cql.plan import Plan
+from detectors.cql.plan import Mapping, Matched, Plan, Windowed
+from detectors.language.code import Code
+from detectors.language.types import REALS
 from middleware.model.event import EventType
 from middleware.model.operator import Operator
 
@@ -20,3 +23,21 @@ class QueryOperator(Operator, Generic[PlanT]):
         self.subscribes: tuple[EventType, ...] = tuple(dict.fromkeys(stream.event_type for stream in plan.sources))
         self.publishes = (plan.target.event_type,)
         self.definition = plan.definition
+        self.parted_by = _parted_by(plan, set.intersection(*(set(each.__struct_fields__) for each in self.subscribes)))
+
+
+def _parted_by(plan: Plan, fields: set[str]) -> tuple[str, ...]:
+    """The fields, of those that all tuples have, such that tuples which differ in one never meet in a result.
+
+    Those of GROUP BY and PARTITION BY, as windows and patterns are those of a partition; and as a mapping looks at one tuple at
+    a time, any: the source, which is cheap to tell.
+    """
+    if isinstance(plan, Mapping):
+        return ("source",)
+    return tuple(_plain(plan.partition, fields)) if isinstance(plan, Windowed | Matched) else ()
+
+
+def _plain(codes: Iterable[Code], fields: set[str]) -> Iterable[str]:
+    """The fields that these codes read as they are, but for those where a NaN is a key equal to NULL."""
+    known = {f"e.{field}": field for field in fields}
+    return (known[code.value] for code in codes if code.value in known and code.type not in REALS)

@@ -12,7 +12,7 @@ import typer
 
 from middleware.cli.options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
-from middleware.model.errors import SlacklineError
+from middleware.model.errors import DetectorError, SlacklineError
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +50,9 @@ def archive(
     check: Annotated[
         bool, typer.Option("--check", help="Hold the results against the in-order oracle, which runs in this process.")
     ] = False,
-    explain: Annotated[bool, typer.Option("--explain", help="Show the stages and what they cost, and run nothing.")] = False,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show the stages and what they cost, and those of a stream, and run nothing.")
+    ] = False,
     master: Master = None,
     cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
     json: JsonFile = None,
@@ -88,7 +90,7 @@ def archive(
         from middleware.spark.archive.plan import Plan
 
         if explain:
-            lines = Plan.of(plan.detectors).explain(rows)
+            lines = [*Plan.of(plan.detectors).explain(rows), *_as_stream(plan)]
             status.stop()
             for line in lines:
                 screen.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -113,6 +115,16 @@ def archive(
     told = Outcome(counts, failed, took, target, None if differences is None else not differences)
     if _show(screen, told, sum(rows.values()), differences, json):
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _as_stream(plan: Scenario) -> list[str]:
+    """The stages in which a stream would run the detectors."""
+    from middleware.spark.stream import explain
+
+    try:
+        return ["as a stream, if keys go to 2 shards each:", *explain(plan.detectors, 2)]
+    except DetectorError as error:
+        return [f"as a stream: {error}"]
 
 
 class Outcome(NamedTuple):
@@ -180,23 +192,21 @@ def _written(
 
     results = run(frames, plan.detectors, policies=plan.policies())
     if "://" in target:
-        results.write(target)
-        return _counts(results), _failed(results, is_trace), results
+        return _some(results.write(target)), _failed(results, is_trace), results
     path = Path(target).absolute()
     partial = path.with_name(f".{path.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        results.write(literal_path(partial))
-        found = _counts(results), _failed(results, is_trace), results
+        found = _some(results.write(literal_path(partial))), _failed(results, is_trace), results
         partial.rename(path)
         return found
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _counts(results: Archive) -> dict[str, int]:
-    return {name: count for name, count in results.counts().items() if count}
+def _some(counts: dict[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count}
 
 
 def _failed(results: Archive, is_trace: bool) -> list[str]:

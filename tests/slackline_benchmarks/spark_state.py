@@ -13,12 +13,14 @@ from middleware.cli.bench import Entry
 def state_written(keys: int = 10 * KEYS, touched: int = 100) -> Entry:
     """Bytes that a shard of ``keys`` keys writes when a micro-batch touches ``touched`` of them; without Spark."""
     from middleware.spark.archive.plan import Plan
-    from middleware.spark.stream.shard import Shard, StreamPlan
+    from middleware.spark.stream.parcels import Arrived
+    from middleware.spark.stream.shard import Shard
+    from middleware.spark.stream.stages import StreamPlan
 
-    plan = StreamPlan(Plan.of([Alarms()]), None, 1, 0, finals=True)
+    plan = StreamPlan.of(Plan.of([Alarms()]), 1, 0, finals=True)
     rng = random.Random(1)
     shard = Shard(plan, 0)
-    shard.take([Value(key, 50.0, ts=key, id=key, source="a") for key in range(keys)])
+    shard.take(Arrived([Value(key, 50.0, ts=key, id=key, source="a") for key in range(keys)]))
     base, buckets = shard.state()
     written: list[int] = []
     whole = 0
@@ -27,7 +29,7 @@ def state_written(keys: int = 10 * KEYS, touched: int = 100) -> Entry:
         shard.restore(base, buckets)
         start = batch * 10 * keys
         some = enumerate(rng.sample(range(keys), touched))
-        shard.take([Value(key, 50.0, ts=start + at, id=start + at, source="a") for at, key in some])
+        shard.take(Arrived([Value(key, 50.0, ts=start + at, id=start + at, source="a") for at, key in some]))
         base, changed = shard.state()
         buckets = {bucket: data for bucket, data in (buckets | changed).items() if data}
         whole = len(base) + sum(map(len, buckets.values()))

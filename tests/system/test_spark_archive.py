@@ -36,6 +36,7 @@ from tests.system.test_spark_stream import (
     Peaks,
     Reading,
     Streaks,
+    Tallies,
     commits,
     expected,
     finals,
@@ -168,7 +169,7 @@ def test_executors_are_killed_while_a_stream_runs(spark: SparkSession, cluster: 
     events = prepared(tmp_path)
     schema = schema_of(Reading).ddl + ", watermark bigint"
     readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(f"file://{tmp_path}/in")
-    detectors = {"Peaks": Held(str(tmp_path)), "Streaks": Streaks()}
+    detectors = {"Peaks": Held(str(tmp_path)), "Streaks": Streaks(), "Tallies": Tallies()}
     rows = stream(readings, detectors, shards=SHARDS, lateness="1h", out="finals")
     writer = rows.writeStream.format("parquet").option("path", f"file://{tmp_path}/out").outputMode("append")
     query = writer.option("checkpointLocation", f"file://{tmp_path}/checkpoint").trigger(availableNow=True).start()

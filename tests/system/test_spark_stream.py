@@ -1,4 +1,4 @@
-"""A stream into Parquet whose driver is killed, and whose last commit is lost: it has each final of the oracle once."""
+"""A stream of two stages: its driver is killed, its last commit is lost, and Parquet has each final of the oracle once."""
 
 from __future__ import annotations
 
@@ -45,6 +45,11 @@ class Streak(Event, frozen=True):
     length: int
 
 
+class Tally(Event, frozen=True):
+    sensor: int
+    readings: int
+
+
 class Peaks(Detector):
     """Higher than any before."""
 
@@ -75,6 +80,21 @@ class Streaks(Detector):
         return Streak(peak.sensor, self.peaks, ts=peak.ts) if self.peaks % 3 == 0 else None
 
 
+class Tallies(Detector):
+    """At every streak of any sensor, how many readings there were: without a key, so in a stage above the others."""
+
+    subscribes, publishes = (Reading, Streak), (Tally,)
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def on_event(self, event: Reading | Streak) -> Tally | None:
+        if isinstance(event, Streak):
+            return Tally(event.sensor, self.readings, ts=event.ts)
+        self.readings += 1
+        return None
+
+
 DRIVER = """
 import sys
 from pathlib import Path
@@ -82,13 +102,13 @@ from typing import Any
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import spark_session
 from middleware.spark.stream import stream
-from tests.system.test_spark_stream import SHARDS, Peaks, Reading, Streaks, without_last_commit
+from tests.system.test_spark_stream import SHARDS, Peaks, Reading, Streaks, Tallies, without_last_commit
 
 folder = Path(sys.argv[1])
 with spark_session(2) as spark:
     schema = schema_of(Reading).ddl + ", watermark bigint"
     readings = spark.readStream.schema(schema).option("maxFilesPerTrigger", 1).parquet(str(folder / "in"))
-    rows = stream(readings, [Peaks(), Streaks()], shards=SHARDS, lateness="1h", out="finals")
+    rows = stream(readings, [Peaks(), Streaks(), Tallies()], shards=SHARDS, lateness="1h", out="finals")
     writer = rows.writeStream.format("parquet").option("path", str(folder / "out")).outputMode("append")
     writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
     writer.start().awaitTermination()
@@ -152,13 +172,13 @@ def finals(folder: Path) -> list[Event]:
     """All that the sink holds, in total order."""
     rows = committed(folder)
     assert {row["op"] for row in rows} == {"final"}
-    types = {"Peak": Peak, "Streak": Streak}
+    types = {"Peak": Peak, "Streak": Streak, "Tally": Tally}
     return sorted((msgspec.msgpack.decode(row["body"], type=types[str(row["type"])]) for row in rows), key=ORDER)
 
 
 def expected(events: list[Event]) -> list[Event]:
-    found = sorted(chain.from_iterable(oracle(events, [Peaks(), Streaks()]).values()), key=ORDER)
-    assert len(found) > 20
+    found = sorted(chain.from_iterable(oracle(events, [Peaks(), Streaks(), Tallies()]).values()), key=ORDER)
+    assert len(found) > 20 and {type(event) for event in found} == {Peak, Streak, Tally}
     return found
 
 

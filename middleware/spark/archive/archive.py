@@ -7,6 +7,7 @@ so nothing is taken back; identities are those of the live run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
 
 ORDER = ("ts", "level", "source", "id")
 """The columns by which events are in total order."""
+
+_WRITERS = 8
+"""How many types are written at a time: what a job costs beside its tasks takes one core of the driver, and little of it."""
+
+_FEW = 100_000
+"""Results that one task sorts; more are parted by time, for which Spark looks at them twice."""
 
 
 class Archive(Mapping[str, "DataFrame"]):
@@ -90,11 +97,24 @@ class Archive(Mapping[str, "DataFrame"]):
         found = {row["type"]: row["sum(rows)"] for row in rows.groupBy("type").sum("rows").collect()}
         return {type_name(t): found.get(self.plan.types.index(t), 0) for t in self.plan.published}
 
-    def write(self, folder: str) -> None:
-        """Write each type as Parquet in total order, to ``folder/type=NAME``: a path or an address that Spark can write."""
-        for event_type in self.plan.published:
-            name = type_name(event_type)
-            self._of(event_type).orderBy(*ORDER).write.parquet(f"{folder}/type={name}")
+    def write(self, folder: str) -> dict[str, int]:
+        """Write each type as Parquet in total order, to ``folder/type=NAME``: a path or an address that Spark can write.
+
+        Returns the number of results of each type. One job that makes them all, then jobs for each type, several at a time.
+        """
+        counts = self.counts()  # types that are written beside each other would each make what all rest on
+        pool = ThreadPoolExecutor(_WRITERS, thread_name_prefix="spark-write")
+        try:
+            for done in [pool.submit(self._write, each, folder, counts[type_name(each)]) for each in self.plan.published]:
+                done.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+        return counts
+
+    def _write(self, event_type: EventType, folder: str, rows: int) -> None:
+        frame = self._of(event_type)
+        ordered = frame.coalesce(1).sortWithinPartitions(*ORDER) if rows <= _FEW else frame.orderBy(*ORDER)
+        ordered.write.parquet(f"{folder}/type={type_name(event_type)}")
 
     @property
     def failures(self) -> DataFrame:

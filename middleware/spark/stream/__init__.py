@@ -1,5 +1,5 @@
-"""The same units inside Structured Streaming: keys hashed to shards, each shard a hierarchy with its state in Spark's store."""
+"""The same units inside Structured Streaming: keys hashed to shards, in stages, each shard with its state in Spark's store."""
 
-from middleware.spark.stream.stream import stream, typed
+from middleware.spark.stream.stream import explain, stream, typed
 
-__all__ = ["stream", "typed"]
+__all__ = ["explain", "stream", "typed"]

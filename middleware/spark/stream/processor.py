@@ -1,81 +1,91 @@
-"""What executors do in a stream: raw events are hashed to shards, in blocks; a shard takes those of a micro-batch."""
+"""What executors do in a stream: raw events are hashed to shards; these take, stage by stage, what a micro-batch has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from middleware.model.event import NEVER, Event
-from middleware.spark.blocks import batch_of, columns_of, opened, parted, sealed
-from middleware.spark.schemas import schema_of
-from middleware.spark.stream.shard import Row, Shard, StreamPlan
+from middleware.model.event import NEVER
+from middleware.spark.blocks import batch_of
+from middleware.spark.stream.parcels import Parcel, arrived, of_raw, of_results, of_rows, of_times, rows_in
+from middleware.spark.stream.shard import Row, Shard
+from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-HASHED = "shard int, type int, block binary, watermark bigint"
-
-_ROWS = 16_384
-"""The most events in one cell."""
-
 
 class HashRaw:
-    """Hashes the events of one raw type to shards, in blocks; a row with a ``watermark`` goes to all of them."""
+    """Hashes the events of one raw type to shards, in blocks; each task that has rows tells every shard what time it is."""
 
     def __init__(self, plan: bytes, type_number: int) -> None:
         self._plan, self._type = plan, type_number
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
+        from pyarrow import compute
 
         plan: StreamPlan = unpacked(self._plan)
-        schema = schema_of(plan.plan.types[self._type])
-        hashed = pa.schema([("shard", pa.int32()), ("type", pa.int32()), ("block", pa.binary()), ("watermark", pa.int64())])
+        small, whole = pa.int32(), pa.int64()
+        kinds = [small, small, small, small, pa.binary(), whole, whole]
+        schema = pa.schema(zip(Parcel._fields, kinds, strict=True))
+        watermark = clock = NEVER
+        some = False
         for batch in batches:
-            rows: list[tuple[int, int, bytes, int]] = []
+            some = some or len(batch) > 0
             if "watermark" in batch.schema.names:
                 column = batch.column("watermark")
-                if column.null_count < len(column):
-                    most = max(column.drop_null().to_pylist())
-                    rows = [(shard, -1, b"", most) for shard in range(plan.shards)]
+                watermark = max(watermark, compute.max(column).as_py() if column.null_count < len(column) else NEVER)
                 batch = batch.filter(column.is_null()).drop_columns(["watermark"])
-            for shard, own in parted(batch, plan.shards_of(schema, batch)):
-                for start in range(0, len(own), _ROWS):
-                    rows.append((shard, self._type, sealed(own.slice(start, _ROWS)), NEVER))
-            yield batch_of(rows, hashed)
+            if batch.column("ts").null_count < len(batch):
+                clock = max(clock, compute.max(batch.column("ts")).as_py())
+            yield batch_of(list(of_raw(plan, self._type, batch)), schema)
+        if some:
+            yield batch_of(list(of_times(plan, watermark, clock)), schema)
 
 
-class ShardProcessor(StatefulProcessor):
-    """A shard for each group of rows; its state is in Spark's store, which commits it with the micro-batch."""
+class StageProcessor(StatefulProcessor):
+    """A stage: a shard for each group of parcels, whose state is in Spark's store, which commits it with the micro-batch.
 
-    def __init__(self, plan: bytes) -> None:
-        self._plan = plan
+    What is for higher stages, and rows of the output, go on as they are; out of the highest stage come rows.
+    """
+
+    def __init__(self, plan: bytes, stage: int) -> None:
+        self._plan, self._stage = plan, stage
 
     def init(self, handle: Any) -> None:
         self._base = handle.getValueState("base", "blob binary")
         self._lanes = handle.getMapState("lanes", "bucket int", "blob binary")
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        import pandas as pd
-
         plan: StreamPlan = unpacked(self._plan)
-        schemas = [schema_of(event_type) for event_type in plan.plan.types]
-        shard = Shard(plan, int(key[0]))
+        number, is_last = int(key[0]), self._stage == plan.stages
+        if number < 0 and is_last:
+            yield _frame(rows_in(_parcels(rows)), Row)
+        elif number < 0 or plan.group_of(number).stage > self._stage:
+            yield from rows
+        else:
+            shard = self._taken_up(plan, number)
+            out = shard.take(arrived(plan, _parcels(rows)))
+            self._put_away(shard)
+            if is_last:
+                yield _frame(out, Row)
+            else:
+                sent = of_results(plan, number, shard.published, shard.watermarks)
+                yield _frame([*sent, *of_rows(number, out)], Parcel)
+
+    def _taken_up(self, plan: StreamPlan, number: int) -> Shard:
+        shard = Shard(plan, number)
         if self._base.exists():
             buckets = {bucket[0]: bytes(blob[0]) for bucket, blob in self._lanes.iterator()}
             shard.restore(bytes(self._base.get()[0]), buckets)
-        events: list[Event] = []
-        watermark = NEVER
-        for frame in rows:
-            watermark = max(watermark, int(frame["watermark"].max()))
-            for number, block in zip(frame["type"].tolist(), frame["block"].tolist(), strict=True):
-                if number >= 0:
-                    events += schemas[number].events(columns_of(opened(bytes(block))))
-        out = shard.take(events, watermark)
+        return shard
+
+    def _put_away(self, shard: Shard) -> None:
         base, changed = shard.state()
         self._base.update((base,))
         for bucket, data in changed.items():
@@ -83,7 +93,18 @@ class ShardProcessor(StatefulProcessor):
                 self._lanes.updateValue((bucket,), (data,))
             else:
                 self._lanes.removeKey((bucket,))
-        yield pd.DataFrame(out, columns=list(Row._fields))
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _parcels(rows: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
+    for frame in rows:
+        for shard, origin, number, kind, block, *times in zip(*(frame[name].tolist() for name in Parcel._fields), strict=True):
+            yield Parcel(shard, origin, number, kind, bytes(block), *times)
+
+
+def _frame(rows: Iterable[Any], kind: type[Row] | type[Parcel]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(list(rows), columns=list(kind._fields))

@@ -1,4 +1,4 @@
-"""A shard: the units of a hierarchy over the keys that are hashed to it, between two micro-batches only bytes. Pure.
+"""A shard: the units of a group of detectors over the keys that are hashed to it, between two micro-batches only bytes. Pure.
 
 A shard is taken up from its state, takes what has come, and gives its state back. The state is one small blob (units, clocks,
 results that are held back) and the lanes of keyed detectors in buckets, of which only those that have changed are written.
@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -19,21 +18,13 @@ import xxhash
 from middleware.delivery.barrier import Barrier
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
-from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
-from middleware.model.event import IDENTITY, NEVER, Event, EventType, EventTypes, Identity, type_name
-from middleware.model.operator import Operator, result_fields
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, type_name
+from middleware.model.operator import result_fields
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Lateness
-from middleware.ordering.policies import Policies
-from middleware.spark.archive.plan import Plan, lane_text
-from middleware.spark.blocks import columns_of, is_plain
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from middleware.spark.schemas import EventSchema
+from middleware.spark.archive.plan import lane_text
+from middleware.spark.stream.parcels import Arrived
+from middleware.spark.stream.stages import StreamPlan
 
 BUCKETS, LANES = 64, 8
 """The least number of buckets for a shard's lanes, and above how many lanes a bucket, on average, it doubles.
@@ -42,7 +33,7 @@ A bucket is written when one of its lanes has changed.
 """
 
 _TOGETHER = 1_000_000
-FORMAT = "3"
+FORMAT = "4"
 """Of the state; another one is refused."""
 
 
@@ -73,109 +64,79 @@ SCHEMA = (
 )
 
 
-@dataclass(frozen=True)
-class StreamPlan:
-    """What all shards share. ``by``: the field by which events are hashed to shards; None: there is one shard.
-
-    ``lateness``: ns. ``finals``: whether only final results come out.
-    """
-
-    plan: Plan
-    by: str | None
-    shards: int
-    lateness: int
-    finals: bool
-
-    def shard_of(self, event: Event) -> int:
-        """The shard of an event: the same for all equal keys. Raises DetectorError for what cannot be a key."""
-        return self._hashed(getattr(event, self.by)) if self.by is not None else 0
-
-    def shards_of(self, schema: EventSchema, batch: pa.RecordBatch) -> npt.NDArray[Any]:
-        """The shard of each row of a batch of raw events."""
-        import numpy as np
-
-        if self.by is None:
-            return np.zeros(len(batch), np.int64)
-        if not is_plain(schema, (self.by,)):
-            return np.array([self.shard_of(event) for event in schema.events(columns_of(batch))], np.int64)
-        coded = batch.column(self.by).dictionary_encode(null_encoding="encode")
-        shards = np.array([self._hashed(key) for key in coded.dictionary.to_pylist()], np.int64)
-        return shards[coded.indices.to_numpy()]  # type: ignore[no-any-return]
-
-    def _hashed(self, key: Any) -> int:
-        return zlib.crc32(lane_text(key).encode()) % self.shards
-
-    @property
-    def policies(self) -> Policies:
-        """How units behave: early results only where somebody gets them."""
-        return Policies(1.0 if self.finals else 0.0, lateness=Lateness(1.0, self.lateness))
-
-    @cached_property
-    def types(self) -> EventTypes:
-        """All event types."""
-        return EventTypes(self.plan.types)
-
-    @cached_property
-    def layout(self) -> tuple[str, str | None, int]:
-        """What stored state depends on besides the detectors."""
-        return FORMAT, self.by, self.shards
-
-
-def common_key(detectors: Iterable[Detector]) -> str | None:
-    """A field that is a part of every detector's key, so that events that differ in it never meet; None if there is none."""
-    common: list[str] | None = None
-    for detector in detectors:
-        key = detector.parted_by if isinstance(detector, Operator) else type(detector).key
-        fields = (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()
-        common = [name for name in (fields if common is None else common) if name in fields]
-    return common[0] if common else None
-
-
 class Shard:
     """One shard, in memory for the length of a micro-batch."""
 
     def __init__(self, plan: StreamPlan, number: int) -> None:
-        self._plan, self._number = plan, number
-        self._hierarchy = Hierarchy(plan.plan.detectors, policies=plan.policies)
+        self._plan, self._number, self._group = plan, number, plan.group_of(number)
+        self._hierarchy = Hierarchy(plan.plan.detectors, self._group.names, plan.policies)
         self._barrier = Barrier(sorted(self._hierarchy.publications))
         self._seen: dict[Identity, tuple[int, int]] = {}  # the first of an identity: its ts and content, until it is final
         self._clashes: list[Event] = []
-        self._promised: dict[str, int] = {}
+        self._outside: dict[str, int] = {}  # watermarks of what comes from outside
+        self._heard: dict[str, dict[int, int]] = {}  # by type, those of the shards below that publish it
         self._buckets = BUCKETS
         self._written: dict[int, int] = {}
-        self._read = {type_name(t) for t, readers in plan.plan.readers.items() if readers}
+        raw = set(map(type_name, plan.plan.raw))
+        self._raw = raw & self._hierarchy.subscriptions
+        self._below = {
+            name: [shard for group in plan.publishers[name] if group is not self._group for shard in group.shards]
+            for name in self._hierarchy.subscriptions - raw
+        }
+        self.published: list[Batch] = []
+        """What came of the last ``take``, in sequence."""
 
-    def take(self, events: list[Event], watermark: int = NEVER) -> list[Row]:
-        """Take what has come, in any order; ``watermark``: no event at or below it will come. Returns the changes, in order."""
+    @property
+    def watermarks(self) -> dict[str, int]:
+        """The watermark of each type that is published here."""
+        return self._hierarchy.promised
+
+    def take(self, came: Arrived) -> list[Row]:
+        """Take what has come in a micro-batch; returns rows of the output, in order."""
         fresh = []
-        for known, event in sorted(zip(map(_content, events), events, strict=True), key=itemgetter(0)):
+        for known, event in sorted(zip(map(_content, came.events), came.events, strict=True), key=itemgetter(0)):
             first = self._seen.setdefault(IDENTITY(event), known)
             if first is known:
                 fresh.append(event)
             elif first != known:
                 self._clashes.append(event)
-        return self._stepped(fresh, watermark)
-
-    def _stepped(self, fresh: list[Event], watermark: int) -> list[Row]:
-        if watermark != NEVER:
-            raw = map(type_name, self._plan.plan.raw)
-            self._promised = {name: max(watermark, self._promised.get(name, NEVER)) for name in raw}
         of_type: dict[EventType, list[Event]] = {}
         for event in fresh:
             of_type.setdefault(event.__class__, []).append(event)
-        deltas = {type_name(event_type): Delta(inserts) for event_type, inserts in of_type.items()}
+        raw = {type_name(event_type): Delta(inserts) for event_type, inserts in of_type.items()}
+        *early, last = came.rounds or [{}]
+        self.published = []
+        rows = [row for deltas in early for row in self._step(Batch(deltas, dict(self._outside)))]
+        self._hear(came)
+        clock = max(came.clock, fresh[-1].ts if fresh else NEVER)
+        rows += self._step(Batch(last | raw, dict(self._outside), clock if clock != NEVER else None))
+        return rows + list(self._left_out())
+
+    def _hear(self, came: Arrived) -> None:
+        """Note the watermarks of what comes from outside; of types from below, the least of all shards that publish them."""
+        if came.watermark != NEVER:
+            self._outside |= {name: max(came.watermark, self._outside.get(name, NEVER)) for name in self._raw}
+        for name, heard in came.heard.items():
+            self._heard.setdefault(name, {}).update(heard)
+        for name, shards in self._below.items():
+            if shards:
+                known = self._heard.get(name, {})
+                self._outside[name] = min(known.get(shard, NEVER) for shard in shards)
+
+    def _step(self, batch: Batch) -> list[Row]:
         rows: list[Row] = []
-        for batch in self._hierarchy.process(Batch(deltas, dict(self._promised), fresh[-1].ts if fresh else None)):
-            rows += self._rows(batch)
+        for published in self._hierarchy.process(batch):
+            rows += self._rows(published)
+            self.published.append(published)
         if halted := self._hierarchy.halted:
             name, why = next(iter(halted.items()))
             raise DetectorError(f"{name} raised, and nothing more comes of it\n\n{why}")
-        return rows + list(self._left_out())
+        return rows
 
     def _rows(self, batch: Batch) -> Iterator[Row]:
         """The changes in a batch of results, then its watermarks; or what they make final."""
         for name, delta in batch.deltas.items():
-            if name in self._read:
+            if name in self._hierarchy.subscriptions:
                 self._check_place([*delta.inserts, *(new for _, new in delta.revises)])
         released = self._barrier.take(batch)
         if self._barrier.violations:
@@ -193,9 +154,9 @@ class Shard:
 
     def _check_place(self, events: Iterable[Event]) -> None:
         for event in events:
-            if self._plan.shard_of(event) != self._number:
+            if self._group.shard_of(event) != self._number:
                 raise DetectorError(
-                    f"{event.source} publishes {type_name(event.__class__)} with another {self._plan.by} than its cause, "
+                    f"{event.source} publishes {type_name(event.__class__)} with another {self._group.by} than its cause, "
                     "and its readers are in another shard: give shards=1, or run them in a stream of their own"
                 )
 
@@ -222,7 +183,8 @@ class Shard:
 
     def state(self) -> tuple[bytes, dict[int, bytes]]:
         """The shard as bytes: its base, and the buckets of lanes that have changed since it was taken up."""
-        final = min((unit.final for unit in self._hierarchy.units if unit.level == 1), default=NEVER)
+        raw = [unit for unit in self._hierarchy.units if not self._raw.isdisjoint(map(type_name, unit.detector.subscribes))]
+        final = min((unit.final for unit in raw), default=NEVER)
         self._seen = {identity: known for identity, known in self._seen.items() if known[0] > final}  # older ones would be late
         base = self._hierarchy.state()
         parts = self._hierarchy.parts(_TOGETHER)
@@ -239,25 +201,25 @@ class Shard:
         before = self._written
         changed = {bucket: encoded.get(bucket, b"") for bucket in hashes | before if hashes.get(bucket) != before.get(bucket)}
         self._written = hashes
-        whole = (self._plan.layout, base, self._barrier, self._seen, self._promised, self._buckets, hashes)
+        whole = (FORMAT, self._plan.layout, base, self._barrier, self._seen, self._outside, self._heard, self._buckets, hashes)
         return encode_state(whole, types), changed
 
     def restore(self, base: bytes, buckets: Mapping[int, bytes]) -> None:
         """Become the shard that gave this state. Raises StateError, DetectorError if it is of another hierarchy."""
         types = self._plan.types
-        layout, *rest = decode_state(base, types)
-        if layout[0] != FORMAT:
+        version, *rest = decode_state(base, types)
+        if version != FORMAT:
             raise StateError("the checkpoint is of another version of Slackline: go on with that one, or with a new checkpoint")
+        layout, state, self._barrier, self._seen, self._outside, self._heard, self._buckets, self._written = rest
         if layout != self._plan.layout:
             raise StateError(
-                f"the checkpoint is of a stream by {layout[1]} in {layout[2]} shards, this one is by {self._plan.by} in "
-                f"{self._plan.shards}: start it as it was, or with a new checkpoint"
+                f"the checkpoint is of a stream {'; '.join(layout)}, this one is {'; '.join(self._plan.layout)}: "
+                "start it as it was, or with a new checkpoint"
             )
         parts: dict[str, list[Any]] = {}
         for data in buckets.values():
             for name, lane in decode_state(data, types) if data else ():
                 parts.setdefault(name, []).append(lane)
-        state, self._barrier, self._seen, self._promised, self._buckets, self._written = rest
         self._hierarchy.restore(state, [parts])
 
 

@@ -7,14 +7,15 @@ from functools import reduce
 from typing import TYPE_CHECKING, Literal
 
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError
 from middleware.model.event import EventType, type_name
 from middleware.model.quantities import parse_duration
 from middleware.spark.archive.frames import by_type
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import TypedResults
 from middleware.spark.schemas import schema_of
-from middleware.spark.stream.shard import SCHEMA, StreamPlan, common_key
+from middleware.spark.stream.parcels import PARCEL
+from middleware.spark.stream.shard import SCHEMA
+from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.travel import packed
 
 if TYPE_CHECKING:
@@ -37,42 +38,47 @@ def stream(
     ``frames``
         streaming DataFrames as ``archive`` takes them. Rows with a value in a column ``watermark`` (bigint, ns), if there is
         one, are promises: no event at or below it will come in any shard, ``event.END`` ends the stream. Without any, a
-        result is final ``lateness`` behind the newest event of its shard; what comes later than that is in rows ``late``.
+        result is final ``lateness`` behind the newest event of the stream; what comes later than that is in rows ``late``.
     ``shards``
-        into how many hierarchies events are hashed, by a field that is a part of every detector's key. 1: all in one, for
-        detectors that have none. It cannot change over a checkpoint.
+        into how many parts events are hashed by a detector's key. Detectors whose keys have a field in common share them;
+        those without, and those without a key (one shard), get theirs in a stage of their own above those that they read:
+        see ``explain``. 1: all detectors in one shard. It cannot change over a checkpoint.
     ``out``
         "changes": insert, revise, retract as they come, and watermarks; "finals": each final result once. Both: what came too
         late, and what detectors failed at.
 
     For one shard, rows come in the order of the changes, which is what ``op`` means anything in; identities are the live ones.
-    Checkpointed by Spark: into a sink that is exactly once (Parquet, Delta) each row comes once. Each shard that gets events
-    in a micro-batch reads its whole state, and writes its base and the buckets of lanes that have changed.
+    Checkpointed by Spark: into a sink that is exactly once (Parquet, Delta) each row comes once. In a micro-batch, each shard
+    reads its whole state, and writes its base and the buckets of lanes that have changed. Each stage is a stateful operator,
+    with a shuffle before it: all of them see a micro-batch through.
 
-    Raises EventError if frames do not fit, DetectorError if no field parts the detectors into shards.
+    Raises EventError if frames do not fit, DetectorError if no detector has a key by which it could be parted into ``shards``.
     """
     plan = Plan.of(detectors)
-    by = common_key(plan.detectors.values())
-    if shards < 1:
-        raise DetectorError(f"shards={shards}: a stream needs at least one")
-    if by is None and shards > 1:
-        keys = ", ".join(f"{name} by {plan.routes[at].fields or 'none'}" for at, name in enumerate(plan.names))
-        raise DetectorError(
-            f"no field is a part of every detector's key ({keys}): give shards=1, or run them in several streams"
-        )
-    whole = StreamPlan(plan, by if shards > 1 else None, shards, parse_duration(lateness), out == "finals")
+    whole = StreamPlan.of(plan, shards, parse_duration(lateness), out == "finals")
     code = packed(whole)
-    from middleware.spark.stream.processor import HASHED, HashRaw, ShardProcessor
+    from middleware.spark.stream.processor import HashRaw, StageProcessor
 
     given = frames if isinstance(frames, Mapping) else {type_name(plan.raw[0]): frames} if len(plan.raw) == 1 else frames
     checked = by_type(plan, given)  # type: ignore[arg-type]
     parts = []
     for event_type, frame in checked.items():
         hashed = HashRaw(code, plan.types.index(event_type))
-        parts.append(frame.drop("arrival").mapInArrow(hashed, HASHED))
+        parts.append(frame.drop("arrival").mapInArrow(hashed, PARCEL))
     rows = reduce(lambda one, other: one.unionByName(other), parts)
     rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
-    return rows.groupBy("shard").transformWithStateInPandas(ShardProcessor(code), SCHEMA, "append", "none")
+    for stage in range(1, whole.stages + 1):
+        made = SCHEMA if stage == whole.stages else PARCEL
+        rows = rows.groupBy("shard").transformWithStateInPandas(StageProcessor(code, stage), made, "append", "none")
+    return rows
+
+
+def explain(detectors: Iterable[Detector] | Mapping[str, Detector], shards: int) -> list[str]:
+    """The stages that ``stream`` runs, in lines: which detectors are together, by which field, in how many shards.
+
+    Raises DetectorError if detectors cannot be run in as many.
+    """
+    return list(StreamPlan.of(Plan.of(detectors), shards, 0, True).explain())
 
 
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:

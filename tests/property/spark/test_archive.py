@@ -21,7 +21,7 @@ from detectors.sequence import SequenceQuery
 from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
-from middleware.model.event import ORDER, Event
+from middleware.model.event import ORDER, Event, type_name
 from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, RouteRaw, parts_of
 from middleware.spark.archive.plan import Plan, lane_text
 from middleware.spark.archive.running import Bodies, Failures, RunLanes
@@ -132,8 +132,22 @@ BIG = Windows(Seen, Tumbling(10), {"n": COUNT, "ports": (SUM, "count")}, name="B
 PAIRS = SequenceQuery("EVENT SEQ(Ping a, Pong b) WHERE [host] WITHIN 9 ns RETURN Pair(a.host, b.number)", [Ping, Pong], "Pairs")
 SQL = Script([Ping])
 SQL.add(
-    "SELECT host, sum(port) AS ports FROM Ping [SIZE 3] GROUP BY host INTO Sums; SELECT host FROM Sums WHERE ports > 4 INTO Hi"
+    "SELECT host, sum(port) AS ports FROM Ping [SIZE 3] GROUP BY host INTO Sums; SELECT host FROM Sums WHERE ports > 4 INTO Hi;"
+    "SELECT host, sum(port) AS ports FROM Ping [SIZE 9 ON ts EVERY 3 ON ts] GROUP BY host, size INTO Times;"
+    "SELECT host, port FROM Ping [SIZE 3 EVERY 2 PARTITIONED BY port, host] INTO Twos;"
+    "SELECT host, lag(port) OVER (PARTITION BY host ORDER BY ts) AS port FROM Ping INTO Overs;"
+    "SELECT host, port FROM Ping MATCH_RECOGNIZE (PARTITION BY host ORDER BY ts MEASURES A.port AS port "
+    "PATTERN (A B) DEFINE B AS B.port > A.port) INTO Ups;"
 )
+PARTED = {
+    "Sums": ("host",),
+    "Hi": ("source",),
+    "Times": ("host",),
+    "Twos": ("port", "host"),
+    "Overs": ("host",),
+    "UpsPart1": ("host",),
+    "Ups": ("source",),
+}
 
 HIERARCHY: list[Detector] = [Count(), ByHue(), Gather(), Again(), WINDOWS, BIG, PAIRS]
 
@@ -265,6 +279,7 @@ def test_a_key_of_any_size_streams_through_a_task(detector: Detector) -> None:
 @given(pings(), st.sampled_from([1, 4, 1000]))
 def test_queries_equal_the_oracle(events: list[Event], rows: int) -> None:
     queries = list(SQL.operators)
+    assert {type_name(query.publishes[0]): query.parted_by for query in queries} == PARTED
     assert archived(events, queries, rows)[0] == expected(events, queries)
 
 
