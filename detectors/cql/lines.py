@@ -65,8 +65,9 @@ class LineReader:
                 events.append(event)
         return events
 
-    def tuple_of(self, line: str, source: str, number: int) -> Event | None:
-        """The tuple of a line, with this identity; None for a blank line and a header, which may come again.
+    def tuple_of(self, line: str, source: str, number: int, at: int | None = None) -> Event | None:
+        """The tuple of a line, with this identity; None for a blank line and a header, which may come again. ``at``: when it
+        arrived, if that is known; else now.
 
         Raises EventError for a line that is none, and TraceError for a header without what the stream needs.
         """
@@ -77,7 +78,7 @@ class LineReader:
         if cells == self._header or (self._columns is None and self._is_header(cells)):
             self._header = cells
             return None
-        values, ts = self._values(cells)
+        values, ts = self._values(cells, at)
         return self.stream.event_type(*values, ts=ts, id=number, source=source)
 
     def _split(self, text: str) -> list[str]:
@@ -103,7 +104,7 @@ class LineReader:
         self._columns = [each for each in self.stream.schema if not (is_left_out and each == arrival)]
         return False
 
-    def _values(self, cells: list[str]) -> tuple[list[Value], int]:
+    def _values(self, cells: list[str], at: int | None) -> tuple[list[Value], int]:
         """The values of a tuple's own fields, and its ts."""
         assert self._columns is not None
         if len(cells) != len(self._columns):
@@ -117,13 +118,13 @@ class LineReader:
                 raise EventError(f"{column.name} is no {column.kind}" if cell else f"{column.name} is empty")
             row[column.name] = value
         if (arrival := self.stream.system_time) is not None and row.get(arrival.name) is None:
-            row[arrival.name] = self._arrival()
-        ts = self._time(row)
+            row[arrival.name] = self._arrival() if at is None else at
+        ts = self._time(row, at)
         if ts is None or not -MAX_TS < ts < MAX_TS:
             raise EventError("no time")
         return [row.get(each.name) for each in self._fields], ts
 
-    def _time(self, row: dict[str, Value]) -> int | None:
+    def _time(self, row: dict[str, Value], at: int | None) -> int | None:
         if TS in row:
             return row[TS]  # type: ignore[no-any-return]
         if self.stream.written is not None:
@@ -133,7 +134,7 @@ class LineReader:
         if self.stream.timestamp is not None:
             seconds: int | None = row.get(self.stream.timestamp.name)
             return None if seconds is None else seconds * SECOND
-        return self._arrival()
+        return self._arrival() if at is None else at
 
     def _arrival(self) -> int:
         """The system's time, later for each tuple than for the one before (Vu 2015, 2)."""
@@ -157,10 +158,12 @@ def line_source(stream: Stream, folder: Path) -> LineSource:
         case None:
             raise ValueError(f"{stream.name} has no source")
     parser = partial(_parser, stream, where, delimiter)
-    return LineSource(stream.name, f"{stream.name}:{where}", place, stream.event_type, parser, disorder)
+    is_timed = TS in (each.name for each in stream.schema) or (stream.timestamp or stream.written) is not None
+    by_arrival = stream.system_time is not None or not is_timed
+    return LineSource(stream.name, f"{stream.name}:{where}", place, stream.event_type, parser, disorder, by_arrival)
 
 
-def _parser(stream: Stream, where: str, delimiter: str) -> Callable[[str, str, int], Event | None]:
+def _parser(stream: Stream, where: str, delimiter: str) -> Callable[[str, str, int, int], Event | None]:
     return LineReader(stream, where, delimiter, time.time_ns).tuple_of
 
 

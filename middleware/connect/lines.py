@@ -19,6 +19,7 @@ from typing import Protocol
 import structlog
 from msgspec.structs import astuple
 
+from middleware.connect.arrivals import Arrivals
 from middleware.connect.blocks import Blocks, frames
 from middleware.connect.reading import Unread
 from middleware.connect.source import Message, Messages
@@ -72,7 +73,7 @@ class LineEvents:
             try:
                 if message.handle is not None:
                     raise EventError(message.handle)
-                event = self._parse(message.body.decode(), message.source, message.id)
+                event = self._parse(message.body.decode(), message.source, message.id, message.at)
             except (EventError, UnicodeDecodeError) as error:
                 unread.append(Unread(message, self._type, str(error)))
             else:
@@ -98,10 +99,13 @@ class _Text(Protocol):
 
 
 class Lines:
-    """See Source. One object for all attempts: it keeps what was not acknowledged. Lines are numbered by place, from 1."""
+    """See Source. One object for all attempts: it keeps what was not acknowledged. Lines are numbered by place, from 1.
 
-    def __init__(self, source: str, text: _Text) -> None:
-        self._source, self._text = source, text
+    ``arrivals``: knows when each came.
+    """
+
+    def __init__(self, source: str, text: _Text, arrivals: Arrivals) -> None:
+        self._source, self._text, self._arrivals = source, text, arrivals
         self._number = 0
         self._rest = b""
         self._is_skipping = False
@@ -128,23 +132,30 @@ class Lines:
         return found
 
     def _split(self, block: bytes) -> list[Message]:
+        """The whole lines so far. Raises UnreachableError: then the block waits for the next attempt."""
         *whole, rest = (self._rest + block).split(b"\n")
         lines: list[tuple[bytes, str | None]] = [(line, None) for line in whole]
-        if self._is_skipping and lines:
-            self._is_skipping = False
+        is_skipping, has_ended = self._is_skipping, self._text.has_ended()
+        if is_skipping and lines:
+            is_skipping = False
             del lines[0]
-        if self._is_skipping:
+        if is_skipping:
             rest = b""
         elif len(rest) > LONGEST:
             lines.append((rest[:LONGEST], f"the line has more than {LONGEST:,} bytes"))
-            rest, self._is_skipping = b"", True
-        elif rest and self._text.has_ended():
+            rest, is_skipping = b"", True
+        elif rest and has_ended:
             lines.append((rest, "the connection ended in the middle of this line"))
             rest = b""
-        self._rest, now = rest, time.time_ns()
-        self._is_skipping = self._is_skipping and not self._text.has_ended()
-        first, self._number = self._number + 1, self._number + len(lines)
-        return [Message("", line, self._source, number, now, why) for number, (line, why) in enumerate(lines, first)]
+        first = self._number + 1
+        try:
+            times = self._arrivals.times(first, len(lines))
+        except UnreachableError:
+            self._rest += block
+            raise
+        self._rest, self._is_skipping, self._number = rest, is_skipping and not has_ended, self._number + len(lines)
+        numbered = enumerate(zip(lines, times, strict=True), first)
+        return [Message("", line, self._source, number, at, why) for number, ((line, why), at) in numbered]
 
     def _tell_of_rest(self, block: bytes) -> None:
         """Log once that a line waits for its end."""
@@ -256,12 +267,17 @@ class _File:
             self._file = None
 
 
-def opener(plan: LineSource) -> Callable[[], Lines]:
-    """What connects to the lines of a plan, as often as it is needed.
+def opener(plan: LineSource, state: Path | None = None) -> Callable[[], Lines]:
+    """What connects to the lines of a plan, as often as it is needed. Raises SourceError.
 
-    Lines of a file keep their numbers, so their source is the same in every process. Lines of a server are numbered anew by
-    each process, under a source that names the moment at which it began.
+    Lines of a file keep their numbers, so their source is the same in every process; and, where events depend on it, the times
+    at which they came, in the folder ``state``. Lines of a server are numbered anew by each process, under a source that names
+    the moment at which it began.
     """
     if isinstance(plan.place, tuple):
-        return Lines(f"{plan.source}@{time.time_ns()}", _Host(*plan.place)).opened
-    return Lines(plan.source, _File(plan.place)).opened
+        return Lines(f"{plan.source}@{time.time_ns()}", _Host(*plan.place), Arrivals()).opened
+    try:
+        arrivals = Arrivals(state / "arrivals" if plan.by_arrival and state is not None else None)
+    except OSError as error:
+        raise SourceError(f"when lines of {plan.place} came cannot be kept: {error}") from None
+    return Lines(plan.source, _File(plan.place), arrivals).opened

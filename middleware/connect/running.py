@@ -154,8 +154,8 @@ class Connections:
 
     def _lines(self, plan: LineSource, label: str) -> None:
         (address,) = self._addresses.values()
-        types = {type_name(plan.event_type)}
-        self._feed(label, plan.name, types, address, LineEvents(plan), lines_opener(plan), plan.disorder)
+        make = lines_opener(plan, self._state / plan.name if self._state is not None else None)
+        self._feed(label, plan.name, {type_name(plan.event_type)}, address, LineEvents(plan), make, plan.disorder)
 
     def _feed(
         self,

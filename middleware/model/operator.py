@@ -99,17 +99,21 @@ class LineSource(NamedTuple):
     ``place``
         a file, or the host and port of a TCP server.
     ``parser``
-        makes a function of a line, the source and the number: its event, None for a header or a blank line, or EventError.
+        makes a function of a line, the source, the number and when the line came (Unix time, ns): its event, None for a header
+        or a blank line, or EventError.
     ``disorder``
         by how much (ns) an older line may come after a newer one: then its watermark follows its lines. None: there is none.
+    ``by_arrival``
+        whether events depend on when their lines came.
     """
 
     name: str
     source: str
     place: Path | tuple[str, int]
     event_type: EventType
-    parser: Callable[[], Callable[[str, str, int], Event | None]]
+    parser: Callable[[], Callable[[str, str, int, int], Event | None]]
     disorder: int | None = None
+    by_arrival: bool = False
 
 
 class Operator(Detector):

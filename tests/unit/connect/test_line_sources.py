@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from contextlib import closing
 from pathlib import Path
@@ -127,3 +128,30 @@ def test_a_line_without_an_end_costs_no_memory(tmp_path: Path) -> None:
     assert [(event.symbol, event.id) for event in events] == [("IBM", 1), ("MS", 3)]
     assert [each.reason for each in unread] == [f"the line has more than {LONGEST:,} bytes"]
     assert len(unread[0].message.body) == LONGEST
+
+
+STAMPED = "CREATE STREAM Tick (n Int NOT NULL, came Long) SYSTEM TIME came SOURCE FILE ('ticks.csv', ';');"
+
+
+def test_a_line_that_is_read_again_arrived_when_it_first_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "ticks.csv"
+    plan = source(STAMPED, tmp_path)
+    assert plan.by_arrival and not source(FILE.replace("symbol String NOT NULL", "ts Long"), tmp_path).by_arrival
+
+    def lives(count: int) -> list[object]:
+        with closing(opener(plan, tmp_path / "state")()) as lines:
+            return LineEvents(plan).read(received(lines, count))[0]
+
+    file.write_bytes(b"1\n2\n")
+    first = lives(2)
+    file.write_bytes(b"1\n2\n3\n4\n")
+    second = lives(4)
+    assert second[:2] == first == lives(4)[:2]
+    times = [event.came for event in second]  # type: ignore[attr-defined]
+    assert times == sorted(set(times)) == [event.ts for event in second]  # type: ignore[attr-defined]
+    with monkeypatch.context() as full, closing(opener(plan, tmp_path / "other")()) as lines:
+        full.setattr(os, "pwrite", lambda *_: 0)
+        with pytest.raises(UnreachableError, match="cannot be written now"):
+            lines.receive(0.0)
+        full.undo()
+        assert [each.id for each in received(lines, 4)] == [1, 2, 3, 4]
