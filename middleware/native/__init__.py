@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 28
+_VERSION = 29
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -24,6 +24,7 @@ try:
     from middleware.native._core import (
         Baseline,
         Counts,
+        EventMaker,
         Fiba,
         HeldEvents,
         Intervals,
@@ -58,6 +59,7 @@ else:
         "AVAILABLE",
         "Baseline",
         "Counts",
+        "EventMaker",
         "Fiba",
         "HeldEvents",
         "Intervals",

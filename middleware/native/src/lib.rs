@@ -19,6 +19,7 @@ mod keyless;
 mod keys;
 mod lane;
 mod lanes;
+mod making;
 mod msgpack;
 mod order;
 mod pairs;
@@ -33,6 +34,7 @@ mod sequence;
 mod shared;
 mod snapshots;
 mod splice;
+mod stamp;
 mod state;
 mod tuples;
 mod twins;
@@ -59,6 +61,8 @@ mod _core {
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
+    use crate::making::EventMaker;
+    #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
@@ -74,5 +78,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 28;
+    const VERSION: u32 = 29;
 }
