@@ -75,6 +75,12 @@ APPLICATIONS: dict[str, Application] = {}
 START: dict[str, int] = {
     "what the log holds of publishers that left not told": 800,  # 806
     "eras not logged": 300,  # the first seed that shows it is 331
+    "publishers do not wait till it is known from where on": 150,  # 162
+    "operators go on without what they knew": 120,  # 133
+    "checkpoint forgets revisions made": 80,  # 91
+    "damage to the log not told": 80,  # 89
+    "outliers move the lateness": 70,  # 80
+    "results of what stopped are left": 70,  # 79
     "columns behind the watermark let through": 60,  # 74
     "columns that wait in a unit left out of checkpoints": 60,  # 74
     "columns held back that were withdrawn released": 240,  # 257

@@ -17,7 +17,7 @@ from middleware.model.change import Batch, Delta, by_time
 from middleware.model.event import NEVER, Event, EventType, type_name
 from middleware.spark.blocks import columns_of, opened, parted, sealed
 from middleware.spark.schemas import schema_of
-from middleware.spark.stream.stages import StreamPlan
+from middleware.spark.stream.stages import Group, StreamPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -87,11 +87,9 @@ def of_results(plan: StreamPlan, origin: int, batches: list[Batch], watermarks: 
             for shard in group.shards:
                 heard.setdefault(shard, {})[name] = watermarks[name]
             for at, batch in enumerate(batches):
-                for old, new in _pairs(batch.deltas.get(name)):
-                    was, now = (None if event is None else group.shard_of(event) for event in (old, new))
-                    for shard in {was, now} - {None}:
-                        change = _Told(at, number, *(_body(e) if s == shard else None for e, s in ((old, was), (new, now))))
-                        told.setdefault(shard, []).append(change)  # type: ignore[arg-type]
+                for change in _pairs(batch.deltas.get(name)):
+                    for shard, (old, new) in _by_shard(group, change):
+                        told.setdefault(shard, []).append(_Told(at, number, old, new))
     for shard, names in heard.items():
         yield Parcel(shard, origin, 0, WATERMARKS, _encode(names))
         for at, some in enumerate(_some(told.get(shard, [])), 1):
@@ -152,14 +150,22 @@ def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> Arrived:
 
 
 def _add(deltas: dict[str, Delta], event_type: EventType, told: _Told) -> None:
-    delta = deltas.setdefault(type_name(event_type), Delta())
-    old, new = (None if body is None else _decoder(event_type).decode(body) for body in (told.old, told.new))
-    if old is None:
-        delta.inserts.append(new)
-    elif new is None:
-        delta.retracts.append(old)
-    else:
-        delta.revises.append((old, new))
+    delta, decode = deltas.setdefault(type_name(event_type), Delta()), _decoder(event_type).decode
+    if told.old is not None and told.new is not None:
+        delta.revises.append((decode(told.old), decode(told.new)))
+    elif told.old is not None:
+        delta.retracts.append(decode(told.old))
+    elif told.new is not None:
+        delta.inserts.append(decode(told.new))
+
+
+def _by_shard(group: Group, change: tuple[Event | None, Event | None]) -> Iterator[tuple[int, list[bytes | None]]]:
+    """What each shard of a group hears of a change: both sides, or if the key has changed, one shard each."""
+    found: dict[int, list[bytes | None]] = {}
+    for side, event in enumerate(change):
+        if event is not None:
+            found.setdefault(group.shard_of(event), [None, None])[side] = _encode(event)
+    yield from found.items()
 
 
 def _pairs(delta: Delta | None) -> Iterator[tuple[Event | None, Event | None]]:
@@ -176,10 +182,6 @@ def _some(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(list[_Told]).decode
-
-
-def _body(event: Event | None) -> bytes | None:
-    return None if event is None else _encode(event)
 
 
 @cache

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from detectors.window import COUNT, SUM, Hopping, Windows
+from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
@@ -49,7 +49,7 @@ class Pongs(Detector):
         return Pong(ping.host, self.number, ts=ping.ts - 4)
 
 
-KEYED += [Pongs()]
+KEYED += [Pongs(), Windows((Ping, Pong), Tumbling(10), {"n": COUNT}, key="host", name="Numbers")]
 
 
 class Tops(Detector):
@@ -68,14 +68,14 @@ class Tops(Detector):
 class Back(Detector):
     """Publishes what ``Tops`` does, in a lower stage, and back in time."""
 
-    subscribes, publishes, key, backdate = (Ping,), (Seen,), "host", 5
+    subscribes, publishes, key, backdate = (Ping,), (Seen,), "host", 20
 
     def __init__(self) -> None:
         self.last = 0
 
     def on_event(self, ping: Ping) -> Seen | None:
         self.last += ping.port
-        return Seen(ping.host, self.last % 3, self.last, ts=ping.ts - 5) if self.last % 2 else None
+        return Seen(ping.host, self.last % 3, self.last, ts=ping.ts - 20) if self.last % 2 else None
 
 
 class ByPort(Detector):
