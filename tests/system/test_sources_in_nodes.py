@@ -192,7 +192,12 @@ def test_a_source_that_is_hours_ahead_makes_nothing_of_another_late(tmp_path: Pa
             more.write("9,3.5\n12,4.5\n")
         assert inserted(subscriber, found, 4) == [(10, 1.5), (12, 4.5), (36000, 2.5), (9, 3.5)]
         with capture_logs() as logs:
-            until(lambda: bool(knows_no_type.receive(0.2) or logs), "a warning", 120)
+
+            def warned() -> bool:
+                knows_no_type.receive(0.2)
+                return bool(logs)
+
+            until(warned, "a warning", 120)
         assert (logs[0]["event"], logs[0]["why"]) == ("events are left out", "unknown type")
 
 
