@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from operator import attrgetter
+from typing import Any
 
 from detectors.flow.checks import check
 from detectors.flow.graph import FlowError, FlowNodeKind, Graph
@@ -18,7 +19,7 @@ from detectors.flow.plan import Outlet, Stage, stages
 from detectors.flow.program import Program
 from detectors.flow.wire import edge_types, spread_types
 from middleware.model.change import Delta
-from middleware.model.event import IDENTITY, Event, EventType, Identity, Value
+from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, Value
 from middleware.model.operator import Operation, Operator, Origin, Snapshot, described
 
 
@@ -38,10 +39,31 @@ class FlowOperator(Operator):
         self.subscribes = tuple(inputs)
         self.publishes = tuple(dict.fromkeys(each for output in outputs for each in output.types))
         nodes = [stage.entry, *stage.maps] if stage is not None else []
+        self.parted_by = _parted_by(stage)
         self.definition = described(part, [(node.kind, node.name, node.window, node.function) for node in nodes])
 
     def start(self, name: str, level: int) -> FlowOperation:
         return FlowOperation(self, name, level)
+
+
+class _KeyOf:
+    """The key of the value in an item's event."""
+
+    def __init__(self, function: Callable[[Value], Key]) -> None:
+        self._function = function
+
+    def __call__(self, event: Any) -> Key:
+        return self._function(event.value)
+
+
+def _parted_by(stage: Stage | None) -> tuple[str, ...] | Callable[[Any], Key]:
+    """A grouping by its key, if no cycle brings its items back; maps of a source have no state, so by what is cheap to tell."""
+    if stage is None or stage.entry.kind is FlowNodeKind.SOURCE:
+        return ("source",)
+    if stage.looped:
+        return ()
+    key = stage.entry.fused.key if stage.entry.fused is not None else stage.entry.function
+    return _KeyOf(key) if key is not None else ()
 
 
 class FlowOperation(Operation):

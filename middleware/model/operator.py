@@ -18,7 +18,7 @@ import xxhash
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
-from middleware.model.event import IDENTITY, Event, EventType, Identity, stable_hash
+from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, stable_hash
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
@@ -132,10 +132,12 @@ class Operator(Detector):
         nodes may be. Right where no result waits for time to pass: then nothing is held back for the clock.
 
     ``parted_by``
-        names of fields that all events it reads have, if events that differ in one of them never meet in a result: its work may
-        then be parted by them (``middleware.spark.archive``). Empty: it may not.
+        names of fields that all events it reads have, if events that differ in one of them never meet in a result, or a
+        function of an event of which that holds: its work may then be parted by them (``middleware.spark``). Empty: it may not.
     ``sources``
         what it reads that is not published in the mesh, but read where it runs.
+    ``few``
+        fewer events of several types than this, that come in one step, it is given as objects, also if they came as columns.
 
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
@@ -144,8 +146,9 @@ class Operator(Detector):
     name: str = ""
     definition: str = ""
     prompt: ClassVar[bool] = False
-    parted_by: tuple[str, ...] = ()
+    parted_by: tuple[str, ...] | Callable[[Any], Key] = ()
     sources: tuple[LineSource, ...] = ()
+    few: int = 1_024
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source and with ``level``."""

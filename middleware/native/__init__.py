@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 27
+_VERSION = 29
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -32,6 +32,7 @@ try:
         KeyedWindows,
         Pairs,
         Projection,
+        Selection,
         SequenceMatcher,
         SequenceRuns,
         column_of,
@@ -66,6 +67,7 @@ else:
         "KeyedWindows",
         "Pairs",
         "Projection",
+        "Selection",
         "SequenceMatcher",
         "SequenceRuns",
         "column_of",

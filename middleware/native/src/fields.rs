@@ -1,4 +1,4 @@
-//! The fields of events, read and written where they lie. The only unsafe code there is.
+//! The fields of events, read and written where they lie. With `arrow`, the only unsafe code there is.
 //!
 //! A field of a struct is a pointer at an offset that its type's member descriptor tells, and that holds for all instances. Read
 //! there, it costs a tenth of what `getattr` costs. What is no such field is asked for by name, as Python would.
@@ -176,11 +176,6 @@ impl Stamps {
             None => event.getattr(intern!(event.py(), "source"))?,
         };
         Ok(source.cast_into::<PyString>()?)
-    }
-
-    /// Whether two events have one identity.
-    pub fn are_one(&self, event: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.id(event)?.eq(self.id(other)?)? && self.source(event)?.as_any().eq(self.source(other)?)?)
     }
 
     #[inline]

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 RESULT, FAILURE = -1, -2
 """In place of a detector's number: results for whoever asked for the archive, and events that were left out."""
 
+UNTYPED = -1
+"""In place of a type's number: an event of which only the identity is known."""
+
 PACKED = "part int, detector int, type int, rows int, block binary"
 
 BODY = (LANE, "ts", "level", "source", "id", "body")
@@ -186,7 +189,8 @@ class Sink:
 
     def fail(self, event: Event, detector: str, why: str) -> None:
         """Take an event that a detector left out."""
-        self._add(FAILURE, detector, event, self._numbers[event.__class__], why.encode(errors="replace"))
+        number = self._numbers.get(event.__class__, UNTYPED)  # flows know of their raw events who they are, and no more
+        self._add(FAILURE, detector, event, number, why.encode(errors="replace"))
 
     def _add(self, detector: int, lane: str, event: Event, number: int, body: bytes) -> None:
         part = self._parts[part_of(detector, lane, len(self._parts))] if detector >= 0 else 0

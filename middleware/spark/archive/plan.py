@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from middleware.model.detector import Detector, Key, key_function
+from middleware.model.detector import Detector, key_function
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, Key, type_name
 from middleware.model.identity import canonical, levels, named
 from middleware.model.operator import Operator
 
@@ -43,10 +43,10 @@ class Route:
         if self.fields is not None:
             return self.lane_of([getattr(event, name) for name in self.fields])
         assert self.function is not None
-        return lane_text(self.function(event))
+        return self.lane_of([self.function(event)])
 
     def lane_of(self, key: Iterable[Key]) -> str:
-        """The lane of all events with these values of ``fields``."""
+        """The lane of all events with these values of ``fields``, or this one of ``function``."""
         text = joined([lane_text(value) for value in key])
         return str(zlib.crc32(text.encode()) % SHARDS) if self.is_sharded else text
 
@@ -66,6 +66,8 @@ def route_of(detector: Detector) -> Route:
     """How the input of a detector is parted."""
     if isinstance(detector, Operator):
         parts = detector.parted_by
+        if callable(parts):
+            return Route(None, parts, True)
         return Route(parts, None, True) if parts else Route()
     key = type(detector).key
     if key is None:

@@ -19,7 +19,7 @@ from middleware.model.state import same_event
 from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, Settings
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.spark.archive.packing import BODY, FAILURE, Sink
+from middleware.spark.archive.packing import BODY, FAILURE, UNTYPED, Sink
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sorting import HELD, LANE, Piece, by_type, in_order, pieces
 from middleware.spark.blocks import columns_of, opened
@@ -88,7 +88,8 @@ class Failures:
         for detector, number, block in _blocks(batches):
             assert detector == FAILURE
             rows = columns_of(opened(block))
-            names = pa.array([type_name(types[number])] * len(rows["ts"]), pa.string())
+            event_type = Event if number == UNTYPED else types[number]
+            names = pa.array([type_name(event_type)] * len(rows["ts"]), pa.string())
             why = rows["body"].cast(pa.string())
             columns = [rows[LANE], names, rows["ts"], rows["id"], rows["source"], why]
             yield pa.RecordBatch.from_arrays(columns, ["detector", "type", "ts", "id", "source", "why"])

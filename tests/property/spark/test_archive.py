@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import Script
@@ -28,7 +28,9 @@ from middleware.spark.archive.running import Bodies, Failures, RunLanes
 from middleware.spark.blocks import is_plain
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import packed
+from middleware.testing.flows import sequential
 from middleware.testing.oracle import oracle
+from tests.property.flow.random_flows import INPUT, Out, flows
 
 
 class Hue(Enum):
@@ -281,6 +283,17 @@ def test_queries_equal_the_oracle(events: list[Event], rows: int) -> None:
     queries = list(SQL.operators)
     assert {type_name(query.publishes[0]): query.parted_by for query in queries} == PARTED
     assert archived(events, queries, rows)[0] == expected(events, queries)
+
+
+@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@given(flows(), INPUT, st.integers(1, 2), st.sampled_from([1, 1000]))
+def test_flows_equal_their_sequential_run(flow: Any, events: list[Event], parts: int, rows: int) -> None:
+    results, failed = archived(events, list(flow.operators(parts).values()), rows)
+    assert {(source, number) for _, source, number in failed} <= {(event.source, event.id) for event in events}
+    found = sorted((event for event in results if isinstance(event, Out)), key=lambda event: (event.ts, event.cause))
+    assert [(event.ts, event.place, event.value) for event in found] == [
+        (result.ts, *result.fields) for result in sequential(flow.nodes, events)
+    ]
 
 
 def test_equal_keys_have_one_lane_and_others_another() -> None:
