@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from middleware.model.event import Event, EventType
@@ -15,7 +15,14 @@ if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
 
 Given = tuple[Any, Any]
-"""A column: an array of values (or a list), and a byte for each that says whether it is there; None if all are."""
+"""A column: an array of values (a list; the array's bytes; of texts: where they begin and end, and theirs), and a byte for each
+that says whether it is there; None if all are."""
+
+Later = Callable[[], "pa.Array"]
+"""A column that is made when it is asked for."""
+
+KINDS: dict[type | None, str] = {float: "f", int: "i", bool: "b", str: "s"}
+"""The kinds of columns, as numpy and the native core call them ("s", texts, is the core's alone)."""
 
 _PLAIN = (int, float, str, bool)
 _MOST = 4_096
@@ -83,17 +90,27 @@ class ResultColumns:
         sources = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._source)
         return sources, pa.array(np.full(count, self._level, np.int64))
 
-    def made(self, columns: Sequence[Given | pa.Array], times: Any, ids: Any) -> EventColumns:
-        """Results from their fields' columns, in order, times and ids. O(values)."""
+    def made(self, columns: Sequence[Given | Later], times: Any, ids: Any, in_time: bool = False) -> EventColumns:
+        """Results from their fields' columns, in order, times and ids; a batch is made of them when it is asked for.
+
+        ``in_time``: whether they are in order of time.
+        """
+        if isinstance(times, list):
+            import numpy as np
+
+            times = np.array(times, np.int64)
+        return self._columns(self._event_type, None, None, times, partial(self._batch, columns, times, ids), in_time)
+
+    def _batch(self, columns: Sequence[Given | Later], times: Any, ids: Any) -> pa.RecordBatch:
+        """O(values)."""
         pa, count = self._pa, len(times)
         given = zip(self._kinds, columns, strict=True)
-        arrays = [each if isinstance(each, pa.Array) else _array(kind, each, count) for kind, each in given]
+        arrays = [each() if callable(each) else _array(kind, each, count) for kind, each in given]
         stamps = [_array(self._int64, (each, None), count) for each in (times, ids)]
         if count > len(self._stamps[0]):
             self._stamps = self._constant(2 * count)
         source, level = (stamp.slice(0, count) for stamp in self._stamps)
-        batch = pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
-        return self._columns(self._event_type, batch, times=times if count and not isinstance(times, list) else None)
+        return pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
 
 
 def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:
@@ -105,6 +122,11 @@ def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:
         return pa.nulls(count, kind)
     if isinstance(values, list):
         return pa.array(values, kind)
+    if isinstance(values, tuple):
+        bits = None if there is None else pa.py_buffer(np.packbits(np.frombuffer(there, np.bool_), bitorder="little"))
+        return pa.StringArray.from_buffers(count, *map(pa.py_buffer, values), bits)
+    if isinstance(values, bytes):
+        values = np.frombuffer(values, kind.to_pandas_dtype())
     if there is not None:
         return pa.array(values, mask=~np.frombuffer(there, np.bool_)).cast(kind)
     if values.dtype == np.bool_:

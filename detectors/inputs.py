@@ -154,14 +154,15 @@ def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | No
 
 
 def _described_types(folder: Path) -> EventTypes:
-    """Event types made from a trace's own description."""
+    """Event types made from a trace's own description; fields in whose columns there are nulls may be None."""
     from middleware.connect.schemas.types import event_type
-    from middleware.spark.traces import load_trace
+    from middleware.spark.traces import gaps, load_trace
 
-    return EventTypes(
-        event_type(name, {field: _ARROW.get(kind, Any) for field, kind in trace.fields.items()})
-        for name, trace in load_trace(folder).types.items()
-    )
+    types = []
+    for name, trace in load_trace(folder).types.items():
+        kinds = {field: _ARROW.get(kind, Any) for field, kind in trace.fields.items()}
+        types.append(event_type(name, kinds | {field: kinds[field] | None for field in gaps(folder, name) & kinds.keys()}))
+    return EventTypes(types)
 
 
 def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
@@ -194,10 +195,11 @@ def _type_of(mapping: Mapping, types: EventTypes | None) -> EventType:
 
     if types is not None:
         return types[mapping.type]
-    return event_type(mapping.type, {name: KINDS[field.type] for name, field in mapping.fields.items()})
+    kinds = {name: KINDS[field.type] | None if field.optional else KINDS[field.type] for name, field in mapping.fields.items()}
+    return event_type(mapping.type, kinds)
 
 
 def _told(mapping: Mapping) -> str:
-    fields = ", ".join(f"{name} {field.type}" for name, field in mapping.fields.items())
+    fields = ", ".join(f"{name} {field.type}{' or none' * field.optional}" for name, field in mapping.fields.items())
     source = mapping.source.column or mapping.source.value or "the file's name"
     return f"{mapping.type} ({fields}): time from {mapping.ts.column} ({mapping.ts.format or mapping.ts.unit}), source {source}"

@@ -10,19 +10,23 @@ results of its pairs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.current import CurrentJoin
 from detectors.cql.native_rows import projection
 from detectors.cql.operator import QueryOperator
+from detectors.cql.paired import PairedColumns
 from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
 from detectors.language.types import REALS
+from detectors.language.written import NotPlainError
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
@@ -36,6 +40,8 @@ PURGE_SHARE = 0.5
 
 class JoinOperator(QueryOperator[Joined]):
     """The operator of a ``Joined`` query."""
+
+    few = 128
 
     def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:
@@ -78,11 +84,15 @@ class _Join(Operation):
         self._emitted = emitted
         after = self._hold_back(self._changes(delta.inserts, self._pairs.insert)) if delta.inserts else []
         after += self._due()
-        self._changed += len(delta.inserts) + len(delta.retracts)
+        self._purge(len(delta), final)
+        return difference(before, after)
+
+    def _purge(self, changes: int, final: int) -> None:
+        """Forget what no tuple can meet any more, now and then."""
+        self._changed += changes
         if self._changed > max(LEAST_PURGE, self._pairs.held * PURGE_SHARE) or final == END:
             self._changed = 0
             self._pairs.forget(final)
-        return difference(before, after)
 
     def _changes(self, events: list[Event], change: Callable[[bool, list[Key], list[Event]], Met]) -> list[Event]:
         """All results of pairs that contain one of ``events``, which are inserted or removed one side after the other."""
@@ -130,6 +140,10 @@ class PairJoin(_Join):
     """EVERY 1: each pair once, when the later of the two comes."""
 
     def __init__(self, plan: Joined, name: str, level: int) -> None:
+        self._columns: PairedColumns | None = None
+        if Pairs is not PlainPairs:
+            with suppress(NotPlainError):
+                self._columns = PairedColumns(plan, name, level)
         super().__init__(plan, name, level)
         in_core, compiled = projection(plan, ("e", "f"), name, level), self._results
         if in_core is None:
@@ -140,6 +154,41 @@ class PairJoin(_Join):
             return compiled(left, right, pairs) if made is None else made
 
         self._results = results
+
+    def _new(self) -> PlainPairs:
+        pairs = super()._new()
+        if self._columns is not None:
+            self._columns.attach(pairs)  # type: ignore[arg-type]
+        return pairs
+
+    def takes(self, columns: EventColumns) -> bool:
+        return self._columns is not None
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        if delta.columns is None or self._columns is None:
+            return super().apply(delta, emitted, final)
+        before = self._changes(delta.retracts, self._pairs.remove) if delta.retracts else []
+        self._emitted = emitted
+        columns, rows = self._joined(self._columns, delta.columns)
+        self._purge(len(delta), final)
+        if before or rows:
+            return difference(before, [event for each in columns for event in each.events()] + rows)
+        return Delta(columns=columns[0].joined(columns[1:])) if columns else Delta()
+
+    def _joined(self, own: PairedColumns, given: EventColumns) -> tuple[list[EventColumns], list[Event]]:
+        """The results of tuples in columns: as columns, and as rows where these cannot be."""
+        columns: list[EventColumns] = []
+        rows: list[Event] = []
+        for is_left, event_type, entering in self._sides:
+            if given.event_type is not event_type:
+                continue
+            found = own.fed(self._pairs, is_left, given)  # type: ignore[arg-type]
+            made, met = found if found is not None else (None, self._pairs.insert(is_left, *entering(given.events())))
+            if made is not None and len(made):
+                columns.append(made)
+            if met is not None and met[0]:
+                rows += self._results(*met)
+        return columns, rows
 
     def _code(self) -> str:
         plan = self.plan

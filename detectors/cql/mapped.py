@@ -1,13 +1,16 @@
-"""Projection and selection of columns: the code of ``mapping``, run on arrays where they can do it."""
+"""Projection and selection of columns: the code of ``mapping``, run by the native core, or on arrays, where they can do it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping as Names
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from detectors.columnar import Given, ResultColumns, has_plain_columns, plain_kinds
+from detectors.columnar import KINDS, Given, Later, ResultColumns, has_plain_columns, plain_kinds
 from detectors.cql.plan import Mapping
 from detectors.language.vectors import Columns, Vector
+from detectors.language.written import NotPlainError, ProgramWriter
+from middleware import native
 from middleware.model.columns import EventColumns, source_codes
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
@@ -21,7 +24,7 @@ class MappedColumns:
 
     def __init__(self, plan: Mapping, hashes: Names[str, int], name: str, level: int) -> None:
         self._plan, self._hashes, self._stamp = plan, hashes, (name, level)
-        self._streams: dict[EventType, _Stream | None] = {}
+        self._streams: dict[EventType, _Native | _Stream | None] = {}
 
     def of(self, columns: EventColumns) -> EventColumns | None:
         """The results of tuples; None if arrays cannot give them."""
@@ -31,13 +34,67 @@ class MappedColumns:
         stream = self._streams[kind]
         return None if stream is None else stream.mapped(columns)
 
-    def _stream(self, kind: EventType) -> _Stream | None:
+    def _stream(self, kind: EventType) -> _Native | _Stream | None:
         plan = self._plan
         found = [each for each in zip(plan.sources, (plan.columns, *plan.others), strict=True) if each[0].event_type is kind]
         if len(found) != 1 or plan.time is not None or not has_plain_columns(plan.target.event_type):
             return None
         one = Mapping(plan.name, plan.target, found[0][1], plan.frame, (found[0][0],), plan.where)
-        return _Stream(one, self._hashes, ResultColumns(plan.target.event_type, *self._stamp))
+        made = _Native if native.AVAILABLE else _Stream
+        try:
+            return made(one, self._hashes, ResultColumns(plan.target.event_type, *self._stamp))
+        except NotPlainError:
+            return None
+
+
+class _Native:
+    """The tuples of one stream, mapped in the core, one call a batch. Raises NotPlainError for code that it does not know."""
+
+    def __init__(self, plan: Mapping, hashes: Names[str, int], results: ResultColumns) -> None:
+        self._hashes, self._results = hashes, results
+        kind = plan.sources[0].event_type
+        given: dict[str, type | None] = plain_kinds(kind) | {"ts": int, "id": int}
+        writer = ProgramWriter("e", plan.frame.globals)
+        test = writer.written(plan.where.holds) if plan.where is not None else None
+        wanted = fields_of(plan.target.event_type)
+        fields: list[tuple[Any, str, bool]] = []
+        self._texts: list[tuple[str, bool] | None] = []  # of fields that are columns as they are: which, and whether with nulls
+        for code, (field, of) in zip(plan.ordered, plain_kinds(plan.target.event_type).items(), strict=True):
+            node = writer.written(code.value)
+            name, may_miss = code.value.removeprefix("e."), is_optional(wanted[field])
+            if of is not str:
+                fields.append((node, KINDS[of], may_miss))
+            elif given.get(name) is not str:
+                raise NotPlainError
+            self._texts.append((name, may_miss) if of is str else None)
+        names = kind.__struct_fields__
+        if any(given.get(name) is None for name in writer.fields[0]):
+            raise NotPlainError
+        places = list(map(names.index, writer.fields[0]))
+        self._core = native.Selection(test, fields, places, (names.index("ts"), names.index("id"), names.index("source")))
+
+    def mapped(self, given: EventColumns) -> EventColumns | None:
+        import numpy as np
+
+        if any(text is not None and not text[1] and given.column(text[0]).null_count for text in self._texts):
+            return None
+        found = self._core.of(given.batch, self._hashes)
+        if found is None:
+            return None
+        rows, times, ids, made = found
+        computed = iter(made)
+        fields: list[Given | Later] = [
+            next(computed) if text is None else partial(_taken, given.column(text[0]), rows) for text in self._texts
+        ]
+        return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True)
+
+
+def _taken(column: pa.Array, rows: bytes) -> pa.Array:
+    """The values in these rows."""
+    import numpy as np
+    import pyarrow as pa
+
+    return column.take(pa.array(np.frombuffer(rows, np.int64)))
 
 
 class _Stream:
@@ -83,10 +140,7 @@ def _in_time(given: EventColumns, places: Any) -> Any:
     return places if (times[1:] >= times[:-1]).all() else places[times.argsort(kind="stable")]
 
 
-_DTYPES: dict[type | None, str] = {float: "f", int: "i", bool: "b"}
-
-
-def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) -> Given | pa.Array | None:
+def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) -> Given | Later | None:
     """A field of all results, as it comes or calculated; None if its type does not take it as it is."""
     import numpy as np
 
@@ -95,10 +149,10 @@ def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) 
         return None
     values, there = found
     if kind is str and hasattr(values, "null_count"):
-        return values if may_miss or not values.null_count else None
+        return (lambda: values) if may_miss or not values.null_count else None
     if not isinstance(values, np.ndarray):
         values = np.full(len(columns), values)
-    if values.dtype.kind != _DTYPES.get(kind):
+    if values.dtype.kind != KINDS.get(kind):
         return None
     if there is True:
         return values, None

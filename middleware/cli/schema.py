@@ -62,7 +62,10 @@ def _mapping(file: Path) -> str:
         *([f"id = {_text(found.id)}"] if found.id else []),
         "",
         "[fields]",
-        *(f"{name} = {{ column = {_text(field.column)}, type = {_text(field.type)} }}" for name, field in found.fields.items()),
+        *(
+            f"{name} = {{ column = {_text(field.column)}, type = {_text(field.type)}{', optional = true' * field.optional} }}"
+            for name, field in found.fields.items()
+        ),
     ]
     return "\n".join(lines) + "\n"
 

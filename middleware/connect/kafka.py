@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import methodcaller
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -18,6 +18,9 @@ from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.time import MILLISECOND
 from middleware.runtime.records import as_record
+
+if TYPE_CHECKING:
+    from middleware.connect.avro import Avro
 
 _ANSWERS_WITHIN = 10.0
 _GONE_AFTER = 10_000
@@ -181,8 +184,12 @@ class KafkaSource:
         self._consumer.close()
 
 
+def _json(event: Event) -> bytes:
+    return msgspec.json.encode(as_record(event))
+
+
 class KafkaSink:
-    """Events as JSON objects, each with its identity as the key: finals exactly once, by transactions.
+    """Events as JSON objects, or in Avro, each with its identity as the key: finals exactly once, by transactions.
 
     The mark goes into the same transaction, with the offset of the group ``slackline-out-NAME``; so readers must read committed
     messages only. Of early changes, a revision is the next message of its key, and a withdrawal a tombstone: in a compacted
@@ -191,11 +198,14 @@ class KafkaSink:
 
     ``address``
         kafka://HOST:PORT[,HOST:PORT]/TOPIC, in which ``{type}`` stands for the event type.
+    ``avro``
+        what encodes events in place of JSON; keys are JSON all the same.
     ``options``
         of librdkafka, with ``_`` for dots.
     """
 
-    def __init__(self, address: str, name: str = "finals", **options: Any) -> None:
+    def __init__(self, address: str, name: str = "finals", *, avro: Avro | None = None, **options: Any) -> None:
+        self._encode = _json if avro is None else avro.encode
         self._connection = connection = _Connection(address, options)
         if not connection.topic:
             raise SinkError("kafka: an output names its topic: kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/{type}")
@@ -226,14 +236,14 @@ class KafkaSink:
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
         mark = ORDER(events[-1])
-        self._transact([(event, msgspec.json.encode(as_record(event))) for event in events], mark)
+        self._transact([(event, self._encode(event)) for event in events], mark)
         self.mark = mark
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See ChangeSink."""
         there = [change for change in changes if not isinstance(change, Watermark)]
         self._transact(
-            [(each.event, None if isinstance(each, Retract) else msgspec.json.encode(as_record(each.event))) for each in there],
+            [(each.event, None if isinstance(each, Retract) else self._encode(each.event)) for each in there],
             None,
         )
 

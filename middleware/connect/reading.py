@@ -1,8 +1,8 @@
-"""How a message becomes an event: JSON, whose fields are the event's by name or by a path."""
+"""How a message becomes an event: JSON, or what else is decoded, whose fields are the event's by name or by a path."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from typing import Any, NamedTuple, Protocol
@@ -77,6 +77,8 @@ class MessageReader:
     ``unit``
         unit of ``ts`` where it is a number. A text is read as ISO 8601 (UTC, if it names no offset). Without a ``ts``, it is
         the message's own time.
+    ``decode``
+        gives a message's fields, or raises EventError (``Avro.decode``); None: they are JSON.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class MessageReader:
         fields: Mapping[str, str] | None = None,
         mapping: str | None = None,
         unit: str = "ns",
+        decode: Callable[[bytes], object] | None = None,
     ) -> None:
         if mapping is not None and mapping not in READY:
             raise ScenarioError(f"mapping {mapping!r}: there are {', '.join(READY)}; or give fields")
@@ -100,8 +103,9 @@ class MessageReader:
             raise ScenarioError(f"fields.{stray[0]}: no type that it may become has such a field")
         paths = (READY[mapping] if mapping is not None else {}) | dict(fields or {})
         self._paths = {name: tuple(path.split(".")) for name, path in paths.items()}
+        self._decode = decode if decode is not None else msgspec.json.decode
         self._ways: dict[EventType, ReadBlock] = {
-            each: form(each, self._paths, self._times) or partial(self._all_with_care, each)
+            each: (decode is None and form(each, self._paths, self._times)) or partial(self._all_with_care, each)
             for each in {each for _, each in self._types}
         }
 
@@ -181,7 +185,7 @@ class MessageReader:
 
     def _with_care(self, event_type: EventType, message: Message) -> Row:
         """By way of a dict, any event type can be read; here it is said why a message is no event."""
-        record = msgspec.json.decode(message.body)
+        record = self._decode(message.body)
         if not isinstance(record, dict):
             raise EventError(f"{type_name(event_type)}: the message is no object with fields by name")
         found = [(name, path, _found(record, path)) for name, path in self._paths.items()]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import structlog
 
@@ -29,6 +29,9 @@ from middleware.runtime.scenario import Scenario
 from middleware.runtime.sinks.sink import deliver, open_sink
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.transport.keys import Keys
+
+if TYPE_CHECKING:
+    from middleware.connect.avro import Avro
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 """Seconds between attempts to reach a server."""
@@ -140,7 +143,9 @@ class Connections:
             self._over.set()
 
     def _input(self, plan: InputPlan, label: str) -> None:
-        reader = MessageReader(plan.types, self._scenario.types, plan.fields, plan.mapping, plan.unit)
+        avro = _avro(plan, self._scenario)
+        decode = avro.decode if avro is not None else None
+        reader = MessageReader(plan.types, self._scenario.types, plan.fields, plan.mapping, plan.unit, decode)
         assert self._state is not None
         make = opener(plan, reader, self._state / plan.name)
         disorder = None if plan.disorder is None else parse_duration(plan.disorder)
@@ -181,11 +186,13 @@ class Connections:
     def _output(self, plan: OutputPlan, label: str) -> None:
         address = expanded(plan.address)
         node = self._addresses[plan.node or self._scenario.entry]
+        avro = _avro(plan, self._scenario)
+        options = _options(plan) | ({"avro": avro} if avro is not None else {})
 
         def attempt() -> None:
             before = self.counts.get(label, 0)
             with ExitStack() as stack:
-                sink = stack.enter_context(closing(open_sink(address, plan.name, **_options(plan))))
+                sink = stack.enter_context(closing(open_sink(address, plan.name, **options)))
                 subscriber = Subscriber(
                     node,
                     plan.types,
@@ -250,7 +257,17 @@ class Connections:
 
 
 def _options(plan: InputPlan | OutputPlan) -> dict[str, Any]:
-    return {key: expanded(value) if isinstance(value, str) else value for key, value in plan.options.items()}
+    return {key: expanded(value) if isinstance(value, str) else value for key, value in plan.options.items() if key != "avro"}
+
+
+def _avro(plan: InputPlan | OutputPlan, scenario: Scenario) -> Avro | None:
+    """What decodes or encodes messages in Avro, if that is what an end has. Raises ScenarioError."""
+    schemas = plan.options.get("avro")
+    if schemas is None:
+        return None
+    from middleware.connect.avro import Avro
+
+    return Avro(schemas, scenario.folder)
 
 
 def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[], Source]:

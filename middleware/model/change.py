@@ -256,7 +256,7 @@ def by_time(delta: Delta) -> Delta:
     """The same with the insertions in order of time; those of one time stay as they are. O(n) for runs that are in order."""
     if delta.columns is not None:
         times = delta.columns.times
-        if (times[1:] >= times[:-1]).all():
+        if delta.columns.in_time or (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
         early = None if delta.k_plus is None else [delta.k_plus[at] for at in places.tolist()]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
@@ -31,11 +31,15 @@ class EventColumns(Sequence[Event]):
     ``batch``
         columns for the type's fields, in order, as ``arrow_schema`` has them; then ``ts`` (ns) and ``id``, int64, and
         ``source``, of strings, or of a dictionary of them; and ``level``, int64, unless all events are raw. Nulls only where a
-        field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made from ``events`` when
-        it is asked for.
+        field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made when it is asked for,
+        by ``later``, if given, else from ``events``.
+    ``times``
+        occurrence times, if they are known already; to be given with ``later``.
+    ``in_time``
+        whether the events are known to be in order of time.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "event_type")
+    __slots__ = ("_arrays", "_batch", "_events", "_later", "event_type", "in_time")
 
     def __init__(
         self,
@@ -43,9 +47,13 @@ class EventColumns(Sequence[Event]):
         batch: pa.RecordBatch | None,
         events: list[Event] | None = None,
         times: np.ndarray[Any, Any] | None = None,
+        later: Callable[[], pa.RecordBatch] | None = None,
+        in_time: bool = False,
     ) -> None:
         self.event_type = event_type
+        self.in_time = in_time
         self._batch = batch
+        self._later = later
         self._events = events
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
@@ -95,7 +103,8 @@ class EventColumns(Sequence[Event]):
     def batch(self) -> pa.RecordBatch:
         """See above."""
         if self._batch is None:
-            self._batch = _batch_of(self.event_type, self.events())
+            self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
+            self._later = None
         return self._batch
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
@@ -117,7 +126,7 @@ class EventColumns(Sequence[Event]):
     def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        if self._batch is None:
+        if self._batch is None and self._later is None:
             return plain_array_of(self.events(), name, kind)
         if name == "level" and self.levels is None:
             return np.zeros(len(self), np.int64)
@@ -195,17 +204,18 @@ class EventColumns(Sequence[Event]):
         return EventColumns(self.event_type, self.batch.take(pa.array(places)), events)
 
     def joined(self, others: Sequence[EventColumns]) -> EventColumns:
-        """These events, then those of others of the same type. O(values)."""
-        import pyarrow as pa
+        """These events, then those of others of the same type. O(events); a batch of them all is made when it is asked for."""
+        import numpy as np
 
         assert all(each.event_type is self.event_type for each in others), "columns of several types"
-        batches = [each.batch for each in (self, *others) if len(each)]
-        if len(batches) < 2:
-            return next((each for each in (self, *others) if len(each)), self)
+        parts = [each for each in (self, *others) if len(each)]
+        if len(parts) < 2:
+            return parts[0] if parts else self
         events = None
-        if all(each._events is not None for each in (self, *others)):
-            events = [event for each in (self, *others) for event in each.events()]
-        return EventColumns(self.event_type, pa.concat_batches(_alike(batches)), events)
+        if all(each._events is not None for each in parts):
+            events = [event for each in parts for event in each.events()]
+        times = np.concatenate([each.times for each in parts])
+        return EventColumns(self.event_type, None, events, times, partial(_concatenated, parts))
 
     def _check_times(self, name: str) -> None:
         outside = (self.times <= MIN_TS) | (self.times >= MAX_TS)
@@ -214,7 +224,9 @@ class EventColumns(Sequence[Event]):
             raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
 
     def __len__(self) -> int:
-        return len(self._events) if self._batch is None and self._events is not None else cast(int, self.batch.num_rows)
+        if self._batch is None and (known := self._events if self._later is None else self._arrays["ts"]) is not None:
+            return len(known)
+        return cast(int, self.batch.num_rows)
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())
@@ -328,6 +340,12 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
         (is_a.is_binary, (is_a.is_large_binary, is_a.is_binary_view)),
     ]
     return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
+
+
+def _concatenated(parts: list[EventColumns]) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.concat_batches(_alike([part.batch for part in parts]))
 
 
 def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:

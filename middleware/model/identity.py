@@ -28,11 +28,12 @@ from middleware.model.operator import Operator
 class Derivation:
     """Turns the results of one detector, for one key, into derived events.
 
-    ``name`` is the source of the derived events, ``level`` their level. Raises DetectorError for a result that is no event,
-    has a type the detector does not publish, or is stamped too long before its cause.
+    ``name`` is the source of the derived events, ``level`` their level, ``origin`` the hash of name and key. Raises
+    DetectorError for a result that is no event, has a type the detector does not publish, or is stamped too long before its
+    cause.
     """
 
-    __slots__ = ("_backdate", "_level", "_name", "_origin", "_publishes", "_timed")
+    __slots__ = ("_backdate", "_level", "_name", "_publishes", "_timed", "origin")
 
     def __init__(self, name: str, detector: Detector, level: int, key: object = None) -> None:
         self._name = name
@@ -40,7 +41,7 @@ class Derivation:
         self._publishes = detector.publishes
         self._backdate = detector.backdate
         self._timed = detector.identity == "time"
-        self._origin = origin_of(name, key)
+        self.origin = origin_of(name, key)
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
         """The events derived from ``cause``, in the order in which the detector gave them."""
@@ -66,7 +67,7 @@ class Derivation:
                 f"{self._name} stamped {type_name(event.__class__)} {cause.ts - event.ts} ns before its cause, "
                 f"but declares backdate = {self._backdate}"
             )
-        origin = self._origin
+        origin = self.origin
         number = timed_id(origin, event.ts, ordinal) if self._timed else derived_id(origin, cause, ordinal)
         return stamped(event, number, self._name, self._level)  # type: ignore[no-any-return]
 

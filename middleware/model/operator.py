@@ -136,6 +136,8 @@ class Operator(Detector):
         function of an event of which that holds: its work may then be parted by them (``middleware.spark``). Empty: it may not.
     ``sources``
         what it reads that is not published in the mesh, but read where it runs.
+    ``few``
+        fewer events of several types than this, that come in one step, it is given as objects, also if they came as columns.
 
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
     """
@@ -146,6 +148,7 @@ class Operator(Detector):
     prompt: ClassVar[bool] = False
     parted_by: tuple[str, ...] | Callable[[Any], Key] = ()
     sources: tuple[LineSource, ...] = ()
+    few: int = 1_024
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source and with ``level``."""

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 26
+_VERSION = 29
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -24,6 +24,7 @@ try:
     from middleware.native._core import (
         Baseline,
         Counts,
+        EventMaker,
         Fiba,
         HeldEvents,
         Intervals,
@@ -31,6 +32,7 @@ try:
         KeyedWindows,
         Pairs,
         Projection,
+        Selection,
         SequenceMatcher,
         SequenceRuns,
         column_of,
@@ -57,6 +59,7 @@ else:
         "AVAILABLE",
         "Baseline",
         "Counts",
+        "EventMaker",
         "Fiba",
         "HeldEvents",
         "Intervals",
@@ -64,6 +67,7 @@ else:
         "KeyedWindows",
         "Pairs",
         "Projection",
+        "Selection",
         "SequenceMatcher",
         "SequenceRuns",
         "column_of",

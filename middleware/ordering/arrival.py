@@ -10,14 +10,12 @@ from middleware.model.change import Delta, combined
 from middleware.model.columns import EventColumns
 from middleware.model.interleaved import Interleaved
 
-FEW = 1_024
-"""Fewer events of several types than this cost less as objects: columns of a type cost by the step, not by the event."""
 
-
-def in_order(parts: list[Delta], few: int = FEW) -> Delta:
+def in_order(parts: list[Delta], few: int = 0) -> Delta:
     """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
 
-    Columns stay columns if all are, and at least ``few`` events.
+    Columns stay columns if all are, and at least ``few`` events: columns of a type cost by the step, not by the event, so few
+    events may cost less as objects.
 
     What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
     come when the others have got as far.

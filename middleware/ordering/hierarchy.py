@@ -216,8 +216,9 @@ class Hierarchy:
 
     def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
-        inputs = [in_order(parts) for parts in ([d for t in placed.reads for d in r.get(t, ())] for r in arrived) if parts]
         unit = placed.unit
+        rounds = ([d for t in placed.reads for d in r.get(t, ())] for r in arrived)
+        inputs = [in_order(parts, unit.few) for parts in rounds if parts]
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)

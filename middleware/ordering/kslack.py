@@ -33,10 +33,13 @@ class SlackPolicy:
         the attributes that checkpoints keep; all others are as configured.
     ``counts_late``
         whether events that come too late are measured like all others, as in the paper.
+    ``only_earliest``
+        whether, of the times that it is given as ``delayed``, the earliest is all that counts: then it may be given that alone.
     """
 
     learnt: tuple[str, ...] = ()
     counts_late: ClassVar[bool] = False
+    only_earliest: ClassVar[bool] = False
     k: int
     reach: int
 
@@ -60,7 +63,7 @@ class MaxSlack(SlackPolicy):
     """K is the largest delay ever seen, as in the paper. O(1) a batch."""
 
     learnt = ("k", "reach")
-    counts_late = True
+    counts_late = only_earliest = True
 
     def __init__(self) -> None:
         self.k = self.reach = 0
@@ -99,6 +102,8 @@ class QuantileSlack(SlackPolicy):
 
 class FixedSlack(SlackPolicy):
     """A fixed K, as in plain K-slack."""
+
+    only_earliest = True
 
     def __init__(self, k: int) -> None:
         if k < 0:

@@ -165,6 +165,25 @@ class KeyedLanes:
             return [inserted(results, clk, k)] if results else []
         return deltas
 
+    def run(self, events: list[Event], results: list[Event]) -> None:
+        """Run events in total order, before which no others will come, so nothing is kept to go back to; their results are
+        added to ``results``. What is raised at one of them ends it: then these lanes are of no use.
+        """
+        for event in events:
+            value = self._key(event)
+            lane = self._lanes.get(value)
+            if lane is None:
+                lane = self._lanes[value] = self._new_lane(value)
+            self.counts.executed += 1
+            result = lane.on_event(event)
+            if result is not None:
+                results += lane.derive(event, result)
+
+    def copy_states(self) -> None:
+        """Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states)."""
+        for lane in self._lanes.values():
+            lane.detector.snapshot()
+
     def _correct(
         self,
         behind: dict[Lane, list[Event]],

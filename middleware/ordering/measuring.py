@@ -103,15 +103,20 @@ def plain_survey(times: list[int], top: int, clk: int) -> Survey:
     return Survey(newest, min(times, default=END), first, behind + passed, after)
 
 
-def survey(times: Times, top: int, clk: int) -> Survey:
-    """``plain_survey``, or its native twin, which does the same sooner."""
-    return Survey._make(native.survey(times, top, clk)) if native.AVAILABLE else plain_survey(times.tolist(), top, clk)
+def survey(times: Times, top: int, clk: int, only_earliest: bool = False) -> Survey:
+    """``plain_survey``, or its native twin, which does the same sooner.
+
+    ``only_earliest``: all of ``delayed``, and of ``after``, but the earliest may be left out (see ``SlackPolicy``).
+    """
+    if native.AVAILABLE:
+        return Survey(*native.survey(times, top, clk, only_earliest))
+    return plain_survey(times.tolist(), top, clk)
 
 
-def survey_events(events: list[Event], top: int, clk: int) -> Survey:
+def survey_events(events: list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
     """The same for the times of events."""
     if native.AVAILABLE:
-        return Survey._make(native.survey_events(events, top, clk))
+        return Survey(*native.survey_events(events, top, clk, only_earliest))
     return plain_survey(list(map(TS, events)), top, clk)
 
 

@@ -69,13 +69,17 @@ class Standing:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        if out.columns is None and not out.revises and not out.retracts:  # nearly always
-            self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
+        columns = out.columns
+        if not out.revises and not out.retracts:  # nearly always
+            if columns is None:
+                self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
+            else:
+                self._changes.append((int(columns.times[-1]), Delta(columns=columns)))
         else:
-            come = map(int, out.columns.times[-1:]) if out.columns is not None else map(TS, out.inserts[-1:])
+            come = map(int, columns.times[-1:]) if columns is not None else map(TS, out.inserts[-1:])
             newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-            inserts = out.inserts.copy() if out.columns is None else None
-            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=out.columns)))
+            inserts = out.inserts.copy() if columns is None else None
+            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=columns)))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY

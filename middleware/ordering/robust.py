@@ -48,6 +48,8 @@ class RobustSlack(SlackPolicy):
         upper bound of K and the reach, ns.
     """
 
+    only_earliest = True
+
     def __init__(self, lateness: Lateness | None = None, most: int = MOST) -> None:
         if most <= 0:
             raise ValueError(f"the most that K may become is a time > 0, not {most} ns")

@@ -67,6 +67,7 @@ class Unit:
     ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
+    ``few``: fewer events of several types than this are to be pushed as objects.
     """
 
     def __init__(
@@ -105,6 +106,7 @@ class Unit:
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
+        self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
@@ -269,7 +271,7 @@ class Unit:
         some events are late, or must be measured singly."""
         if delta.k_plus is not None or self._ticking is not None:
             return False
-        seen = survey_events(delta.inserts, self._top, self.clock.clk)
+        seen = survey_events(delta.inserts, self._top, self.clock.clk, self.clock.policy.only_earliest)
         if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
             return False
         self._top = seen.newest
@@ -282,14 +284,15 @@ class Unit:
         if not len(columns):
             return _NOTHING
         top, late, measured, k_plus = self._top, list[Event](), columns, delta.k_plus
-        seen = survey(columns.times, top, self.clock.clk)
+        clk, only_earliest = self.clock.clk, self.clock.policy.only_earliest
+        seen = survey(columns.times, top, clk, only_earliest)
         self._top = seen.newest
         if seen.earliest <= self.final:
             in_time = columns.times > self.final
             late, columns = columns.filter(~in_time).events(), columns.filter(in_time)
             if not self.clock.policy.counts_late:
                 self.clock.miss(late, measured)
-                measured, seen = columns, survey(columns.times, top, self.clock.clk)
+                measured, seen = columns, survey(columns.times, top, clk, only_earliest)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
         if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
             measure_surveyed(self.clock, measured, seen, more)

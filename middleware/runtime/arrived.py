@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, Any
 
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, source_codes
-from middleware.model.event import Event, type_name
+from middleware.model.event import Event, EventType, type_name
+from middleware.ordering.rows import Rows
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Array = np.ndarray[Any, Any]
 
 _AT_ONCE = 8_192
-"""Events that are made at once."""
+"""Events whose columns are looked at, and that are made, at once."""
+
+_FEW = 512
+"""Events that are made at once where they are used at once: then the processor still has them at hand."""
 
 
 class ArrivedColumns:
@@ -22,7 +31,7 @@ class ArrivedColumns:
 
     def __init__(self, columns: list[EventColumns], order: Any = None) -> None:
         self._columns, self._order = columns, order
-        self._made: set[type[Event]] = set()
+        self._made: set[EventType] = set()
 
     def __len__(self) -> int:
         return sum(map(len, self._columns))
@@ -32,26 +41,87 @@ class ArrivedColumns:
         every = [event for columns in self._columns for event in columns.events()]
         return every if self._order is None else list(map(every.__getitem__, self._order.tolist()))
 
+    def latest(self) -> dict[EventType, int]:
+        """By type, the latest time. O(n)."""
+        return {columns.event_type: int(columns.times.max()) for columns in self._columns if len(columns)}
+
     def is_numbered(self) -> bool:
         """Whether (source, id) names each event. O(n log n)."""
         import numpy as np
 
         if not self._columns:
             return True
-        known: dict[str, int] = {}
-        codes = []
-        for columns in self._columns:
-            names, places = source_codes(columns.batch)
-            codes.append(np.array([known.setdefault(name, len(known)) for name in names], dtype=np.int64)[places])
-        ids, sources = np.concatenate([columns.ids for columns in self._columns]), np.concatenate(codes)
-        if len(known) == 1:  # np.unique hashes, which takes far longer than sorting
-            ranked = np.sort(ids)
+        ids, sources = np.concatenate([columns.ids for columns in self._columns]), self._sources()
+        if sources is None:  # np.unique hashes, which takes far longer than sorting
+            ranked = ids if (ids[1:] > ids[:-1]).all() else np.sort(ids)
             return bool((ranked[1:] > ranked[:-1]).all())
         order = np.lexsort((ids, sources))
         ids, sources = ids[order], sources[order]
         return not bool(((ids[1:] == ids[:-1]) & (sources[1:] == sources[:-1])).any())
 
-    def make(self, types: set[type[Event]]) -> None:
+    def _sources(self) -> Array | None:
+        """For each event, of one type after another, the rank of its source among all of them; None if there is only one."""
+        import numpy as np
+
+        coded = [source_codes(columns.batch) for columns in self._columns]
+        ranks = {name: rank for rank, name in enumerate(sorted({name for names, _ in coded for name in names}))}
+        if len(ranks) < 2:
+            return None
+        return np.concatenate([np.array([ranks[name] for name in names], np.int64)[places] for names, places in coded])
+
+    def in_total_order(self) -> tuple[ArrivedColumns, bool] | None:
+        """The same in total order, and whether any have the same time. None if some arrive after one that happened later, or
+        are not raw. O(n), O(n log n) where those of one time come in another order.
+        """
+        import numpy as np
+
+        if not self._columns or any(columns.levels is not None for columns in self._columns):
+            return None
+        times = np.concatenate([columns.times for columns in self._columns])
+        came = times if self._order is None else times[self._order]
+        if (came[1:] > came[:-1]).all():
+            return self, False
+        if (came[1:] < came[:-1]).any():
+            return None
+        ids, sources = np.concatenate([columns.ids for columns in self._columns]), self._sources()
+        order = np.lexsort((ids, times) if sources is None else (ids, sources, times))
+        return self._ordered(order), True
+
+    def _ordered(self, order: Array) -> ArrivedColumns:
+        """The same with the events in another order: each type's own come one after the other."""
+        import numpy as np
+
+        kinds = self._kinds(order)
+        starts = np.cumsum([0, *map(len, self._columns)])
+        taken = [columns.take(order[kinds == kind] - starts[kind]) for kind, columns in enumerate(self._columns)]
+        return ArrivedColumns(taken, None if len(taken) == 1 else np.argsort(np.argsort(kinds, kind="stable"), kind="stable"))
+
+    def _kinds(self, order: Array) -> Array:
+        """Of which of the columns each event is."""
+        import numpy as np
+
+        return np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), order, "right")
+
+    def runs(self, types: Collection[EventType]) -> Iterator[list[Event]]:
+        """The events of these types in their order, some hundreds at a time: they are made as they are taken."""
+        import numpy as np
+
+        makers = [_Pieces(columns, made=True) for columns in self._columns]
+        if len(makers) == 1 and self._columns[0].event_type in types:
+            for _ in range(0, len(self), _FEW):
+                yield makers[0].take_events(_FEW)
+        if len(makers) < 2:
+            return
+        kinds = self._kinds(self._order)
+        wanted = [kind for kind, columns in enumerate(self._columns) if columns.event_type in types]
+        kinds = kinds[np.isin(kinds, wanted)]
+        for at in range(0, len(kinds), _FEW):
+            part = kinds[at : at + _FEW]
+            counts = np.bincount(part, minlength=len(makers)).tolist()
+            came = [iter(maker.take_events(count)) for maker, count in zip(makers, counts, strict=True)]
+            yield [next(came[kind]) for kind in part.tolist()]
+
+    def make(self, types: set[EventType]) -> None:
         """Batches are to have the events of these types already: thousands are made at once, which is faster than batch by
         batch, and faster than all, for which memory would have to be had first.
         """
@@ -71,7 +141,7 @@ class ArrivedColumns:
             return
         import numpy as np
 
-        kinds = np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), self._order, "right")
+        kinds = self._kinds(self._order)
         for at in range(0, len(self), size):
             deltas = {}
             for kind, piece in enumerate(pieces):
@@ -83,19 +153,26 @@ class ArrivedColumns:
 
 
 class _Pieces:
-    """Slices of columns, one after another; with events that are made for many of them at once, if ``made``."""
+    """Slices of columns, one after another; with their events, if they are to be ``made``."""
 
     def __init__(self, columns: EventColumns, made: bool) -> None:
         self.columns, self.name = columns, type_name(columns.event_type)
         self._made, self._at = made, 0
-        self._first, self._piece = 0, columns.slice(0, 0)
+        self._first = self._end = 0
+        self._rows = Rows(columns.slice(0, 0))
 
     def take(self, count: int) -> EventColumns:
         """The next so many, or what is left."""
+        start = self._at
+        events = self.take_events(count) if self._made else None
+        self._at = min(start + count, len(self.columns))
+        piece = self.columns.slice(start, self._at)
+        return piece if events is None else EventColumns(piece.event_type, piece.batch, events)
+
+    def take_events(self, count: int) -> list[Event]:
+        """The same as events."""
         start, self._at = self._at, min(self._at + count, len(self.columns))
-        if not self._made:
-            return self.columns.slice(start, self._at)
-        if self._at > self._first + len(self._piece):
-            self._first, self._piece = start, self.columns.slice(start, start + max(count, _AT_ONCE))
-            self._piece.events()
-        return self._piece.slice(start - self._first, self._at - self._first)
+        if self._at > self._end:
+            self._first, self._end = start, min(start + max(count, _AT_ONCE), len(self.columns))
+            self._rows = Rows(self.columns.slice(self._first, self._end))
+        return self._rows.events(start - self._first, self._at - self._first)

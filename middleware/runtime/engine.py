@@ -24,6 +24,7 @@ from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns
 from middleware.runtime.collecting import FinalResults
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
+from middleware.runtime.in_order import run_in_order
 from middleware.runtime.intake import taken
 from middleware.runtime.showing import drawing, page, table
 
@@ -50,7 +51,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     ``duplicates``
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``
-        results published early, and how many of those publications were revised or withdrawn later.
+        results published early, and how many of those publications were revised or withdrawn later: none where a table that
+        arrived in order was run in order, without steps (decision 090).
     ``failures``
         by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
@@ -132,7 +134,7 @@ def run(
     """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
     by_name = named(detectors)
     arrived = events if isinstance(events, ArrivedColumns) else taken(events)
-    result = _run(arrived, by_name, policies, batch, watch, timer, failing, lambda arrived, told: None)
+    result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
     def again(wanted: type[Event]) -> Past:
         rows = arrived.events() if isinstance(arrived, ArrivedColumns) else arrived
@@ -169,7 +171,7 @@ def _run(
     watch: Callable[[Batch], None] | None,
     timer: Timer | None,
     failing: Literal["raise", "skip"],
-    step: Callable[[list[Event], list[Batch]], None],
+    step: Callable[[list[Event], list[Batch]], None] | None = None,
 ) -> Run:
     """See ``run``; ``step`` is called with what arrived in each step (none of columns), and what was published then."""
     if batch < 1:
@@ -179,6 +181,13 @@ def _run(
     _check_policies(policies)
     stepper = Stepper(detectors, policies, timer)
     hierarchy = stepper.hierarchy
+    asks = [watch, timer, step]  # for steps, or what they cost
+    if isinstance(events, ArrivedColumns) and all(each is None for each in asks):
+        found = run_in_order(events, hierarchy.units)
+        if found is not None:
+            published = sum(map(len, found.finals.values()))
+            late: dict[str, list[Late]] = {name: [] for name in found.finals}
+            return Run(dict(found.finals), late, found.statistics, len(events), published=published)
     for number, (arrived, told) in enumerate(stepper.steps(events, batch), 1):
         _tell(arrived, told, watch, step)
         if failing == "raise":
@@ -195,12 +204,13 @@ def _tell(
     fresh: list[Event],
     told: list[Batch],
     watch: Callable[[Batch], None] | None,
-    step: Callable[[list[Event], list[Batch]], None],
+    step: Callable[[list[Event], list[Batch]], None] | None,
 ) -> None:
     if watch is not None:
         for batch in told:
             watch(batch)
-    step(fresh, told)
+    if step is not None:
+        step(fresh, told)
 
 
 class Stepper:

@@ -7,6 +7,7 @@ event type, in the type's order. ``trace.json`` is written last: a folder withou
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -125,6 +126,25 @@ def files(path: Path, name: str) -> list[Path]:
     return sorted(type_folder(path, name).glob("part-*.parquet"))
 
 
+def gaps(path: Path, name: str) -> set[str]:
+    """The columns of one type that have nulls, or may have, by what its files say of themselves. O(files)."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    found = set()
+    for file in files(path, name):
+        try:
+            metadata = pq.read_metadata(file)
+        except (pa.ArrowException, OSError) as error:
+            raise TraceError(f"{file} cannot be read: {error}; prepare the trace again") from None
+        for group in map(metadata.row_group, range(metadata.num_row_groups)):
+            for column in map(group.column, range(group.num_columns)):
+                said = column.statistics
+                if said is None or not said.has_null_count or said.null_count:
+                    found.add(column.path_in_schema)
+    return found
+
+
 def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: int = 65_536) -> Iterator[pa.RecordBatch]:
     """Record batches of the ``wanted`` columns of one type, in arrival order. ``source`` is dictionary-encoded."""
     import pyarrow as pa
@@ -182,11 +202,17 @@ def check_fields(where: str | Path, name: str, found: Iterable[str], event_type:
         raise TraceError(f"{where}: {name} has the fields {has}, but its class has {wants}")
 
 
+def named_misfit(error: msgspec.ValidationError, trace: Trace, name: str) -> str:
+    """The error of rows, in a list, with the name of the field, of which msgspec knows only the number."""
+    found = re.fullmatch(r"(.*) - at `\$\[\d+\]\[(\d+)\].*", str(error))
+    return f"{wire_columns(trace, name)[int(found[2])]}: {found[1]}" if found else str(error)
+
+
 class _Stream:
     """One type's events, decoded one batch ahead."""
 
     def __init__(self, folder: Path, trace: Trace, name: str, event_type: EventType) -> None:
-        self._name = name
+        self._trace, self._name = trace, name
         self._type = event_type
         self._batches = columns(folder, trace, name, ["arrival", *wire_columns(trace, name)])
         self._arrivals: list[int] = []
@@ -203,7 +229,8 @@ class _Stream:
             try:
                 self._events = msgspec.convert(list(zip(*rest, strict=True)), list[self._type])  # type: ignore[name-defined]
             except msgspec.ValidationError as error:
-                raise TraceError(f"an event of {self._name} does not fit its class: {error}") from None
+                why = named_misfit(error, self._trace, self._name)
+                raise TraceError(f"an event of {self._name} does not fit its class: {why}") from None
         return True
 
     @property

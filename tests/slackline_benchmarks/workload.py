@@ -252,7 +252,7 @@ def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     for block in given:
         if block:  # as new as they come off a wire: no events were made of them in the round before
             parts = [(EventColumns(each.event_type, each.batch), places) for each, places in block]
-            results += unit.push(in_order([Delta(columns=columns, places=places) for columns, places in parts]))
+            results += unit.push(in_order([Delta(columns=columns, places=places) for columns, places in parts], unit.few))
     return results + unit.push(Delta(), promised=END, is_open=False)
 
 

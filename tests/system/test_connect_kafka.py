@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from slackline_benchmarks.servers import Kafka, free_port, received, serving, until
 from test_network import collect, node_thread
 
+from middleware.connect.avro import Avro
 from middleware.connect.feeding import Feed
 from middleware.connect.kafka import KafkaSink, KafkaSource
 from middleware.connect.reading import MessageReader
@@ -28,7 +31,7 @@ from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.sinks.sink import open_sink
-from middleware.runtime.storage.late_ledger import Ledger
+from middleware.runtime.storage.late_ledger import Ledger, read_ledger
 
 pytestmark = pytest.mark.system
 
@@ -69,7 +72,7 @@ def send(broker: Kafka, topic: str, *values: bytes) -> None:
     assert producer.flush(30) == 0
 
 
-def stored(broker: Kafka, topic: str, count: int) -> list[tuple[Any, Any]]:
+def stored(broker: Kafka, topic: str, count: int, decode: Callable[[bytes], Any] = json.loads) -> list[tuple[Any, Any]]:
     """What a reader of committed messages has after so many of them: keys and values, by partition and offset."""
     consumer = Consumer(
         {
@@ -98,7 +101,7 @@ def stored(broker: Kafka, topic: str, count: int) -> list[tuple[Any, Any]]:
     finally:
         consumer.close()
     found.sort(key=lambda message: (message.partition(), message.offset()))
-    return [(json.loads(m.key()), m.value() and json.loads(m.value())) for m in found]
+    return [(json.loads(m.key()), m.value() and decode(m.value())) for m in found]
 
 
 def committed(broker: Kafka) -> int:
@@ -228,22 +231,40 @@ name = "readings"
 from = "{kafka}"
 types = {{ readings = "Reading" }}
 unit = "ms"
-options = {{ session_timeout_ms = 6000 }}
+options = {{ session_timeout_ms = 6000, avro = {{ 7 = "reading.avsc" }} }}
 
 [[outputs]]
 name = "totals"
 to = "{kafka}/totals"
 types = ["Total"]
+options = {{ avro = "total.avsc" }}
 """
 
+SCHEMAS = {
+    "Reading": {"key": "string", "value": "int", "ts": "long"},
+    "Total": {"key": "string", "total": "long", "ts": {"type": "long", "logicalType": "timestamp-micros"}},
+}
 
-def test_kafka_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_path: Path) -> None:
+
+def test_kafka_in_avro_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_path: Path) -> None:
     start = time.time_ns() // 10**6 - 7_200_000
     count = 1_200
 
+    for name, fields in SCHEMAS.items():
+        schema = {"type": "record", "name": name, "fields": [{"name": own, "type": kind} for own, kind in fields.items()]}
+        (tmp_path / f"{name.lower()}.avsc").write_text(json.dumps(schema))
+
+    def reading(key: str, value: int, ts: int) -> bytes:
+        out = io.BytesIO(b"\0\0\0\0\7")
+        out.seek(0, io.SEEK_END)
+        fastavro.schemaless_writer(
+            out, json.loads((tmp_path / "reading.avsc").read_text()), {"key": key, "value": value, "ts": ts}
+        )
+        return out.getvalue()
+
     def readings(first: int, last: int) -> None:
-        each = ({"key": f"k{n % 3}", "value": n, "ts": start + 20 * n} for n in range(first, last))
-        send(broker, "readings", *(json.dumps(one).encode() for one in each))
+        broken = reading("broken", 1, 2)[:-1]
+        send(broker, "readings", *(reading(f"k{n % 3}", n, start + 20 * n) for n in range(first, last)), broken)
 
     expected: dict[str, list[int]] = defaultdict(list)
     for number in range(count):
@@ -255,10 +276,13 @@ def test_kafka_both_ways_each_final_once_whatever_is_killed(broker: Kafka, tmp_p
             until(lambda: "publisher joined" in running.said("node"), "it has joined")
             running.strike(victim, broker=broker)
             # a partition that is read before the other must not run ahead of it by more than the allowed lateness
-            until(lambda index=index: committed(broker) == (index + 1) * 400, "they are stored")  # type: ignore[misc]
-        send(broker, "readings", json.dumps({"key": "end", "value": 0, "ts": start + 3_000_000}).encode())
-        found = stored(broker, "totals", count)
+            until(lambda index=index: committed(broker) == (index + 1) * 401, "they are stored")  # type: ignore[misc]
+        send(broker, "readings", reading("end", 0, start + 3_000_000))
+        found = stored(broker, "totals", count, Avro("total.avsc", tmp_path).decode)
         assert running.finish("connect") == 143, running.said("connect")
     assert len({tuple(key) for key, _ in found}) == len(found), "each once"
     for key, totals in expected.items():
         assert sorted(value["total"] for _, value in found if value["key"] == key) == totals
+    unread = read_ledger(tmp_path / ".slackline" / "plant" / "connect" / "readings")
+    assert len({(entry.source, entry.id) for entry in unread}) == 3
+    assert {"reading.avsc" in entry.told for entry in unread} == {True}

@@ -115,8 +115,15 @@ def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
             name = named(column)
             while name in found:
                 name += "_"
-            found[name] = Field(kind, column)
+            found[name] = Field(kind, column, optional=_has_gaps(table[column], kind))
     return found
+
+
+def _has_gaps(column: pa.ChunkedArray, kind: Kind) -> bool:
+    """Whether some cells are null or, where others are numbers or truth values, empty: then None stands for them."""
+    return bool(column.null_count) or (
+        kind != "str" and any(isinstance(each, str) and not each.strip() for each in column.to_pylist())
+    )
 
 
 def _wanted(names: Sequence[str], fields: dict[str, Field], where: str) -> dict[str, Field]:

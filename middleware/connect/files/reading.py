@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Recording, ranked
+from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.connect.files.tally import ChunkTally, Staged, staged
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
@@ -54,10 +54,15 @@ def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str
 
 def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
     """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
-    if (places := ranked(table["arrival"].to_numpy())) is not None:
+    import numpy as np
+
+    if is_ascending(arrivals := table["arrival"].to_numpy()):
+        return table
+    if (places := ranked(arrivals)) is not None:
         return table.take(places)
-    order = ("arrival", "_position") if by_position else ("arrival", "ts", "source", "id")
-    return table.sort_by([(column, "ascending") for column in order])
+    if by_position:
+        return table.take(np.lexsort((table["_position"].to_numpy(), arrivals)))
+    return table.take(np.lexsort((table["id"].to_numpy(), source_codes(table), table["ts"].to_numpy(), arrivals)))
 
 
 def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
@@ -75,12 +80,22 @@ def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumn
     import numpy as np
 
     found, tables = read(recording)
+    tables = {name: with_coded_sources(table) for name, table in tables.items()}
+    if not recording.measured:  # then rows arrive as they occur: numbering and sorting are far less work on what is sorted
+        tables = {name: _sorted_by_time(table) for name, table in tables.items()}
     ordered = {name: sorted_by_arrival(table, recording.measured) for name, table in arrived(recording, tables)[0].items()}
     columns = [columns_of(table, types[name]) for name, table in ordered.items()]
     if len(columns) < 2:
         return ArrivedColumns(columns), found
     arrivals = np.concatenate([table["arrival"].to_numpy() for table in ordered.values()])
     return ArrivedColumns(columns, np.argsort(arrivals, kind="stable")), found
+
+
+def _sorted_by_time(table: pa.Table) -> pa.Table:
+    """The table in order of time if no two rows have the same; else as it is, since more than time orders those."""
+    times = table["ts"].to_numpy()
+    places = None if is_ascending(times) else ranked(times)
+    return table if places is None else table.take(places)
 
 
 def _offset(table: pa.Table) -> int:

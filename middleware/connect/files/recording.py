@@ -105,6 +105,8 @@ class InOrder:
         if "id" in table.column_names:
             return table
         codes, ts = source_codes(table), table["ts"].to_numpy()
+        if is_ascending(ts) and not codes.any():  # of one source, and sorted already
+            return table.append_column("id", [np.arange(len(ts))])
         places = ranked(ts)
         order = np.lexsort((table["_position"].to_numpy(), ts)) if places is None else places
         order = order[np.argsort(codes[order], kind="stable")]
@@ -126,18 +128,35 @@ class InOrder:
         return frame.withColumn("id", sql.row_number().over(order).cast("bigint") - 1)
 
 
+def is_ascending(keys: npt.NDArray[np.int64]) -> bool:
+    """Whether each key is larger than the one before. O(n)."""
+    return bool((keys[1:] > keys[:-1]).all())
+
+
 def ranked(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
     """The places of keys in ascending order; None if some are equal. O(n log n), far faster than sorting by several keys."""
     import numpy as np
 
     order = np.argsort(keys)
-    found = keys[order]
-    return order if (found[1:] > found[:-1]).all() else None
+    return order if is_ascending(keys[order]) else None
 
 
 def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for the source of each row; equal for equal sources."""
+    """A number for the source of each row: the place of its name among all of them in order."""
     import numpy as np
+    import pyarrow.compute as pc
 
-    codes: npt.NDArray[np.int64] = table["source"].combine_chunks().dictionary_encode().indices.to_numpy().astype(np.int64)
+    coded = with_coded_sources(table)["source"].combine_chunks()
+    ranks = pc.rank(coded.dictionary, "ascending", tiebreaker="dense").to_numpy().astype(np.int64) - 1
+    codes: npt.NDArray[np.int64] = ranks[coded.indices.to_numpy()]
     return codes
+
+
+def with_coded_sources(table: pa.Table) -> pa.Table:
+    """The table with sources in a dictionary, which costs little to sort and to compare."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(table["source"].type):
+        return table
+    coded = table["source"].combine_chunks().dictionary_encode(null_encoding="encode")
+    return table.set_column(table.column_names.index("source"), "source", coded)

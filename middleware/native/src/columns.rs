@@ -15,15 +15,15 @@ type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
 
 /// One pass over int64 times; see the twin for what each of them is. O(n).
 #[pyfunction]
-pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64) -> PyResult<Survey> {
-    seen(numbers::<i64>(times)?.into_iter().map(Ok), top, clk)
+pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
+    seen(numbers::<i64>(times)?.into_iter().map(Ok), top, clk, only_earliest)
 }
 
 /// The same over the times of events.
 #[pyfunction]
-pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64) -> PyResult<Survey> {
+pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let stamps = Stamps::get(events.py())?;
-    seen(events.iter().map(|event| stamps.ts(&event)), top, clk)
+    seen(events.iter().map(|event| stamps.ts(&event)), top, clk, only_earliest)
 }
 
 /// The earliest and the latest time of events, and whether all are raw. The twin of `plain_span` in `middleware.link.codec`.
@@ -39,27 +39,43 @@ pub fn span(events: &Bound<'_, PyList>) -> PyResult<(i64, i64, bool)> {
     Ok((earliest, newest, are_raw))
 }
 
-fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64) -> PyResult<Survey> {
+/// Times, all or only the earliest.
+struct Noted {
+    times: Vec<i64>,
+    only_earliest: bool,
+}
+
+impl Noted {
+    #[inline]
+    fn note(&mut self, ts: i64) {
+        match self.times.first_mut() {
+            Some(earliest) if self.only_earliest => *earliest = ts.min(*earliest),
+            _ => self.times.push(ts),
+        }
+    }
+}
+
+fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let (mut newest, mut earliest, mut first) = (top, i64::MAX, None);
-    let (mut delayed, mut passed, mut after) = (Vec::new(), Vec::new(), Vec::new());
+    let [mut delayed, mut passed, mut after] = [(); 3].map(|()| Noted { times: Vec::new(), only_earliest });
     for ts in times {
         let ts = ts?;
         earliest = earliest.min(ts);
         if ts > newest {
             newest = ts;
-            after.clear();
+            after.times.clear();
             if ts < clk {
-                passed.push(ts);
+                passed.note(ts);
             } else if ts > clk && first.is_none() {
                 first = Some(ts);
             }
         } else {
-            delayed.push(ts);
-            after.push(ts);
+            delayed.note(ts);
+            after.note(ts);
         }
     }
-    delayed.append(&mut passed);
-    Ok((newest, earliest, first, delayed, after))
+    passed.times.into_iter().for_each(|ts| delayed.note(ts));
+    Ok((newest, earliest, first, delayed.times, after.times))
 }
 
 /// The numbers of a field, one after the other: of 8 bytes each, truth values of one. None if a value is not of that very type. O(n).

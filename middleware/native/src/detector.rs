@@ -3,7 +3,7 @@
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3::types::{PyList, PyTuple};
 
 use crate::entry::Entry;
 use crate::shared::Shared;
@@ -50,15 +50,18 @@ pub struct Detector {
     instance: Py<PyAny>,
     /// Looked up once, as in Python's lanes: `Detector.snapshot` refuses an instance that has its own.
     on_event: Py<PyAny>,
-    /// Turns what it returns into events with an identity.
+    /// Turns what it returns into events with an identity, where `Stamp` leaves that to Python.
     derive: Py<PyAny>,
+    /// The hash of its name and key.
+    origin: u64,
     is_stopped: bool,
 }
 
 impl Detector {
     pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
         let on_event = instance.getattr(intern!(instance.py(), "on_event"))?.unbind();
-        Ok(Self { instance: instance.unbind(), on_event, derive, is_stopped: false })
+        let origin = derive.getattr(instance.py(), intern!(instance.py(), "origin"))?.extract(instance.py())?;
+        Ok(Self { instance: instance.unbind(), on_event, derive, origin, is_stopped: false })
     }
 
     /// Run an event; returns the events derived, in a list, if there are any.
@@ -67,8 +70,34 @@ impl Detector {
         let Some(result) = self.call(event, shared)? else {
             return Ok(None);
         };
-        let derived = self.derive.bind(event.py()).call1((event, result))?;
+        let derived = self.derived(event, &result, shared)?;
         Ok(if derived.is_truthy()? { Some(derived) } else { None })
+    }
+
+    /// Run an event; adds the events derived to a list.
+    #[inline]
+    pub fn run_into(&self, event: &Bound<'_, PyAny>, results: &Bound<'_, PyList>, shared: &mut Shared) -> PyResult<()> {
+        let Some(result) = self.call(event, shared)? else {
+            return Ok(());
+        };
+        if let Some(derived) = shared.stamp.one(self.origin, event, &result, 0)? {
+            return results.append(derived);
+        }
+        self.derived(event, &result, shared)?.try_iter()?.try_for_each(|derived| results.append(derived?))
+    }
+
+    /// What it returned for an event, as a list of events with an identity.
+    #[inline]
+    fn derived<'py>(
+        &self,
+        event: &Bound<'py, PyAny>,
+        result: &Bound<'py, PyAny>,
+        shared: &mut Shared,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        match shared.stamp.all(self.origin, event, result)? {
+            Some(derived) => Ok(derived.into_any()),
+            None => self.derive.bind(event.py()).call1((event, result)),
+        }
     }
 
     /// Run an event again whose results are known and stand.

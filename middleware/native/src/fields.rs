@@ -1,4 +1,4 @@
-//! The fields of events, read and written where they lie. The only unsafe code there is.
+//! The fields of events, read and written where they lie. With `arrow`, the only unsafe code there is.
 //!
 //! A field of a struct is a pointer at an offset that its type's member descriptor tells, and that holds for all instances. Read
 //! there, it costs a tenth of what `getattr` costs. What is no such field is asked for by name, as Python would.
@@ -178,11 +178,6 @@ impl Stamps {
         Ok(source.cast_into::<PyString>()?)
     }
 
-    /// Whether two events have one identity.
-    pub fn are_one(&self, event: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(self.id(event)?.eq(self.id(other)?)? && self.source(event)?.as_any().eq(self.source(other)?)?)
-    }
-
     #[inline]
     pub fn level(&self, event: &Bound<'_, PyAny>) -> PyResult<i64> {
         match self.read(event, self.level) {
@@ -254,22 +249,51 @@ impl Maker {
         Ok((!is_collected && item == 0).then(|| Self { of: of.unbind(), fields }))
     }
 
+    /// The type of the events.
+    pub fn of(&self) -> &Py<PyType> {
+        &self.of
+    }
+
+    pub fn fields(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// Whether a field takes a value as it is.
+    #[inline]
+    pub fn takes(&self, field: usize, value: &Bound<'_, PyAny>) -> bool {
+        let (_, kind, nullable) = self.fields[field];
+        kind.takes(value) || (nullable && value.is_none())
+    }
+
     /// An event with these values in the order of its fields; None if a field does not take its value as it is.
     #[inline]
     pub fn make<'py>(&self, py: Python<'py>, values: &[Bound<'py, PyAny>]) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let takes = |(value, (_, kind, nullable)): (&Bound<'py, PyAny>, &(usize, Kind, bool))| {
-            kind.takes(value) || (*nullable && value.is_none())
-        };
-        if values.len() != self.fields.len() || !values.iter().zip(&self.fields).all(takes) {
+        if values.len() != self.fields.len() || !values.iter().enumerate().all(|(field, value)| self.takes(field, value)) {
             return Ok(None);
         }
+        self.filled(py, |field| Ok(values[field].clone())).map(Some)
+    }
+
+    /// An event with the value of each field, by its number, which the field takes as it is.
+    #[inline]
+    pub fn filled<'py>(
+        &self,
+        py: Python<'py>,
+        value: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: a new instance is all null pointers behind its head; each field gets a reference of its own
         unsafe {
             let made = Bound::from_owned_ptr_or_err(py, ffi::PyType_GenericAlloc(self.of.as_ptr().cast(), 0))?;
-            for (value, (offset, ..)) in values.iter().zip(&self.fields) {
-                *made.as_ptr().byte_add(*offset).cast::<*mut ffi::PyObject>() = value.clone().into_ptr();
+            for (field, (offset, ..)) in self.fields.iter().enumerate() {
+                *made.as_ptr().byte_add(*offset).cast::<*mut ffi::PyObject>() = value(field)?.into_ptr();
             }
-            Ok(Some(made))
+            Ok(made)
         }
+    }
+
+    /// The value of a field, by its number, of an event of this very type.
+    #[inline]
+    pub fn value<'py>(&self, event: &Bound<'py, PyAny>, field: usize) -> Option<Bound<'py, PyAny>> {
+        at(event, self.fields[field].0).map(|value| value.to_owned())
     }
 }

@@ -15,6 +15,8 @@ use crate::keys::{Key, Numbers};
 use crate::lane::{Lane, LaneState};
 use crate::order::place_of;
 use crate::shared::Shared;
+use crate::stamp::Stamp;
+use crate::twins::Twins;
 use crate::writing::Writing;
 
 /// What `middleware.ordering.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
@@ -59,7 +61,8 @@ impl KeyedLanes {
         key: Bound<'_, PyAny>,
     ) -> PyResult<Self> {
         let py = name.py();
-        let shared = Shared::new(&settings, &detector, !key.is_none())?;
+        let stamp = Stamp::new(&detector, &name, &level, Twins::get(py)?)?;
+        let shared = Shared::new(&settings, &detector, stamp, !key.is_none())?;
         Ok(Self {
             name: name.unbind(),
             level: level.unbind(),
@@ -137,6 +140,21 @@ impl KeyedLanes {
             self.lanes[work.lane].settle(); // an error came before its turn
         }
         outcome
+    }
+
+    /// Run events in total order, before which no others will come, so nothing is kept to go back to; their results are added to
+    /// `results`. What is raised at one of them ends it: then these lanes are of no use.
+    fn run(&mut self, events: &Bound<'_, PyList>, results: &Bound<'_, PyList>) -> PyResult<()> {
+        for event in events {
+            let number = self.lane_of(&event)?;
+            self.lanes[number].detector.run_into(&event, results, &mut self.shared)?;
+        }
+        Ok(())
+    }
+
+    /// Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states).
+    fn copy_states(&self, py: Python<'_>) -> PyResult<()> {
+        self.lanes.iter().try_for_each(|lane| lane.detector.state(py, &self.shared).map(|_| ()))
     }
 
     /// Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.

@@ -3,6 +3,7 @@
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
 //! there is one account of what those mean.
 
+mod arrow;
 mod buffer;
 mod columns;
 mod counts;
@@ -18,19 +19,24 @@ mod keyless;
 mod keys;
 mod lane;
 mod lanes;
+mod making;
 mod msgpack;
 mod order;
 mod pairs;
 mod panes;
+mod program;
 mod projection;
 mod replay;
 mod search;
 mod seen;
+mod selection;
 mod sequence;
 mod shared;
 mod snapshots;
 mod splice;
+mod stamp;
 mod state;
+mod tuples;
 mod twins;
 mod writing;
 
@@ -55,6 +61,8 @@ mod _core {
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
+    use crate::making::EventMaker;
+    #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
@@ -63,10 +71,12 @@ mod _core {
     #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
+    use crate::selection::Selection;
+    #[pymodule_export]
     use crate::sequence::SequenceMatcher;
     #[pymodule_export]
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 26;
+    const VERSION: u32 = 29;
 }

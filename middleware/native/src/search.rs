@@ -1,4 +1,4 @@
-//! Binary search with a test that may fail, as a comparison that asks Python may.
+//! Binary search with a test that may fail, as a comparison that asks Python may; and rows in order of time.
 
 /// The first place of `0..length` at which `is_before` no longer holds; it holds for all places before that one.
 pub fn partition<E>(length: usize, mut is_before: impl FnMut(usize) -> Result<bool, E>) -> Result<usize, E> {
@@ -14,9 +14,48 @@ pub fn partition<E>(length: usize, mut is_before: impl FnMut(usize) -> Result<bo
     Ok(low)
 }
 
+/// The numbers from 0 to before `count` in order of their times; those of one time in order. O(n), O(n log n) for those that come
+/// after a later one: only these are sorted.
+pub fn in_time(count: usize, time_of: impl Fn(usize) -> i64) -> Vec<usize> {
+    let (mut ahead, mut behind, mut newest) = (Vec::with_capacity(count), Vec::new(), i64::MIN);
+    for row in 0..count {
+        let ts = time_of(row);
+        if ts < newest {
+            behind.push((ts, row));
+        } else {
+            newest = ts;
+            ahead.push(row);
+        }
+    }
+    if behind.is_empty() {
+        return ahead;
+    }
+    behind.sort_unstable();
+    let mut merged = Vec::with_capacity(count);
+    let mut rest = ahead.as_slice();
+    for (ts, row) in behind {
+        let before = rest.iter().take_while(|&&other| (time_of(other), other) < (ts, row)).count();
+        merged.extend_from_slice(&rest[..before]);
+        merged.push(row);
+        rest = &rest[before..];
+    }
+    merged.extend_from_slice(rest);
+    merged
+}
+
 #[cfg(test)]
 mod tests {
-    use super::partition;
+    use super::{in_time, partition};
+
+    #[test]
+    fn rows_are_put_in_order_of_time() {
+        for seed in 0..200_u64 {
+            let times: Vec<i64> = (0..seed % 17).map(|row| ((row + 1) * (seed + 3) * 7919 % 11) as i64).collect();
+            let mut expected: Vec<usize> = (0..times.len()).collect();
+            expected.sort_by_key(|&row| times[row]);
+            assert_eq!(in_time(times.len(), |row| times[row]), expected);
+        }
+    }
 
     #[test]
     fn finds_where_the_test_turns() {

@@ -4,6 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use crate::counts::Counts;
+use crate::stamp::Stamp;
 use crate::twins::Twins;
 
 /// Lanes of many keys go back often and by little: their snapshots are closer together by this.
@@ -18,6 +19,7 @@ pub struct Shared {
     pub stop_on_error: bool,
     /// Whether the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
     pub is_plain: bool,
+    pub stamp: Stamp,
     pub counts: Py<Counts>,
     /// Failures that became final and were not reported yet.
     pub failures: Vec<Py<PyAny>>,
@@ -25,7 +27,7 @@ pub struct Shared {
 
 impl Shared {
     /// From the settings of the unit, `middleware.ordering.lane.Settings`.
-    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>, is_keyed: bool) -> PyResult<Self> {
+    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>, stamp: Stamp, is_keyed: bool) -> PyResult<Self> {
         let py = settings.py();
         let base = py.import("middleware.model.detector")?.getattr("Detector")?;
         let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
@@ -37,6 +39,7 @@ impl Shared {
             full_retraction: false,
             stop_on_error: false,
             is_plain: inherits("snapshot")? && inherits("restore")? && has_dict_only.extract()?,
+            stamp,
             counts: Py::new(py, Counts::default())?,
             failures: Vec::new(),
         };

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from middleware.model.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
 from middleware.model.words import listed, meant
-from middleware.spark.traces import check_fields, columns, load_trace, wire_columns
+from middleware.spark.traces import check_fields, columns, load_trace, named_misfit, wire_columns
 
 if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
@@ -34,10 +34,10 @@ def check_fit(folder: Path, types: EventTypes, read: Collection[str]) -> list[st
         check_fields(folder, name, trace.types[name].fields, types[name])
         first = next(columns(folder, trace, name, wire_columns(trace, name), rows=1))
         try:
-            msgspec.convert(tuple(values(column)[0] for column in first.columns), types[name])
+            msgspec.convert([tuple(values(column)[0] for column in first.columns)], list[types[name]])  # type: ignore[valid-type]
         except msgspec.ValidationError as error:
             raise TraceError(
-                f"{folder}: an event of {name} does not fit its class: {_named(error, trace.types[name].fields)}"
+                f"{folder}: an event of {name} does not fit its class: {named_misfit(error, trace, name)}"
             ) from None
     return sorted(set(read) - trace.types.keys())
 
@@ -54,14 +54,6 @@ def check_mapping(file: Path, plan: Scenario) -> None:
 def read_types(plan: Scenario) -> set[str]:
     """The names of all types that detectors read."""
     return {type_name(each) for detector in plan.detectors.values() for each in detector.subscribes}
-
-
-def _named(error: msgspec.ValidationError, fields: Iterable[str]) -> str:
-    """The error with the name of the field, of which msgspec knows only the number."""
-    what, at, number = str(error).partition(" - at `$[")
-    names = [*fields, "ts", "id", "source"]
-    position = number.removesuffix("]`")
-    return f"{names[int(position)]}: {what}" if at and position.isdigit() else str(error)
 
 
 def _read(name: str, read: Collection[str]) -> str:

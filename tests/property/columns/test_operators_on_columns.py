@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import groupby
 
 import pytest
@@ -117,6 +118,24 @@ OPERATORS = {
         "SELECT t.lot AS lot, t.price AS price, q.price AS ask FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
         "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot AND t.price > q.price INTO Hits"
     ),
+    "a join of texts": lambda: cql(
+        "SELECT t.symbol AS symbol, q.symbol AS other, t.fee AS fee, t.is_sale AS sale "
+        "FROM Trade AS t [SIZE 3 nanoseconds EVERY 1] JOIN Quote AS q [SIZE 6 nanoseconds EVERY 1] "
+        "ON t.symbol = q.symbol INTO Hits"
+    ),
+    "a join by several fields, with conditions": lambda: cql(
+        "SELECT t.lot + q.lot AS lots, t.fee / q.price AS share, q.symbol AS symbol "
+        "FROM Trade AS t [SIZE 5 nanoseconds EVERY 1 WHERE is_sale OR fee > 1] JOIN Quote AS q [SIZE 5 nanoseconds EVERY 1] "
+        "ON t.lot = q.lot AND t.symbol = q.symbol WHERE q.price < 3 AND (t.fee IS NULL OR t.fee <= q.price) INTO Hits"
+    ),
+    "a join with itself": lambda: cql(
+        "SELECT a.lot AS lot, a.price - b.price AS gap, b.ts AS since FROM Trade AS a [SIZE 4 nanoseconds EVERY 1] "
+        "JOIN Trade AS b [SIZE 4 nanoseconds EVERY 1] ON a.lot = b.lot AND a.price >= b.price INTO Hits"
+    ),
+    "a join that columns cannot do": lambda: cql(
+        "SELECT t.lot % q.lot AS rest FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
+        "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot INTO Hits"
+    ),
 }
 
 PRICES = st.sampled_from([0.0, -0.0, 0.1, 1.5, 3.0, float("nan"), float("inf")])
@@ -174,7 +193,7 @@ class Reader:
 
     def __init__(self, operator: Operator) -> None:
         wanted = frozenset(operator.subscribes)
-        self.wants = wanted.__contains__
+        self.wants, self.operator = wanted.__contains__, operator
         self.operation: Operation = operator.start("Test", 1)
         self.standing: dict[Identity, str] = {}
         self.used_columns = False
@@ -189,6 +208,12 @@ class Reader:
         self.final = final
 
     final = NEVER
+
+    def restart(self) -> None:
+        """Go on from a checkpoint."""
+        state = pickle.loads(pickle.dumps(self.operation.snapshot()))
+        self.operation = self.operator.start("Test", 1)
+        self.operation.restore(state)
 
     def _note(self, out: Delta) -> None:
         self.used_columns = self.used_columns or out.columns is not None
@@ -216,6 +241,20 @@ def test_rows_columns_and_both_mixed_mean_the_same(name: str, steps: list[Step],
     assert rows.operation.failures.keys() == columns.operation.failures.keys() == both.operation.failures.keys()
 
 
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name.startswith("a join")])
+@settings(max_examples=20, deadline=None)
+@given(steps=arrivals(), mixed=st.lists(st.booleans(), min_size=30, max_size=30), at=st.integers(0, 5))
+def test_a_join_of_columns_goes_on_from_a_checkpoint(name: str, steps: list[Step], mixed: list[bool], at: int) -> None:
+    rows, both = (Reader(OPERATORS[name]()) for _ in range(2))
+    for number, (step, as_columns) in enumerate(zip(steps, mixed, strict=False)):
+        rows.take(step, False)
+        both.take(step, as_columns)
+        if number == at:
+            both.restart()
+        assert rows.standing == both.standing
+        assert rows.operation.held == both.operation.held
+
+
 IN_COLUMNS = {
     "windows by integers",
     "windows by texts, of what may be missing",
@@ -230,6 +269,10 @@ IN_COLUMNS = {
     "a sequence",
     "a sequence without",
     "a sequence with conditions",
+    "a join",
+    "a join of texts",
+    "a join by several fields, with conditions",
+    "a join with itself",
 }
 """What answers in columns."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import duckdb
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +19,12 @@ from detectors.inputs import Files
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.cli.results import FinalsFile, write_results
+from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.schemas.types import event_type
+from middleware.model.errors import TraceError
+from middleware.model.event import EventTypes
+from middleware.spark.prepare.prepare import prepare
+from middleware.spark.traces import read_trace
 
 CSV = """time,station,temp (C),note
 2023-11-14T22:13:20Z,7,10.5,dry
@@ -199,3 +205,60 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
 
 def test_following_waits_for_more(readings: Path) -> None:
     assert [len(some) for some in islice(Files([readings]).follow(), 3)][1:] == [0, 0]
+
+
+GAPS = "ts,station,celsius,name\n1000,1,20.5,a\n2000,1,,b\n3000,2,18.0,\n4000,,21.5,c\n5000,2,25.0,d\n"
+MAPPING = """
+type = "gaps"
+ts = { column = "ts", unit = "ns" }
+source = { value = "gaps" }
+[fields]
+station = { column = "station", type = "int", optional = true }
+celsius = { column = "celsius", type = "float", optional = true }
+name = { column = "name", type = "str" }
+"""
+MEANS = (
+    "SELECT station, AVG(celsius) AS mean, COUNT(celsius) AS n, COUNT(*) AS k FROM gaps "
+    "GROUP BY TUMBLE(ts, INTERVAL '1' SECOND), station"
+)
+
+
+class NoGaps(Event):
+    station: int | None
+    celsius: float
+    name: str
+
+
+def check_misfit(folder: Path) -> None:
+    """A class that takes no None says so, by the name of the field."""
+    types = EventTypes([type("gaps", (NoGaps,), {})])
+    with pytest.raises(TraceError, match="an event of gaps does not fit its class: celsius: Expected `float`, got `null`"):
+        list(read_trace(folder, types))
+
+
+@pytest.mark.parametrize("way", ["guessed", "mapped", "parquet", "trace"])
+def test_empty_cells_are_nulls(tmp_path: Path, way: str) -> None:
+    file, mapping, folder = tmp_path / "gaps.csv", tmp_path / "gaps.toml", tmp_path / "trace"
+    file.write_text(GAPS)
+    mapping.write_text(MAPPING)
+    asked: list[object] = ["--mapping", mapping] if way == "mapped" else []
+    if way == "parquet":
+        file = tmp_path / "gaps.parquet"
+        pq.write_table(pa.csv.read_csv(tmp_path / "gaps.csv"), file)
+    if way == "trace":
+        prepare(mapped_recording([file], mapping), folder, in_process=True)
+    else:
+        told = slackline("sql", "--from", file, "-e", MEANS, "--final", "--results", tmp_path / "means.jsonl", *asked)
+        assert "(station int or none, celsius float or none, name str)" in told
+        means = [tuple(row[name] for name in ("station", "mean", "n", "k")) for row in rows(tmp_path / "means.jsonl")]
+        assert sorted(means, key=str) == [(1, 20.5, 1, 2), (2, 21.5, 2, 2), (None, 21.5, 1, 1)]
+    where = [folder if way == "trace" else file, *asked, "--results", tmp_path / "out.jsonl"]
+    slackline("query", "EVENT gaps a RETURN Seen(a.station AS s, a.celsius AS c, a.name AS n)", *where)
+    assert [(row["s"], row["c"], row["n"]) for row in rows(tmp_path / "out.jsonl")] == [
+        (1, 20.5, "a"), (1, None, "b"), (2, 18.0, ""), (None, 21.5, "c"), (2, 25.0, "d")
+    ]  # fmt: skip
+    warmer = "EVENT SEQ(gaps a, gaps b) WHERE [station] AND b.celsius > a.celsius WITHIN 9 s RETURN Up(b.celsius AS c)"
+    slackline("query", warmer, *where)
+    if way == "trace":
+        check_misfit(folder)
+    assert [row["c"] for row in rows(tmp_path / "out.jsonl")] == [25.0]  # nothing is warmer than NULL, or of its station

@@ -8,6 +8,7 @@ from detectors.cql.native_rows import projection
 from detectors.cql.script import compile_cql
 from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
@@ -33,6 +34,13 @@ class Large(Event, frozen=True):
     open: bool
 
 
+class Wide(Event, frozen=True):
+    symbol: int | None
+    dear: float
+    cheap: float
+    twice: float
+
+
 class Match(Event, frozen=True):
     symbol: int
     dear: float
@@ -40,7 +48,7 @@ class Match(Event, frozen=True):
     twice: float
 
 
-TYPES = [Tick, Bid, Large, Match]
+TYPES = [Tick, Bid, Large, Match, Wide]
 FILTER = """SELECT symbol, price * quantity - 1 AS amount, name, open FROM Tick
             WHERE (price > -2.5 AND quantity <> 3 OR NOT open) AND name >= 'a' INTO Large"""
 JOIN = """SELECT t.symbol AS symbol, t.price AS dear, b.price AS cheap, b.price + b.price AS twice
@@ -82,6 +90,35 @@ def test_a_join_is_the_same_in_both(rows):
         for n, (is_tick, symbol, price) in enumerate(rows)
     ]
     assert run(JOIN, events, True) == run(JOIN, events, False)
+
+
+WIDE = """SELECT t.quantity * t.quantity AS symbol, t.price AS dear, b.price AS cheap, b.price - t.price AS twice
+          FROM Tick AS t [SIZE 9 nanoseconds EVERY 1] JOIN Bid AS b [SIZE 9 nanoseconds EVERY 1]
+          ON t.symbol = b.symbol AND t.quantity > b.price INTO Wide"""
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.booleans(), wholes, reals, wholes, st.booleans()), max_size=12), st.none() | odd)
+def test_a_join_of_columns_is_one_of_rows(rows, hostile):
+    by_rows, mixed = (compile_cql(WIDE, TYPES).operators[0].start("Q", 1) for _ in range(2))
+
+    def found(operation, delta, now):
+        try:
+            results = operation.apply(delta, now, now - 20).inserts
+        except (TypeError, ValueError, OverflowError) as error:
+            return type(error)
+        return [repr(each) for each in sorted(results, key=lambda each: (each.ts, each.id))]
+
+    for n, (is_tick, symbol, price, quantity, as_columns) in enumerate(rows):
+        stamp = {"ts": n, "id": n, "source": "ab"[is_tick]}
+        event = Tick(symbol % 2, price, quantity, **stamp) if is_tick else Bid(symbol % 2, price, **stamp)
+        if is_tick and hostile is not None and n > 4:  # as a row, it meets what came in columns
+            event, as_columns = Tick(event.symbol, hostile, hostile, **stamp), False
+        columns = EventColumns(type(event), EventColumns.from_events(type(event), [event]).batch) if as_columns else None
+        expected = found(by_rows, Delta([event]), n)
+        assert found(mixed, Delta(columns=columns) if as_columns else Delta([event]), n) == expected
+        if isinstance(expected, type):
+            break  # an operator that raises stops
 
 
 def test_the_native_core_makes_what_is_plain_and_nothing_else():

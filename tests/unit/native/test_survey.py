@@ -24,6 +24,10 @@ def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> N
     assert survey_events([Event(ts=ts, id=at) for at, ts in enumerate(given_times)], top, clk) == found
     assert found[2:] == expected[2:] and found.newest == expected.newest
     assert not given_times or found.earliest == expected.earliest == min(given_times)
+    fewer = survey(column, top, clk, only_earliest=True)
+    assert fewer == survey_events([Event(ts=ts, id=at) for at, ts in enumerate(given_times)], top, clk, only_earliest=True)
+    assert fewer[:3] == found[:3]
+    assert (fewer.delayed, fewer.after) == (sorted(found.delayed)[:1], sorted(found.after)[:1])
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 2))))

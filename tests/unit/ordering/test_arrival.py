@@ -49,7 +49,7 @@ def test_interleaved_columns_are_a_sequence_of_events():
 
 def test_few_events_are_objects():
     given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
-    assert in_order(given).interleaved is None and in_order(given, few=2).interleaved is not None
+    assert in_order(given, few=3).interleaved is None and in_order(given, few=2).interleaved is not None
 
 
 def _columns(delta):

@@ -11,6 +11,7 @@ use super::value::Value;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 use crate::fields::{Field, Stamps};
+use crate::search::in_time;
 
 enum Cells {
     Integers(Vec<i64>),
@@ -69,11 +70,7 @@ impl Block {
 
     /// The rows in order of time; those of one time in order of arrival.
     pub fn in_time(&self) -> Vec<usize> {
-        let mut rows: Vec<usize> = (0..self.times.len()).collect();
-        if !self.times.is_sorted() {
-            rows.sort_by_key(|&row| self.times[row]);
-        }
-        rows
+        in_time(self.times.len(), |row| self.times[row])
     }
 
     #[inline]

@@ -1,0 +1,87 @@
+"""Joins of columns: what the native core is told of a query, so that it takes tuples, and makes results, as columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from detectors.columnar import KINDS, ResultColumns, has_plain_columns, plain_kinds
+from detectors.cql.pairs import Met
+from detectors.cql.plan import Joined, Side
+from detectors.language.written import NotPlainError, ProgramWriter, Written
+from middleware import native
+from middleware.model.columns import EventColumns, values
+from middleware.model.event import EventType
+from middleware.model.schema import fields_of, is_optional
+
+if TYPE_CHECKING:
+    from middleware.native._core import Reading
+
+Fed = tuple[EventColumns | None, Met | None]
+"""Results as columns, and pairs whose results are for Python to make."""
+
+
+class PairedColumns:
+    """Tells ``native.Pairs`` how to join columns. Raises NotPlainError if it does not know some of the query's code."""
+
+    def __init__(self, plan: Joined, name: str, level: int) -> None:
+        target = plan.target.event_type
+        if not has_plain_columns(target):
+            raise NotPlainError
+        writer, wanted = ProgramWriter(("e", "f"), plan.frame.globals), fields_of(target)
+        self._test = writer.written(plan.condition.holds) if plan.condition is not None else None
+        self._fields = []
+        for code, (field, kind) in zip(plan.ordered, plain_kinds(target).items(), strict=True):
+            assert kind is not None
+            node = writer.written(code.value)
+            if kind is str and node[0] != "field":
+                raise NotPlainError
+            self._fields.append((node, KINDS[kind], is_optional(wanted[field])))
+        sides = plan.left, plan.right
+        before = [writer.written(side.before.holds) if side.before is not None else None for side in sides]
+        self._keys = [_key_fields(side, variable) for side, variable in zip(sides, "ef", strict=True)]
+        self._read = [_reading(*each) for each in zip(sides, writer.fields, self._keys, before, strict=True)]
+        self._results = ResultColumns(target, name, level)
+
+    def attach(self, pairs: native.Pairs) -> None:
+        """Have these pairs take columns."""
+        pairs.project(self._test, self._fields, *self._read)
+
+    def fed(self, pairs: native.Pairs, is_left: bool, columns: EventColumns) -> Fed | None:
+        """Insert tuples of one side; None if it must be done row by row."""
+        keys: list[Any] | None = None
+        if self._read[not is_left][4] is None:
+            parts = [values(columns.column(field)) for field in self._keys[not is_left]]
+            keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)) if parts else [()] * len(columns)
+        found = pairs.feed(is_left, columns, columns.batch, keys)
+        if found is None:
+            return None
+        _, results, met = found
+        if results is None:
+            return None, met
+        import numpy as np
+
+        fields, times, ids = results
+        return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True), None
+
+
+def _key_fields(side: Side, variable: str) -> list[str]:
+    """The fields that are the key, if they are no more, and of a type of which equal values are equal in columns, too."""
+    kinds, found = plain_kinds(side.source.event_type), []
+    for code in side.keys:
+        read, _, field = code.value.partition(".")
+        if read != variable or kinds.get(field) not in (int, str, bool):
+            raise NotPlainError
+        found.append(field)
+    return found
+
+
+def _reading(side: Side, fields: list[str], keys: list[str], before: Written | None) -> Reading:
+    kind: EventType = side.source.event_type
+    kinds = plain_kinds(kind) | {"ts": int, "id": int}
+    names = kind.__struct_fields__
+    given = [KINDS.get(kinds.get(field)) for field in fields]
+    if None in given:
+        raise NotPlainError
+    key = names.index(keys[0]) if len(keys) == 1 and kinds[keys[0]] is int else None
+    stamps = names.index("ts"), names.index("id"), names.index("source")
+    return fields, list(filter(None, given)), list(map(names.index, fields)), stamps, key, before

@@ -1,0 +1,208 @@
+//! Record batches of Arrow, read where they lie, through its C data interface.
+#![expect(unsafe_code, reason = "the C data interface is pointers; their lengths and types follow from its specification")]
+
+use std::borrow::Cow;
+use std::ffi::{CStr, c_char, c_void};
+use std::slice;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::ffi::PyCapsule_GetPointer;
+use pyo3::intern;
+use pyo3::prelude::*;
+
+#[repr(C)]
+struct Schema {
+    format: *const c_char,
+    _name: *const c_char,
+    _metadata: *const c_char,
+    _flags: i64,
+    n_children: i64,
+    children: *const *const Schema,
+    dictionary: *const Schema,
+    _release: *const c_void,
+    _private_data: *const c_void,
+}
+
+#[repr(C)]
+struct Array {
+    length: i64,
+    null_count: i64,
+    offset: i64,
+    n_buffers: i64,
+    n_children: i64,
+    buffers: *const *const c_void,
+    children: *const *const Array,
+    dictionary: *const Array,
+    _release: *const c_void,
+    _private_data: *const c_void,
+}
+
+/// A record batch. The capsules own what it reads.
+pub struct Batch<'py> {
+    schema: Bound<'py, PyAny>,
+    array: Bound<'py, PyAny>,
+}
+
+impl<'py> Batch<'py> {
+    /// From whatever has `__arrow_c_array__`, and is sound.
+    pub fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+        let py = given.py();
+        let (schema, array) =
+            given.call_method0(intern!(py, "__arrow_c_array__"))?.extract::<(Bound<'_, _>, Bound<'_, _>)>()?;
+        let batch = Self { schema, array };
+        let (_, whole) = batch.roots()?;
+        if whole.offset != 0 {
+            return Err(PyValueError::new_err("a record batch begins at its first row"));
+        }
+        Ok(batch)
+    }
+
+    fn roots(&self) -> PyResult<(&Schema, &Array)> {
+        // SAFETY: a capsule of that name has a pointer to that struct, which lives as long as the capsule
+        unsafe {
+            let schema = PyCapsule_GetPointer(self.schema.as_ptr(), c"arrow_schema".as_ptr()).cast::<Schema>();
+            let array = PyCapsule_GetPointer(self.array.as_ptr(), c"arrow_array".as_ptr()).cast::<Array>();
+            match (schema.as_ref(), array.as_ref()) {
+                (Some(schema), Some(array)) => Ok((schema, array)),
+                _ => Err(PyErr::take(self.array.py()).unwrap_or_else(|| PyValueError::new_err("no batch"))),
+            }
+        }
+    }
+
+    pub fn column(&self, at: usize) -> PyResult<Column<'_>> {
+        let (schema, array) = self.roots()?;
+        if i64::try_from(at)? >= schema.n_children.min(array.n_children) {
+            return Err(PyValueError::new_err("the batch has too few columns"));
+        }
+        // SAFETY: there are so many children, alive as long as their parent
+        Ok(unsafe { Column { schema: &**schema.children.add(at), array: &**array.children.add(at) } })
+    }
+}
+
+/// A column of a batch.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    schema: &'a Schema,
+    array: &'a Array,
+}
+
+/// Texts, end to end, and where each begins and ends.
+#[derive(Clone)]
+pub struct Texts<'a> {
+    ends: Cow<'a, [i32]>,
+    bytes: Cow<'a, [u8]>,
+}
+
+/// The values of a column; those of nulls are anything.
+pub enum Cells<'a> {
+    Integers(Cow<'a, [i64]>),
+    Floats(Cow<'a, [f64]>),
+    Flags(Vec<u8>),
+    Texts(Texts<'a>),
+    /// Some other type.
+    Other,
+}
+
+impl<'a> Column<'a> {
+    fn format(&self) -> &'a [u8] {
+        // SAFETY: a string that ends with a zero byte
+        unsafe { CStr::from_ptr(self.schema.format) }.to_bytes()
+    }
+
+    fn rows(&self) -> (usize, usize) {
+        (self.array.offset as usize, self.array.length as usize)
+    }
+
+    /// `count` numbers of a buffer, from one of them on; copied if they lie where the processor does not read them.
+    fn buffer<T: Copy>(&self, at: usize, from: usize, count: usize) -> Cow<'a, [T]> {
+        // SAFETY: fixed-width columns and offsets have so many numbers of that width in this buffer
+        unsafe {
+            let start = (*self.array.buffers.add(at)).cast::<T>();
+            if count == 0 || start.is_null() {
+                return Cow::Borrowed(&[]);
+            }
+            let start = start.add(from);
+            if start.is_aligned() {
+                return Cow::Borrowed(slice::from_raw_parts(start, count));
+            }
+            Cow::Owned((0..count).map(|at| start.add(at).read_unaligned()).collect())
+        }
+    }
+
+    fn bits(&self, at: usize) -> Vec<u8> {
+        let (from, count) = self.rows();
+        let bytes = self.buffer::<u8>(at, 0, (from + count).div_ceil(8));
+        (from..from + count).map(|bit| bytes[bit / 8] >> (bit % 8) & 1).collect()
+    }
+
+    /// Which values are there, a byte for each; None: all.
+    pub fn there(&self) -> Option<Vec<u8>> {
+        // SAFETY: the first buffer is the one of validity, null if all are there
+        let has_bits = self.array.n_buffers > 0 && unsafe { !(*self.array.buffers).is_null() };
+        if self.array.null_count == 0 || !has_bits {
+            return None;
+        }
+        Some(self.bits(0)).filter(|there| there.contains(&0))
+    }
+
+    pub fn cells(&self) -> Cells<'a> {
+        let (from, count) = self.rows();
+        if !self.schema.dictionary.is_null() {
+            return Cells::Other;
+        }
+        match self.format() {
+            b"l" => Cells::Integers(self.buffer(1, from, count)),
+            b"g" => Cells::Floats(self.buffer(1, from, count)),
+            b"b" => Cells::Flags(self.bits(1)),
+            b"u" => Cells::Texts(self.texts()),
+            _ => Cells::Other,
+        }
+    }
+
+    fn texts(&self) -> Texts<'a> {
+        let (from, count) = self.rows();
+        if count == 0 {
+            return Texts { ends: Cow::Borrowed(&[]), bytes: Cow::Borrowed(&[]) };
+        }
+        let ends = self.buffer::<i32>(1, from, count + 1);
+        let length = ends.last().map_or(0, |end| *end as usize);
+        Texts { ends, bytes: self.buffer(2, 0, length) }
+    }
+
+    /// Texts by number: each once, and for each row which it is. None for another type.
+    pub fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
+        // SAFETY: null, or alive as long as the column
+        let dictionary = unsafe { self.schema.dictionary.as_ref().zip(self.array.dictionary.as_ref()) };
+        let (schema, array) = dictionary.filter(|(schema, _)| Column { schema, ..*self }.format() == b"u")?;
+        let (from, count) = self.rows();
+        (self.format() == b"i").then(|| (Column { schema, array }.texts(), self.buffer(1, from, count)))
+    }
+}
+
+impl Cells<'_> {
+    /// The same, copied.
+    pub fn into_owned(self) -> Cells<'static> {
+        match self {
+            Self::Integers(cells) => Cells::Integers(Cow::Owned(cells.into_owned())),
+            Self::Floats(cells) => Cells::Floats(Cow::Owned(cells.into_owned())),
+            Self::Flags(cells) => Cells::Flags(cells),
+            Self::Texts(texts) => {
+                let from = texts.ends.first().map_or(0, |end| *end as usize);
+                let ends = texts.ends.iter().map(|end| *end - from as i32).collect();
+                Cells::Texts(Texts { ends: Cow::Owned(ends), bytes: Cow::Owned(texts.bytes[from..].to_vec()) })
+            }
+            Self::Other => Cells::Other,
+        }
+    }
+}
+
+impl Texts<'_> {
+    pub fn len(&self) -> usize {
+        self.ends.len().saturating_sub(1)
+    }
+
+    /// The bytes of a text, which are UTF-8.
+    pub fn get(&self, row: usize) -> &[u8] {
+        &self.bytes[self.ends[row] as usize..self.ends[row + 1] as usize]
+    }
+}

@@ -1,0 +1,77 @@
+//! Selection and projection of columns: tests and fields that are programs, in a pass over a record batch.
+//!
+//! Twin of `detectors.cql.mapped` without the core. Whatever is not decided here as Python would decide it leaves the batch to Python.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyList};
+
+use crate::arrow::{Batch, Cells, Column};
+use crate::program::{Input, Projector, Rows, Sources, Spec, Unsuited, Values, bytes};
+
+/// Rows chosen, times, ids; values and which are there, field by field.
+type Selected<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyList>);
+
+#[pyclass(module = "middleware.native")]
+pub struct Selection {
+    projector: Projector,
+    /// Where in a batch the columns lie that programs read; and ts, id and source.
+    places: Vec<usize>,
+    stamps: (usize, usize, usize),
+}
+
+#[pymethods]
+impl Selection {
+    /// `test`, `fields`: expressions as nested tuples, fields with the kind of their values and whether these may be missing.
+    #[new]
+    fn new(
+        test: Option<Bound<'_, PyAny>>,
+        fields: Vec<Spec<'_>>,
+        places: Vec<usize>,
+        stamps: (usize, usize, usize),
+    ) -> PyResult<Self> {
+        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, stamps })
+    }
+
+    /// The results of a batch, in order of time, with the identity id ^ number of the source; None: ask Python.
+    fn of<'py>(&self, batch: &Bound<'py, PyAny>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
+        let py = batch.py();
+        let batch = Batch::of(batch)?;
+        let (ts, id, source) = self.stamps;
+        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
+            return Ok(None);
+        };
+        let Some(sources) = Sources::of(batch.column(source)?, numbers)? else { return Ok(None) };
+        let columns = self.places.iter().map(|at| Ok((batch.column(*at)?, OnceCell::new()))).collect::<PyResult<_>>()?;
+        let inputs = Inputs(columns);
+        let Ok(chosen) = self.projector.chosen(times.len(), &inputs, |row| times[row]) else { return Ok(None) };
+        let Ok(made) = self.projector.made(py, &chosen, &inputs)? else { return Ok(None) };
+        let of = |number: &dyn Fn(usize) -> i64| {
+            bytes(py, chosen.len(), chosen.iter().map(|row| number(*row as usize).to_ne_bytes()))
+        };
+        let rows = of(&|row| row as i64)?;
+        Ok(Some((rows, of(&|row| times[row])?, of(&|row| ids[row] ^ sources.get(row))?, made)))
+    }
+}
+
+/// The columns of a batch, each read when it is first asked for.
+struct Inputs<'a>(Vec<(Column<'a>, OnceCell<Input<'a>>)>);
+
+impl Inputs<'_> {
+    fn input(&self, at: usize) -> &Input<'_> {
+        let (column, input) = &self.0[at];
+        input.get_or_init(|| Input::of(*column))
+    }
+}
+
+impl Rows for Inputs<'_> {
+    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+        self.input(at).run(rows)
+    }
+
+    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+        self.input(at).some(rows)
+    }
+}

@@ -1,0 +1,141 @@
+"""A run over events that arrive in total order: nothing is late, early or corrected, so each detector runs once over all.
+
+What units do for a late event (buffers, K, snapshots, events kept to be run again) is left out, and so are steps: a level is
+done before the next begins. What is not plain is not done here: operators and detectors on columns, which take columns as
+they are, and whatever fails, for which one must go back. Then the general way, which finds the same, begins anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from itertools import groupby
+from operator import attrgetter
+from typing import NamedTuple
+
+import msgspec
+
+from middleware.model.detector import constants, takes_batches
+from middleware.model.event import END, NEVER, Event, EventType
+from middleware.model.operator import Operator
+from middleware.ordering.buffer import arranged, split
+from middleware.ordering.lane import Settings
+from middleware.ordering.lanes import BatchLanes, lanes_for
+from middleware.ordering.operation import OperatorLane
+from middleware.ordering.records import UnitStatistics
+from middleware.ordering.unit import Unit
+from middleware.runtime.arrived import ArrivedColumns
+
+
+class _NotPlainError(Exception):
+    """This is for the general way."""
+
+
+class Found(NamedTuple):
+    """The final results by detector, in total order, and the statistics of the units."""
+
+    finals: dict[str, list[Event]]
+    statistics: list[UnitStatistics]
+
+
+def run_in_order(arrived: ArrivedColumns, units: list[Unit]) -> Found | None:
+    """Run new units, lowest level first, over all that arrived. None if it does not come in order, or not all is plain.
+
+    Raises DetectorError if a detector changes what its instances share. O(n), and O(n log n) to see the order.
+    """
+    if any(isinstance(unit.detector, Operator) or takes_batches(type(unit.detector)) for unit in units):
+        return None
+    ordered = arrived.in_total_order()
+    if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
+        return None  # without lateness, the second of one time is late if it comes in another batch
+    events, finals, latest = ordered[0], dict[str, list[Event]](), ordered[0].latest()
+    ticking = {event_type for unit in units for event_type in unit.detector.clock}
+    clock, statistics = max(latest.values(), default=NEVER), list[UnitStatistics]()
+    for _, level in groupby(units, attrgetter("level")):
+        passes = list(map(_Pass, level))
+        try:
+            _run_level(passes, events, finals)
+            finals |= {each.unit.name: each.end() for each in passes}
+        except Exception:  # of a detector, at some event: the general way says which
+            for each in passes:
+                each.constants.check(each.unit.name)
+            return None
+        statistics += [each.statistics(clock, latest) for each in passes]
+        for event_type in ticking:
+            own = [event.ts for each in passes for event in finals[each.unit.name] if event.__class__ is event_type]
+            latest[event_type] = max([*own, latest.get(event_type, NEVER)])
+    return Found(finals, statistics)
+
+
+def _run_level(passes: list[_Pass], events: ArrivedColumns, below: dict[str, list[Event]]) -> None:
+    """Run the units of a level over the events that they read, and over the results of those below."""
+    reads = frozenset(event_type for each in passes for event_type in each.unit.detector.subscribes)
+    derived = _sorted([event for results in below.values() for event in results if event.__class__ in reads])
+    for run in _merged(events.runs(reads), derived):
+        for each in passes:
+            each.take(run, reads)
+
+
+def _merged(runs: Iterator[list[Event]], derived: list[Event]) -> Iterator[list[Event]]:
+    """Raw events in order, run by run, with derived ones among them."""
+    at = 0
+    for run in runs:
+        start, newest = at, run[-1].ts
+        while at < len(derived) and derived[at].ts < newest:  # those of that time come when all raw ones of it have
+            at += 1
+        yield _sorted(run + derived[start:at]) if at > start else run
+    if at < len(derived):
+        yield derived[at:]
+
+
+def _sorted(events: list[Event]) -> list[Event]:
+    """The events in total order, each of which must have an identity of its own."""
+    if not split(events, NEVER)[1]:
+        return events
+    ordered, repeats = arranged(events)
+    if repeats:
+        raise _NotPlainError
+    return ordered
+
+
+class _Pass:
+    """One unit's detector on its way over all events."""
+
+    def __init__(self, unit: Unit) -> None:
+        self.unit = unit
+        self.constants = constants(unit.detector)
+        self._reads = frozenset(unit.detector.subscribes)
+        lanes = lanes_for(unit.name, unit.detector, unit.level, Settings())
+        assert not isinstance(lanes, OperatorLane | BatchLanes)
+        self._lanes = lanes
+        self._results: list[Event] = []
+        self._taken = 0
+
+    def take(self, events: list[Event], types: Collection[EventType]) -> None:
+        """Run those of some events, of these types, that the detector reads."""
+        own = events if len(self._reads) == len(types) else [event for event in events if event.__class__ in self._reads]
+        self._lanes.run(own, self._results)
+        if not self._taken:
+            self.constants.check(self.unit.name)
+        self._taken += len(own)
+
+    def end(self) -> list[Event]:
+        """The results in total order. Raises an error if a state cannot be copied, which only the general way lists."""
+        self.constants.check(self.unit.name)
+        self._lanes.copy_states()
+        return _sorted(self._results)
+
+    def statistics(self, clock: int, latest: dict[EventType, int]) -> UnitStatistics:
+        """As the unit would have them. ``clock``: the latest raw event; ``latest``: by type."""
+        ticking = self.unit.detector.clock
+        clk = max([latest.get(each, NEVER) for each in ticking]) if ticking else clock
+        taken, found = self._taken, len(self._results)
+        return msgspec.structs.replace(
+            self.unit.statistics(),
+            clk=clk,
+            final=END,
+            received=taken,
+            emitted=taken,
+            executed=taken,
+            keys=len(self._lanes),
+            inserted=found,
+        )
