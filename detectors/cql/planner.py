@@ -155,17 +155,18 @@ class Planner:
             if streams.count(stream) > 1:
                 raise QueryError(f"{stream.name} is merged with itself", ident.span)
         nullable = [any(stream.schema[n].kind.nullable for stream in streams) for n in range(len(first.schema))]
-        columns = [
-            (each.name, Code(each.code().value, ValueKind(each.kind.type, nullable[n])), statement.span)
-            for n, each in enumerate(first.schema)
+        given: list[Columns] = [
+            [
+                (each.name, Code(each.code().value, ValueKind(each.kind.type, nullable[n])), statement.span)
+                for n, each in enumerate(stream.schema)
+            ]
+            for stream in streams
         ]
-        target = target or (self._into(into) if into else None)
+        target, frame = target or (self._into(into) if into else None), Frame()
         name = target.name if target is not None else into.name if into else self._query_name(None)
-        target, codes = self._target(name, target, columns, statement.span, Frame())
-        others = tuple(tuple(each.code() for each in stream.schema) for stream in streams[1:])
-        self._add(
-            Mapped(self._operator_name(name), target, codes, Frame(), tuple(streams), None, others), target, statement.span
-        )
+        target, codes = self._target(name, target, given[0], statement.span, frame)
+        others = tuple(self._target(name, target, columns, statement.span, frame)[1] for columns in given[1:])
+        self._add(Mapped(self._operator_name(name), target, codes, frame, tuple(streams), None, others), target, statement.span)
         names = {stream.timestamp.name if stream.timestamp is not None else None for stream in streams}
         if first.timestamp is not None and len(names) == 1:
             target.timestamp = target.attribute(first.timestamp.name)

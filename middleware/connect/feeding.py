@@ -48,6 +48,12 @@ class Feed:
         self._disorder, self._promised = disorder, NEVER
         self._reached: dict[str, int] = {}
 
+    def begin(self) -> None:
+        """With ``disorder``: promise next to nothing, once. Where nothing is promised, the clock alone decides."""
+        if self._disorder is not None and self._promised == NEVER:
+            self._promised = NEVER + 1
+            self._publisher.advance(self._reader.types, self._promised)
+
     def run(self, source: Source) -> None:
         """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
         held: list[Messages] = []
@@ -55,8 +61,7 @@ class Feed:
         sent: list[Blocks] = []
         unread: list[Unread] = []
         began = 0.0
-        if self._disorder is not None:  # it promises next to nothing; but where nothing is promised, the clock alone decides
-            self._publisher.advance(self._reader.types, NEVER + 1)
+        self.begin()
         while True:
             messages = Messages() if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:

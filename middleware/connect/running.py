@@ -90,6 +90,8 @@ class Connections:
         self._failures: list[SlacklineError] = []
         self._clients: set[Publisher | Subscriber] = set()
         self._lock = threading.Lock()
+        self._unpromised = {each.name for each in sources if each.disorder is not None}
+        self._all_promise = threading.Event()
 
     def run(self) -> None:
         """Serve until ``stop``, or until one cannot go on: raises what it met."""
@@ -174,6 +176,7 @@ class Connections:
                 with ExitStack() as stack:
                     publisher = Publisher(address, types=types, keys=self._keys, patience=FOR_EVER)
                     feed = Feed(self._kept(stack, publisher), reader, ledger, self._over.is_set, disorder)
+                    self._await_promises(name, feed, publisher)
                     source = stack.enter_context(closing(make()))
                     _log.info("connected", end=label)
                     try:
@@ -182,6 +185,20 @@ class Connections:
                         self.counts[label] = self.counts.get(label, 0) + feed.taken + feed.unread
 
             self._keep_trying(label, attempt)
+
+    def _await_promises(self, name: str, feed: Feed, publisher: Publisher) -> None:
+        """Read nothing before the node knows a promise for all lines with a ``disorder``: what is read moves the clock, which
+        decides for those that have none.
+        """
+        if name in self._unpromised:
+            feed.begin()
+            publisher.flush()
+            with self._lock:
+                self._unpromised.discard(name)
+        if not self._unpromised:
+            self._all_promise.set()
+        while not self._over.is_set() and not self._all_promise.wait(_READY):
+            pass
 
     def _output(self, plan: OutputPlan, label: str) -> None:
         address = expanded(plan.address)

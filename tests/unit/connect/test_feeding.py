@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from slackline_benchmarks.servers import until
 
+from detectors.cql import compile_cql
 from middleware.connect.blocks import Blocks
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
@@ -206,3 +209,52 @@ def test_addresses_have_environment_variables_in_them(monkeypatch: pytest.Monkey
     assert expanded("mqtt://app:${MQTT_PASSWORD}@h") == "mqtt://app:secret@h"
     with pytest.raises(ScenarioError, match="MQTT_NONE is not set"):
         expanded("mqtt://app:$MQTT_NONE@h")
+
+
+LINES = "CREATE STREAM {0} (ts Long NOT NULL, x Int NOT NULL) SOURCE FILE ('{0}.csv', ',') DISORDER 2 seconds;"
+
+
+def test_no_line_is_read_before_all_lines_are_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line moves the clock of the node, and the clock decides for a type of which nothing is promised."""
+    said: list[str] = []
+    has_waited, may_promise = threading.Event(), threading.Event()
+
+    class Publisher:
+        address = "tcp://nowhere"
+
+        def __init__(self, address: str, types: set[str], **_: object) -> None:
+            (self.type,) = types
+
+        def advance(self, types: list[type[Event]], watermark: int) -> None:
+            if self.type == "Slow" and watermark == NEVER + 1:
+                has_waited.wait(60)
+                assert not any(each.startswith("published") for each in said)
+                may_promise.wait(60)
+            said.append(f"promised {self.type} {watermark - NEVER}")
+
+        def publish_blocks(self, blocks: Blocks) -> None:
+            said.append(f"published {self.type}")
+
+        def flush(self) -> Receipt:
+            if self.type == "Quick":
+                has_waited.set()
+            return Receipt(taken=1)
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("middleware.connect.running.Publisher", Publisher)
+    (tmp_path / "connected_plant.py").write_text(PLANT)
+    (tmp_path / "nodes.toml").write_text(TOP)
+    for name in ("Quick", "Slow"):
+        (tmp_path / f"{name}.csv").write_text("1,2\n")
+    script = compile_cql("".join(map(LINES.format, ("Quick", "Slow"))) + "MERGE Quick, Slow INTO Both", folder=tmp_path)
+    sources = script.operators[0].sources
+    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, None, sources=sources)
+    running = threading.Thread(target=connections.run)
+    running.start()
+    may_promise.set()
+    until(lambda: sum(each.startswith("published") for each in said) == 2, "both are read", 60)
+    connections.end()
+    running.join(60)
+    assert sorted(said[:2]) == ["promised Quick 1", "promised Slow 1"]

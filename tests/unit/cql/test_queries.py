@@ -103,6 +103,16 @@ def test_the_output_of_any_query_can_be_the_input_of_another():
     assert [e.top for e in results(text, ROWS, "Top")] == [6.0, 6.0]
 
 
+def test_merged_streams_have_the_types_of_the_stream_that_they_become():
+    script = compile_cql("""CREATE STREAM A (ts Long NOT NULL, x Int NOT NULL); CREATE STREAM B (ts Long NOT NULL, x Int);
+        CREATE STREAM Wide (x Float); MERGE A, B INTO Wide; MERGE A, B INTO Same""")
+    A, B = script.types["A"], script.types["B"]
+    ticks = [A(16_777_217, ts=1, id=1, source="a"), B(16_777_217, ts=2, id=1, source="b"), B(None, ts=3, id=2, source="b")]
+    found = run(ticks, script.operators).finals
+    assert [repr(e.x) for e in found["Wide"]] == ["16777216.0", "16777216.0", "None"]
+    assert [repr(e.x) for e in found["Same"]] == ["16777217", "16777217", "None"]
+
+
 def test_streams_of_one_schema_merge_and_keep_their_identities_apart():
     script = compile_cql("""CREATE STREAM A (x Int); CREATE STREAM B (x Int NOT NULL); MERGE A, B INTO C;
                             SELECT count(*) AS n FROM C [SIZE 4] INTO N""")
