@@ -1,10 +1,15 @@
-"""The messages of an MCAP file as rows: JSON, with the times at which each was published and written down."""
+"""The messages of an MCAP file as rows, with the times at which each was published and written down.
+
+Their encodings: JSON, Protobuf, and CDR as ROS 2 has it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import math
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +21,12 @@ from middleware.model.words import listed
 
 if TYPE_CHECKING:
     from mcap.reader import McapReader
+    from mcap.records import Channel, Schema
 
 STAMPS = ("publish_time", "log_time", "topic")
 """The columns that each row has besides the values of its message: times in ns, and the channel's topic."""
+
+Decode = Callable[[bytes], dict[str, Any]]
 
 _decode = msgspec.json.Decoder(dict[str, Any], float_hook=str).decode
 
@@ -40,14 +48,53 @@ def rows_of(file: Path, patterns: Collection[str] = ()) -> Iterator[dict[str, An
     if not patterns and len(chosen) > 1:
         raise TraceError(f"{file} has several topics ({listed(sorted(chosen))}): say in a mapping which one (topics)")
     with _opened(file) as reader:
-        for _, channel, message in reader.iter_messages(topics=chosen):
-            if channel.message_encoding != "json":
-                raise TraceError(f"{file}: {channel.topic} is encoded as {channel.message_encoding}: only json can be read")
+        decoders: dict[int, Decode] = {}
+        for schema, channel, message in reader.iter_messages(topics=chosen):
+            if channel.id not in decoders:
+                decoders[channel.id] = _decoder(file, channel, schema)
             try:
-                row = _decode(message.data)
-            except msgspec.MsgspecError as error:
-                raise TraceError(f"{file}: {channel.topic} at {message.log_time}: {error}") from None
+                row = decoders[channel.id](message.data)
+            except Exception as error:  # of any kind: each encoding has its own
+                raise TraceError(f"{file}: {channel.topic} at {message.log_time}: {error or type(error).__name__}") from None
             yield row | dict(zip(STAMPS, (message.publish_time, message.log_time, channel.topic), strict=True))
+
+
+def _decoder(file: Path, channel: Channel, schema: Schema | None) -> Decode:
+    """What makes rows of a channel's messages. Raises TraceError for an encoding that cannot be read."""
+    if channel.message_encoding == "json":
+        return _decode
+    found = None
+    try:
+        if channel.message_encoding == "cdr":
+            from mcap_ros2.decoder import DecoderFactory as Ros2
+
+            found = Ros2().decoder_for(channel.message_encoding, schema)
+            row: Callable[[Any], Any] = _of_ros
+        elif channel.message_encoding == "protobuf":
+            from google.protobuf.json_format import MessageToDict
+            from mcap_protobuf.decoder import DecoderFactory as Protobuf
+
+            found = Protobuf().decoder_for(channel.message_encoding, schema)
+            row = partial(MessageToDict, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
+    except ModuleNotFoundError as error:
+        raise SlacklineError(f"reading {channel.topic} of {file} needs {error.name}; {install('mcap')}") from None
+    except Exception as error:  # of any kind, where a schema is damaged
+        raise TraceError(f"{file}: the schema of {channel.topic} cannot be read: {error or type(error).__name__}") from None
+    if found is None:
+        kind = f"{channel.message_encoding} with {'no schema' if schema is None else f'a schema of {schema.encoding}'}"
+        known = "json, protobuf, and cdr with a schema of ros2msg"
+        raise TraceError(f"{file}: {channel.topic} is encoded as {kind}: {known} can be read")
+    return lambda data: row(found(data))
+
+
+def _of_ros(value: Any) -> Any:
+    """A message of ROS as a dict; what is no finite number is a gap, as in JSON."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list | tuple):
+        return list(map(_of_ros, value))
+    names = getattr(value, "__slots__", None)
+    return value if names is None else {name: _of_ros(getattr(value, name)) for name in names}
 
 
 @contextmanager

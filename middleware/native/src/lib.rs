@@ -3,6 +3,7 @@
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
 //! there is one account of what those mean.
 
+mod arrivals;
 mod arrow;
 mod buffer;
 mod columns;

@@ -4,25 +4,24 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::ops::Range;
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyFloat, PyInt, PyList, PyTuple};
+use pyo3::types::{PyFloat, PyInt, PyList};
 
-use crate::arrow::{Batch, Cells};
-use crate::fields::{Field, Stamps};
-use crate::program::{Input, Kind, Program, Projector, Rows, Sources, Spec, Unsuited, Values, bytes, gathered, passing};
-use crate::tuples::{Table, Tuple};
+use crate::arrivals::{Arrived, Entering, Pair, Pairing, Reading, ReadingSpec, Results};
+use crate::fields::Stamps;
+use crate::program::{Projector, Spec};
+use crate::tuples::Tuple;
 
 /// A key, equal to another where Python says so. Whole numbers need not ask it.
-enum Key {
+pub enum Key {
     Whole(i64),
     Other(isize, Py<PyAny>),
 }
 
 impl Key {
-    fn new(key: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub fn new(key: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(whole) = key.cast::<PyInt>() {
             if let Ok(number) = whole.extract::<i64>() {
                 return Ok(Self::Whole(number)); // bool among them: True is 1
@@ -93,10 +92,10 @@ impl Hasher for Multiply {
 }
 
 /// A tuple, when it is, and its mark.
-struct Held {
-    ts: i64,
-    mark: u64,
-    tuple: Tuple,
+pub struct Held {
+    pub ts: i64,
+    pub mark: u64,
+    pub tuple: Tuple,
 }
 
 /// Tuples of one key in order of time.
@@ -106,10 +105,10 @@ type Run = Vec<Held>;
 type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
 
 /// Gives tuples their marks: the id times a factor, and the hash of the source.
-struct Marks {
+pub struct Marks {
     factor: u64,
     /// By source; a mapping that knows what it is asked.
-    hashes: Py<PyAny>,
+    pub hashes: Py<PyAny>,
     last: Option<(Py<PyAny>, u64)>,
 }
 
@@ -118,7 +117,7 @@ impl Marks {
         Self { factor, hashes, last: None }
     }
 
-    fn mark(&self, id: i64, hash: u64) -> u64 {
+    pub fn mark(&self, id: i64, hash: u64) -> u64 {
         (id as u64).wrapping_mul(self.factor).wrapping_add(hash)
     }
 
@@ -144,30 +143,6 @@ struct Side {
     runs: HashMap<Key, Run, BuildHasherDefault<Multiply>>,
     /// How columns of this side are read; None: they are not.
     reading: Option<Reading>,
-}
-
-/// How tuples in columns are read.
-struct Reading {
-    /// Fields that are read, of which kinds, and where in a batch they lie.
-    fields: Vec<Field>,
-    kinds: Vec<Kind>,
-    places: Vec<usize>,
-    /// Where ts, id and source lie.
-    stamps: (usize, usize, usize),
-    /// Where the key lies, if it is a whole number.
-    key: Option<usize>,
-    /// What tuples must pass to be joined.
-    before: Option<Program>,
-}
-
-/// Fields, their kinds and places, the places of ts, id and source, that of the key, and the test.
-type ReadingSpec<'py> = (Vec<Field>, Vec<String>, Vec<usize>, (usize, usize, usize), Option<usize>, Option<Bound<'py, PyAny>>);
-
-impl Reading {
-    fn parse((fields, kinds, places, stamps, key, before): ReadingSpec<'_>) -> PyResult<Self> {
-        let kinds = kinds.iter().map(|kind| Kind::named(kind)).collect::<PyResult<_>>()?;
-        Ok(Self { fields, kinds, places, stamps, key, before: before.map(|node| Program::parse(&node)).transpose()? })
-    }
 }
 
 impl Side {
@@ -227,9 +202,6 @@ pub struct Pairs {
     /// Makes results of tuples in columns.
     projector: Option<Projector>,
 }
-
-/// Results as columns: fields, times, ids.
-type Results<'py> = (Bound<'py, PyList>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
 #[pymethods]
 impl Pairs {
@@ -387,152 +359,16 @@ fn near(run: &Run, ts: i64, own: i64, theirs: i64) -> &[Held] {
     &run[start..start + count]
 }
 
-fn identity(one: u64, other: u64) -> i64 {
+pub fn identity(one: u64, other: u64) -> i64 {
     (one.wrapping_add(other) ^ (1 << 63)) as i64
-}
-
-/// A tuple that comes in columns.
-struct Arrived {
-    key: Key,
-    ts: i64,
-    mark: u64,
-    row: u32,
-}
-
-/// The tuples of a batch that are joined at all.
-struct Entering {
-    tuples: Vec<Arrived>,
-    table: Py<Table>,
-}
-
-impl Entering {
-    /// None: ask Python.
-    fn of(
-        events: &Bound<'_, PyAny>,
-        batch: &Bound<'_, PyAny>,
-        keys: Option<&Bound<'_, PyList>>,
-        reading: &Reading,
-        marks: &Marks,
-    ) -> PyResult<Option<Self>> {
-        let py = events.py();
-        let batch = Batch::of(batch)?;
-        let (ts, id, source) = reading.stamps;
-        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
-            return Ok(None);
-        };
-        let Some(sources) = Sources::of(batch.column(source)?, marks.hashes.bind(py))? else { return Ok(None) };
-        let inputs = reading.places.iter().map(|at| Ok(Input::of(batch.column(*at)?).into_owned()));
-        let table = Table::new(events.clone().unbind(), inputs.collect::<PyResult<_>>()?);
-        let rows = match &reading.before {
-            None => (0..times.len() as u32).collect(),
-            Some(before) => match passing(before, times.len(), &table) {
-                Ok(rows) => rows,
-                Err(Unsuited) => return Ok(None),
-            },
-        };
-        let mut tuples = Vec::with_capacity(rows.len());
-        let mut add = |row: u32, key: Key| {
-            let at = row as usize;
-            tuples.push(Arrived { key, ts: times[at], mark: marks.mark(ids[at], sources.get(at) as u64), row });
-        };
-        if let Some(place) = reading.key {
-            let column = batch.column(place)?;
-            let (Cells::Integers(keys), there) = (column.cells(), column.there()) else { return Ok(None) };
-            for row in rows {
-                if there.as_ref().is_none_or(|there| there[row as usize] != 0) {
-                    add(row, Key::Whole(keys[row as usize]));
-                }
-            }
-        } else {
-            let Some(keys) = keys else { return Ok(None) };
-            for row in rows {
-                let key = keys.get_item(row as usize)?;
-                if !is_null(&key) {
-                    add(row, Key::new(&key)?);
-                }
-            }
-        }
-        Ok(Some(Self { tuples, table: Py::new(py, table)? }))
-    }
-}
-
-/// NULL equals nothing, nor does what has one.
-fn is_null(key: &Bound<'_, PyAny>) -> bool {
-    key.is_none() || key.cast::<PyTuple>().is_ok_and(|parts| parts.iter().any(|part| part.is_none()))
-}
-
-#[derive(Clone, Copy)]
-struct Pair<'a> {
-    arrived: &'a Arrived,
-    there: &'a Held,
-}
-
-/// Pairs of tuples that came in columns with those of the other side.
-struct Pairing<'a, 'py> {
-    py: Python<'py>,
-    pairs: &'a [Pair<'a>],
-    table: &'a Table,
-    /// The side of those that came: 0 is the left one.
-    own: usize,
-    of_other: &'a [Field],
-    /// The kinds of fields of those that came, and of the others.
-    kinds: [&'a [Kind]; 2],
-}
-
-impl<'py> Pairing<'_, 'py> {
-    /// None: ask Python.
-    fn results(&self, projector: &Projector) -> PyResult<Option<Results<'py>>> {
-        let py = self.py;
-        let ts = |pair: &Pair<'_>| pair.arrived.ts.max(pair.there.ts);
-        let Ok(chosen) = projector.chosen(self.pairs.len(), self, |at| ts(&self.pairs[at])) else { return Ok(None) };
-        let Ok(made) = projector.made(py, &chosen, self)? else { return Ok(None) };
-        let of = |number: &dyn Fn(&Pair<'_>) -> i64| {
-            bytes(py, chosen.len(), chosen.iter().map(|at| number(&self.pairs[*at as usize]).to_ne_bytes()))
-        };
-        Ok(Some((made, of(&ts)?, of(&|pair| identity(pair.arrived.mark, pair.there.mark))?)))
-    }
-
-    fn met(&self) -> PyResult<Met<'py>> {
-        let mut met = Met::default();
-        for Pair { arrived, there } in self.pairs {
-            met.own.push(self.table.event(self.py, arrived.row)?);
-            met.other.push(there.tuple.event(self.py)?);
-            met.identities.push(identity(arrived.mark, there.mark));
-        }
-        Ok(met)
-    }
-
-    fn gathered<'a>(
-        &'a self,
-        which: usize,
-        at: usize,
-        pairs: impl ExactSizeIterator<Item = &'a Pair<'a>>,
-    ) -> Result<Values<'a>, Unsuited> {
-        let count = pairs.len();
-        if which == self.own {
-            return gathered(self.kinds[0][at], pairs.map(|pair| self.table.cell(at, pair.arrived.row)), count);
-        }
-        let kind = *self.kinds[1].get(at).ok_or(Unsuited)?;
-        gathered(kind, pairs.map(|pair| pair.there.tuple.cell(self.py, at, self.of_other)), count)
-    }
-}
-
-impl Rows for Pairing<'_, '_> {
-    fn run(&self, which: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
-        self.gathered(which, at, self.pairs[rows].iter())
-    }
-
-    fn some(&self, which: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
-        self.gathered(which, at, rows.iter().map(|row| &self.pairs[*row as usize]))
-    }
 }
 
 /// Pairs as columns: tuples of the side that changes, those of the other, and identities.
 #[derive(Default)]
-struct Met<'py> {
-    own: Vec<Bound<'py, PyAny>>,
-    other: Vec<Bound<'py, PyAny>>,
-    identities: Vec<i64>,
+pub struct Met<'py> {
+    pub own: Vec<Bound<'py, PyAny>>,
+    pub other: Vec<Bound<'py, PyAny>>,
+    pub identities: Vec<i64>,
 }
 
 impl<'py> Met<'py> {

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+import math
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
 from mcap.writer import Writer
+from mcap_protobuf.writer import Writer as ProtobufWriter
+from mcap_ros2.writer import Writer as Ros2Writer
 
 from middleware import Detector, Event, run
 from middleware.connect.files.guess import guessed
@@ -118,12 +124,96 @@ def test_results_of_ours_are_events_again(robot: Path, tmp_path: Path) -> None:
     [
         (["/nope"], "has no topic /nope; it has /tag/7/pose, /tag/8/pose, /battery, /scan"),
         ([], "has several topics .*: say in a mapping which one"),
-        (["/scan"], "/scan is encoded as cdr: only json can be read"),
+        (["/scan"], "/scan is encoded as cdr with no schema: json, protobuf, and cdr with a schema of ros2msg can be read"),
     ],
 )
 def test_topics_that_cannot_be_read_are_told(robot: Path, topics: list[str], told: str) -> None:
     with pytest.raises(TraceError, match=told):
         run(robot, [Distances()], mapping=POSES | {"topics": topics})
+
+
+STAMPED = """
+builtin_interfaces/Time at
+geometry_msgs/Point position
+string frame
+float64[] more
+================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+================
+MSG: geometry_msgs/Point
+float64 x
+float64 y
+"""
+
+
+def ros_file(file: Path, values: list[float]) -> None:
+    with file.open("wb") as out:
+        writer = Ros2Writer(out)
+        schema = writer.register_msgdef("uwb_msgs/msg/Stamped", STAMPED)
+        for step, x in enumerate(values):
+            at = START + step * STEP
+            message = {"at": {"sec": 1, "nanosec": 2}, "position": {"x": x, "y": 0.5}, "frame": "map", "more": [1.0, x]}
+            writer.write_message("/tag/7/pose", schema, message, at, at)
+        writer.finish()
+
+
+def protobuf_file(file: Path, values: list[float]) -> None:
+    point = DescriptorProto(name="Point", field=[FieldDescriptorProto(name="x", number=1, type=1, label=1)])
+    frame = FieldDescriptorProto(name="frame", number=2, type=9, label=1)
+    place = FieldDescriptorProto(name="position", number=1, type=11, label=1, type_name=".uwb.Point")
+    count = FieldDescriptorProto(name="n", number=3, type=3, label=1)
+    stamped = DescriptorProto(name="Stamped", field=[place, frame, count])
+    pool = DescriptorPool()
+    pool.Add(FileDescriptorProto(name="uwb.proto", package="uwb", syntax="proto3", message_type=[point, stamped]))
+    make = GetMessageClass(pool.FindMessageTypeByName("uwb.Stamped"))
+    with file.open("wb") as out:
+        writer = ProtobufWriter(out)
+        for step, x in enumerate(values):
+            at = START + step * STEP
+            writer.write_message("/tag/7/pose", make(position={"x": x}, frame="map", n=2**53 + step), at, at)
+        writer.finish()
+
+
+@pytest.mark.parametrize("write", [ros_file, protobuf_file])
+def test_other_encodings(tmp_path: Path, write: Any) -> None:
+    write(tmp_path / "robot.mcap", [0.0, 1.5, 7.25])
+    events, _ = read_events(mapped_recording([tmp_path / "robot.mcap"], mappings_of(POSES)), EventTypes([Pose]))
+    assert [(event.x, event.frame, event.ts) for event in events if isinstance(event, Pose)] == [
+        (x, "map", START + step * STEP) for step, x in enumerate([0.0, 1.5, 7.25])
+    ]
+    found = guessed(tmp_path / "robot.mcap")
+    kinds = {name: field.type for name, field in found.fields.items()}
+    assert kinds.items() >= {"position_x": "float", "frame": "str", **({"n": "int"} if write is protobuf_file else {})}.items()
+
+
+def test_no_number_is_a_gap(tmp_path: Path) -> None:
+    ros_file(tmp_path / "robot.mcap", [1.5, math.nan])
+    fields = {"volts": {"column": "position.x", "type": "float", "optional": True}}
+    mapping = BATTERY | {"topics": ["/tag/7/pose"], "fields": fields}
+    events, _ = read_events(mapped_recording([tmp_path / "robot.mcap"], mappings_of(mapping)), EventTypes([Battery]))
+    assert [event.volts for event in events if isinstance(event, Battery)] == [1.5, None]
+
+
+@pytest.mark.parametrize("encoding", ["cdr", "protobuf"])
+def test_a_damaged_message_or_schema_is_told(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "robot.mcap"
+    kind = {"cdr": "ros2msg"}.get(encoding, encoding)
+    whole, damaged = ("uwb/msg/X", b"string frame", "/tag/7/pose at "), ("X", b"\xff\x01(", "the schema of /tag/7/pose")
+    for name, said, told in (whole, damaged):
+        with file.open("wb") as out:
+            writer = Writer(out)
+            writer.start()
+            if encoding == "protobuf" and said == b"string frame":
+                text = FieldDescriptorProto(name="frame", number=1, type=9, label=1)
+                made = FileDescriptorProto(name="x", syntax="proto3", message_type=[DescriptorProto(name="X", field=[text])])
+                name, said = "X", FileDescriptorSet(file=[made]).SerializeToString()
+            channel = writer.register_channel("/tag/7/pose", encoding, writer.register_schema(name, kind, said))
+            writer.add_message(channel, START, b"\x0a\x7f\x00\x00\xff", START)
+            writer.finish()  # type: ignore[no-untyped-call]
+        with pytest.raises(TraceError, match=told):
+            run(file, [Distances()], mapping=POSES)
 
 
 def test_a_file_that_is_cut_off_or_something_else_is_told(robot: Path) -> None:
