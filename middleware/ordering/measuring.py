@@ -131,10 +131,27 @@ def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, 
         clock.arrive(seen.after, ())
 
 
-def measure_columns_singly(
+def measure_columns(
+    clock: LocalClock,
+    ticking: frozenset[type[Event]] | None,
+    columns: Columns,
+    seen: Survey,
+    k_plus: list[int] | None,
+    mark: int | None,
+    hold: bool,
+    top: int,
+) -> None:
+    """``measure_surveyed``, or what ``measure_singly`` does, for columns. ``top``: the latest time before them."""
+    if k_plus is None and ticking is None and not _is_foretold(columns, top, mark):
+        return measure_surveyed(clock, columns, seen, hold)
+    ticks = ticking is None or columns.of_types(ticking)
+    return _measure_columns_singly(clock, ticks, columns, k_plus, mark, hold)
+
+
+def _measure_columns_singly(
     clock: LocalClock, ticks: Any, columns: Columns, k_plus: list[int] | None, mark: int | None, hold: bool
 ) -> None:
-    """``measure_singly`` for columns; ``ticks``: whether each (or all) of them may move the clock."""
+    """``ticks``: whether each (or all) of them may move the clock."""
     times = columns.times
     delayed = times.tolist() if k_plus is None else list(map(sub, times.tolist(), k_plus))
     clock.arrive(delayed, columns)
@@ -150,7 +167,7 @@ def measure_columns_singly(
         clock.pend(delayed)
 
 
-def foretold(columns: Columns, top: int, mark: int | None) -> bool:
+def _is_foretold(columns: Columns, top: int, mark: int | None) -> bool:
     """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
     levels = columns.levels
     if mark is None or levels is None or not len(levels):

@@ -22,15 +22,7 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
-from middleware.ordering.measuring import (
-    foretold,
-    measure,
-    measure_columns_singly,
-    measure_singly,
-    measure_surveyed,
-    survey,
-    survey_events,
-)
+from middleware.ordering.measuring import measure, measure_columns, measure_singly, measure_surveyed, survey, survey_events
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -294,11 +286,7 @@ class Unit:
                 self.clock.miss(late, measured)
                 measured, seen = columns, survey(columns.times, top, clk, only_earliest)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
-        if k_plus is None and self._ticking is None and not foretold(measured, top, mark):
-            measure_surveyed(self.clock, measured, seen, more)
-        else:
-            ticks = self._ticking is None or measured.of_types(self._ticking)
-            measure_columns_singly(self.clock, ticks, measured, k_plus, mark, more)
+        measure_columns(self.clock, self._ticking, measured, seen, k_plus, mark, more, top)
         if late:
             self._list_late(late, "insert")
         pieces = columns.pieces if isinstance(columns, Interleaved) else [columns]
