@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import zmq
 
 from middleware.model.errors import NetworkError
+from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import Allowed, Keys
 from middleware.runtime.transport.pieces import PIECE, cut, joined
@@ -35,6 +36,9 @@ and forward none. It is what the link protocol grants as well."""
 
 _DIAL_FOR, _DIAL_AGAIN_FIRST, _DIAL_AGAIN = 1_000, 50, 500
 """How long one connection attempt may take, and the shortest and the longest pause before the next one (ms)."""
+
+_ENDING = 2.0
+"""Seconds in which a transport must have ended: ten times what sent messages have to leave."""
 
 _MOST_OWNERS = 10_000
 
@@ -292,7 +296,7 @@ class Transport:
             self._gatekeeper.stop()
         for socket in [*self._dealers.values(), *([self._router] if self._router is not None else [])]:
             socket.close()
-        self._context.term()
+        end_context(self._context, _ENDING)
 
 
 def _speak_ip(socket: zmq.Socket[bytes], address: str) -> None:

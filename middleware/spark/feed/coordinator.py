@@ -13,6 +13,7 @@ import zmq
 
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
+from middleware.runtime.transport.ending import end_context
 from middleware.spark.feed.meeting import LOOPBACK, Meeting, opened
 from middleware.spark.feed.rows import Frame
 from middleware.spark.feed.sequencer import Sequencer
@@ -26,6 +27,9 @@ _FRAME_COSTS = 1_024
 SIGN_OF_LIFE = 1_000
 SILENCE = 30_000
 """Milliseconds after which the coordinator sends a sign of life, and after which a partition takes it for dead."""
+
+_PARTING = 1_000
+"""Milliseconds in which the last words, why the feed is over, must leave."""
 
 
 class Joined(msgspec.Struct, tag=True, array_like=True):
@@ -109,7 +113,7 @@ class Coordinator:
         self._taken.send(b"the feed was stopped" if error is not None else b"the feed is over")
         self._thread.join()
         self._taken.close(0)
-        self._context.term()
+        end_context(self._context, 2 * _PARTING / 1_000)
 
     def frames(self) -> Iterator[Frame]:
         """All frames in arrival order, as they come; fewer if the feed ends early. To be read by one thread."""
@@ -143,7 +147,7 @@ class Coordinator:
         taken.close(0)
         if self._gatekeeper is not None:
             self._gatekeeper.stop()
-        self._socket.close(1_000)
+        self._socket.close(_PARTING)
 
     def _take(self, peer: bytes, data: bytes, *blocks: bytes) -> None:
         try:
@@ -207,8 +211,9 @@ class Place:
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
             self._socket.send(_encode(Failed(self._partition, str(error) or type(error).__name__)))
-        self._socket.close(SILENCE if error is None else 1_000)
-        self._context.term()
+        linger = SILENCE if error is None else _PARTING
+        self._socket.close(linger)
+        end_context(self._context, (linger + _PARTING) / 1_000)
 
     def join(self) -> int:
         """Report this partition as ready; wait for all others; return the slice with which the feed begins."""

@@ -9,10 +9,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import zmq
 from slackline_benchmarks.servers import until
 from slackline_torture.proxy import Proxy
 
 from middleware.model.errors import NetworkError
+from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.zeromq import Transport, check_address
 
 WRONG = {
@@ -104,3 +106,12 @@ def test_a_node_behind_something_that_forwards_nothing_is_dialled_anew() -> None
         until(lambda: not client.poll(0.02) and between.connections > 1, "another connection")
         between.heal()
         until(asked_and_answered, "an answer again")
+
+
+def test_a_context_that_does_not_end_is_left() -> None:
+    context = zmq.Context()
+    lost = context.socket(zmq.ROUTER)  # as one that libzmq lost: nobody closes it
+    end_context(context, 0.1)
+    assert not context.closed
+    lost.close()
+    until(lambda: context.closed, "the end")
