@@ -60,13 +60,14 @@ class Delta:
     ``interleaved``
         the same for columns of several types: what a unit that reads them is given.
     ``k_plus``
-        None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
+        None if no insert came prematurely, else one K+ (ns) for each of ``inserts``. ``since``, given in its place with
+        ``columns``, says that each came by as much too early as it lies above this time (ns): then it is made when asked for.
     ``places``
         the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
         once, as the results of one step do, or if nothing is known. The order itself is all that counts.
     """
 
-    __slots__ = ("_inserts", "columns", "interleaved", "k_plus", "places", "retracts", "revises")
+    __slots__ = ("_inserts", "_k_plus", "_since", "columns", "interleaved", "places", "retracts", "revises")
 
     def __init__(
         self,
@@ -77,13 +78,25 @@ class Delta:
         places: list[int] | None = None,
         columns: EventColumns | None = None,
         interleaved: Interleaved | None = None,
+        since: int | None = None,
     ) -> None:
         self._inserts = inserts if inserts is not None or columns is not None or interleaved is not None else []
         self.columns, self.interleaved = columns, interleaved
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self.k_plus = k_plus
+        self._k_plus, self._since = k_plus, since
         self.places = places
+
+    @property
+    def k_plus(self) -> list[int] | None:
+        if self._since is not None:
+            assert self.columns is not None
+            self.k_plus = _above(self.columns, self._since)
+        return self._k_plus
+
+    @k_plus.setter
+    def k_plus(self, early: list[int] | None) -> None:
+        self._k_plus, self._since = early, None
 
     @property
     def given(self) -> Columns | None:
@@ -100,6 +113,7 @@ class Delta:
 
     @inserts.setter
     def inserts(self, events: list[Event]) -> None:
+        self.k_plus = self.k_plus  # what is made of columns is made before they go
         self._inserts, self.columns, self.interleaved = events, None, None
 
     @property
@@ -160,6 +174,21 @@ class Delta:
         for event in self.retracts:
             part(event).retracts.append(event)
         return parts
+
+
+def _above(columns: EventColumns, since: int) -> list[int] | None:
+    """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object if none is."""
+    if not len(columns):
+        return None
+    times = columns.times
+    newest = int(times[-1] if columns.in_time else times.max())
+    if newest <= since:
+        return None
+    if newest - since >= 2**63 or since > 2**62:  # times this far apart do not fit
+        return [max(0, ts - since) for ts in times.tolist()]
+    early = times - since
+    early[early < 0] = 0
+    return early.tolist()  # type: ignore[no-any-return]
 
 
 class Batch(msgspec.Struct):

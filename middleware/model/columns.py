@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
 import msgspec
 
+from middleware import native
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.schema import arrow_schema, fields_of, is_optional, plain_type, without_none
@@ -39,7 +40,7 @@ class EventColumns(Sequence[Event]):
         whether the events are known to be in order of time.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_later", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_block", "_events", "_later", "event_type", "in_time")
 
     def __init__(
         self,
@@ -53,6 +54,7 @@ class EventColumns(Sequence[Event]):
         self.event_type = event_type
         self.in_time = in_time
         self._batch = batch
+        self._block: native.Block | None = None
         self._later = later
         self._events = events
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
@@ -106,6 +108,13 @@ class EventColumns(Sequence[Event]):
             self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
             self._later = None
         return self._batch
+
+    @property
+    def block(self) -> native.Block:
+        """The batch as the native core reads it, looked up once. O(columns)."""
+        if self._block is None:
+            self._block = native.Block(self.batch, len(self.event_type.__struct_fields__) - 4)
+        return self._block
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """A field, or ts, id, source or level, as an array that cannot be written to; for numbers a view where it can be one.

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 29
+_VERSION = 31
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -23,10 +23,12 @@ try:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
     from middleware.native._core import (
         Baseline,
+        Block,
         Counts,
         EventMaker,
         Fiba,
         HeldEvents,
+        Interleaving,
         Intervals,
         KeyedLanes,
         KeyedWindows,
@@ -41,7 +43,6 @@ try:
         runs_of,
         span,
         split,
-        survey,
         survey_events,
         take_ids,
         take_new,
@@ -58,10 +59,12 @@ else:
     __all__ = [
         "AVAILABLE",
         "Baseline",
+        "Block",
         "Counts",
         "EventMaker",
         "Fiba",
         "HeldEvents",
+        "Interleaving",
         "Intervals",
         "KeyedLanes",
         "KeyedWindows",
@@ -76,7 +79,6 @@ else:
         "runs_of",
         "span",
         "split",
-        "survey",
         "survey_events",
         "take_ids",
         "take_new",

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from middleware.broker.ingress.seen import PlainIntervals
@@ -13,6 +13,19 @@ from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Published
 
 VERSION: int
+
+Survey = tuple[int, int, int | None, list[int], list[int]]
+
+class Block:
+    def __new__(cls, batch: Any, own: int) -> Block: ...
+    def __len__(self) -> int: ...
+    def survey(self, top: int, clk: int, only_earliest: bool) -> Survey: ...
+
+class Interleaving:
+    def __new__(cls, blocks: Sequence[Block], places: Sequence[Any]) -> Interleaving: ...
+    def survey(self, top: int, clk: int, only_earliest: bool) -> Survey: ...
+    def order(self) -> bytes: ...
+    def times(self) -> bytes: ...
 
 class Counts:
     @property
@@ -135,10 +148,9 @@ class Selection:
         test: tuple[Any, ...] | None,
         fields: list[tuple[Any, str, bool]],
         places: list[int],
-        stamps: tuple[int, int, int],
     ) -> Selection: ...
     def of(
-        self, batch: Any, numbers: Mapping[str, int]
+        self, block: Block, numbers: Mapping[str, int]
     ) -> tuple[bytes, bytes, bytes, list[tuple[bytes, bytes | None]]] | None: ...
 
 class KeyedWindows:
@@ -208,10 +220,7 @@ def in_time(events: list[Event], start: int) -> list[int] | None: ...
 def merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]: ...
 def span(events: list[Event]) -> tuple[int, int, bool]: ...
 def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]: ...
-def survey(times: Any, top: int, clk: int, only_earliest: bool) -> tuple[int, int, int | None, list[int], list[int]]: ...
-def survey_events(
-    events: list[Event], top: int, clk: int, only_earliest: bool
-) -> tuple[int, int, int | None, list[int], list[int]]: ...
+def survey_events(events: list[Event], top: int, clk: int, only_earliest: bool) -> Survey: ...
 
 class SequenceRuns:
     def __new__(cls, plan: dict[str, Any], fail: Callable[[Event, str], None]) -> SequenceRuns: ...
@@ -225,8 +234,8 @@ class SequenceRuns:
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 
-Reading = tuple[list[str], list[str], list[int], tuple[int, int, int], int | None, tuple[Any, ...] | None]
-"""How tuples of a side are read in columns: fields, kinds, places; places of ts, id, source; that of the key; the test."""
+Reading = tuple[list[str], list[str], list[int], int | None, tuple[Any, ...] | None]
+"""How tuples of a side are read in columns: fields, kinds, places; the place of the key; the test."""
 
 class Pairs:
     def __new__(
@@ -246,7 +255,7 @@ class Pairs:
         right: Reading | None,
     ) -> None: ...
     def feed(
-        self, is_left: bool, events: Any, batch: Any, keys: list[Any] | None
+        self, is_left: bool, events: Any, block: Block, keys: list[Any] | None
     ) -> (
         tuple[
             int,

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod arrow;
+mod block;
 mod buffer;
 mod columns;
 mod counts;
@@ -46,9 +47,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::block::{Block, Interleaving};
+    #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{column_of, span, survey, survey_events};
+    use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]
@@ -79,5 +82,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 29;
+    const VERSION: u32 = 31;
 }
