@@ -60,8 +60,7 @@ class Delta:
     ``interleaved``
         the same for columns of several types: what a unit that reads them is given.
     ``k_plus``
-        None if no insert came prematurely, else one K+ (ns) for each of ``inserts``. ``since``, given in its place with
-        ``columns``, says that each came by as much too early as it lies above this time (ns): then it is made when asked for.
+        None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
     ``places``
         the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
         once, as the results of one step do, or if nothing is known. The order itself is all that counts.
@@ -78,13 +77,13 @@ class Delta:
         places: list[int] | None = None,
         columns: EventColumns | None = None,
         interleaved: Interleaved | None = None,
-        since: int | None = None,
     ) -> None:
         self._inserts = inserts if inserts is not None or columns is not None or interleaved is not None else []
         self.columns, self.interleaved = columns, interleaved
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self._k_plus, self._since = k_plus, since
+        self._k_plus = k_plus
+        self._since: int | None = None
         self.places = places
 
     @property
@@ -97,6 +96,11 @@ class Delta:
     @k_plus.setter
     def k_plus(self, early: list[int] | None) -> None:
         self._k_plus, self._since = early, None
+
+    def came_since(self, start: int) -> None:
+        """Each of ``columns`` came too early by as much (ns) as it lies above this time: K+ is made when asked for."""
+        assert self.columns is not None
+        self._k_plus, self._since = None, start
 
     @property
     def given(self) -> Columns | None:
@@ -119,10 +123,10 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        return len(self._inserts if self._inserts is not None else self.given or ())
+        return len(self._inserts if self._inserts is not None else self.given)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        return bool(self._inserts or self.revises or self.retracts or self.given)
+        return bool(self._inserts or self.columns or self.retracts or self.revises or self.interleaved)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)

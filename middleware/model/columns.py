@@ -40,7 +40,7 @@ class EventColumns(Sequence[Event]):
         whether the events are known to be in order of time.
     """
 
-    __slots__ = ("_arrays", "_batch", "_block", "_events", "_later", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_block", "_events", "_later", "_length", "event_type", "in_time")
 
     def __init__(
         self,
@@ -57,6 +57,7 @@ class EventColumns(Sequence[Event]):
         self._block: native.Block | None = None
         self._later = later
         self._events = events
+        self._length = batch.num_rows if batch is not None else len(times) if times is not None else len(events or ())
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
@@ -174,9 +175,9 @@ class EventColumns(Sequence[Event]):
         """Whether the events are of one of these types."""
         return self.event_type in types
 
-    def last(self) -> EventColumns:
-        """The last event, as columns."""
-        return self.slice(len(self) - 1, len(self))
+    def last_source(self) -> str:
+        """The source of the last event. Raises IndexError if there is none."""
+        return self.block.source(len(self) - 1) if native.AVAILABLE else self[-1].source
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -233,9 +234,7 @@ class EventColumns(Sequence[Event]):
             raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
 
     def __len__(self) -> int:
-        if self._batch is None and (known := self._events if self._later is None else self._arrays["ts"]) is not None:
-            return len(known)
-        return cast(int, self.batch.num_rows)
+        return self._length
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())

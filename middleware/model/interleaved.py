@@ -83,12 +83,12 @@ class Interleaved(Sequence[Event]):
 
         return self._joined([np.full(len(piece), piece.event_type in types) for piece in self.pieces])
 
-    def last(self) -> EventColumns:
-        """The last event, as columns. Raises IndexError if there is none."""
-        place = int(self.order[-1])
+    def last_source(self) -> str:
+        """The source of the last event. Raises IndexError if there is none."""
+        place = self.block.last() if native.AVAILABLE else int(self.order[-1])
         for piece in self.pieces:
             if place < len(piece):
-                return piece.slice(place, place + 1)
+                return piece.block.source(place) if native.AVAILABLE else piece[place].source
             place -= len(piece)
         raise IndexError("there are no events")
 

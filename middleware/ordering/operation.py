@@ -123,7 +123,8 @@ def _in_time(out: Delta, start: int) -> Delta:
         out.k_plus = in_time(out.inserts, start)
         return out
     out = by_time(out)
-    return Delta(None, out.revises, out.retracts, columns=out.columns, since=start)
+    out.came_since(start)
+    return out
 
 
 class OperatorLane:

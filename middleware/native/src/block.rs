@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
+use pyo3::types::{PyBytes, PyList, PyString};
 
-use crate::arrow::{Batch, Cells, Column};
+use crate::arrow::{Batch, Cells, Column, Texts};
 use crate::columns::{Survey, seen};
 use crate::fiba::columns::numbers;
 use crate::program::{Sources, bytes};
@@ -32,6 +32,18 @@ impl Block {
 
     fn __len__(&self) -> usize {
         self.rows
+    }
+
+    /// The source of an event.
+    fn source<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyString>> {
+        let column = self.column(py, self.own + 2)?;
+        let text = |texts: &Texts<'_>, at: usize| PyString::from_bytes(py, texts.get(at));
+        match (column.coded(), column.cells()) {
+            _ if row >= self.rows => Err(PyIndexError::new_err("there is no such event")),
+            (Some((names, codes)), _) => text(&names, codes[row] as usize),
+            (None, Cells::Texts(texts)) => text(&texts, row),
+            _ => Err(PyValueError::new_err("sources of events are texts")),
+        }
     }
 
     /// What a unit must know of the times: see `plain_survey`.
@@ -109,6 +121,11 @@ impl Interleaving {
     /// The same as that of a block.
     fn survey(&self, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
         seen(self.times.iter().copied().map(Ok), top, clk, only_earliest)
+    }
+
+    /// The place of the last event.
+    fn last(&self) -> PyResult<u32> {
+        self.order.last().copied().ok_or_else(|| PyIndexError::new_err("there are no events"))
     }
 
     /// In order of arrival, places in the blocks laid end to end: the bytes of int64.

@@ -40,7 +40,7 @@ def test_interleaved_columns_are_a_sequence_of_events():
     events = [readings[0], probes[0], readings[1], readings[2], probes[1]]
     assert list(both) == events and both[1:3] == events[1:3] and len(both) == 5
     assert both.times.tolist() == [0, 0, 1, 2, 1] and both.levels is not None and both.levels.tolist() == [0, 1, 0, 0, 1]
-    assert both.sources() == ["a", "b"] and both.last().events() == probes[1:]
+    assert both.sources() == ["a", "b"] and both.last_source() == "b"
     assert both.of_types([Probe]).tolist() == [False, True, False, False, True]
     some = both.filter(np.array([True, False, True, False, True]))
     assert list(some) == [readings[0], readings[1], probes[1]] and list(map(len, some.pieces)) == [2, 1]
