@@ -257,13 +257,9 @@ class Pairs:
         right: Reading | None,
     ) -> None: ...
     def feed(
-        self, is_left: bool, events: Any, block: Block, keys: list[Any] | None
+        self, parts: list[tuple[bool, Any, Block, list[Any] | None]]
     ) -> (
-        tuple[
-            int,
-            tuple[list[tuple[Any, bytes | None]], bytes, bytes] | None,
-            tuple[list[Event], list[Event], list[int]] | None,
-        ]
+        tuple[tuple[list[tuple[Any, bytes | None]], bytes, bytes] | None, tuple[list[Event], list[Event], list[int]] | None]
         | None
     ): ...
     def forget(self, until: int) -> None: ...
