@@ -1,5 +1,7 @@
 //! Aggregates of a window, kept as values enter and leave it. Sums of floats are exact: neither order nor history shows.
 
+use std::marker::PhantomData;
+
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -42,6 +44,15 @@ impl What {
             _ => return Err(PyValueError::new_err(format!("windows in the native core know no aggregate {name}"))),
         })
     }
+
+    /// Whether results are floats, of a column of floats or of integers.
+    pub fn gives_floats(self, is_float: bool) -> bool {
+        match self {
+            Self::Count => false,
+            Self::Mean | Self::Variance(..) | Self::Median => true,
+            Self::Sum | Self::Total | Self::Min | Self::Max | Self::Range => is_float,
+        }
+    }
 }
 
 /// A result: a number, or none.
@@ -81,146 +92,265 @@ impl Value {
     }
 }
 
-/// An aggregate of the values that are in a window.
-pub enum State {
-    /// How many entries or values there are.
-    Count(i64),
-    Sum(What, Moments),
-    Spread(i64, bool, Spread),
-    /// Of integers: the sum, and how many.
-    Whole(What, i128, i64),
-    /// The least and the largest.
-    Floats(What, Option<(f64, f64)>),
-    Integers(What, Option<(i64, i64)>),
-    /// How many NaNs there are, and the other values in order.
-    Ranks(usize, Vec<f64>),
+/// An aggregate of values, which come and go as bits; the default is that of none.
+pub trait Fold: Default {
+    fn add(&mut self, bits: u64);
+    /// A value goes; false if what is left must be calculated anew.
+    fn take(&mut self, what: What, bits: u64) -> bool;
+    fn value(&self, what: What) -> Value;
 }
 
-impl State {
-    /// Over no values, of a column of floats or of integers.
-    pub fn new(what: What, is_float: bool) -> Self {
-        match what {
-            What::Count => Self::Count(0),
-            What::Variance(free, root) => Self::Spread(free, root, Spread::default()),
-            What::Median => Self::Ranks(0, Vec::new()),
-            What::Sum | What::Total | What::Mean if is_float => Self::Sum(what, Moments::default()),
-            What::Sum | What::Total | What::Mean => Self::Whole(what, 0, 0),
-            What::Min | What::Max | What::Range if is_float => Self::Floats(what, None),
-            What::Min | What::Max | What::Range => Self::Integers(what, None),
-        }
+/// How many entries or values there are.
+#[derive(Default)]
+pub struct Count(i64);
+
+impl Fold for Count {
+    #[inline]
+    fn add(&mut self, _: u64) {
+        self.0 += 1;
     }
 
-    /// A value comes, as bits.
     #[inline]
-    pub fn add(&mut self, bits: u64) {
-        match self {
-            Self::Count(count) => *count += 1,
-            Self::Sum(_, moments) => moments.add(f64::from_bits(bits)),
-            Self::Spread(_, _, spread) => spread.add(f64::from_bits(bits)),
-            Self::Whole(_, sum, count) => {
-                *sum += i128::from(bits.cast_signed());
-                *count += 1;
-            }
-            Self::Floats(_, ends) => *ends = Some(widened(*ends, f64::from_bits(bits))),
-            Self::Integers(_, ends) => *ends = Some(widened(*ends, bits.cast_signed())),
-            Self::Ranks(nans, values) => {
-                let value = f64::from_bits(bits) + 0.0;
-                if value.is_nan() {
-                    *nans += 1;
-                } else {
-                    values.insert(values.partition_point(|&each| each <= value), value);
-                }
-            }
-        }
+    fn take(&mut self, _: What, _: u64) -> bool {
+        self.0 -= 1;
+        true
     }
 
-    /// A value goes; false if what is left must be calculated anew.
     #[inline]
-    pub fn take(&mut self, bits: u64) -> bool {
+    fn value(&self, _: What) -> Value {
+        Value::Int(i128::from(self.0))
+    }
+}
+
+impl Fold for Moments {
+    #[inline]
+    fn add(&mut self, bits: u64) {
+        Growing::add(self, f64::from_bits(bits));
+    }
+
+    #[inline]
+    fn take(&mut self, _: What, bits: u64) -> bool {
         let value = f64::from_bits(bits);
-        match self {
-            Self::Count(count) => *count -= 1,
-            Self::Sum(_, moments) => {
-                if !moments.sum.is_short() || !value.is_finite() {
-                    return false;
-                }
-                moments.count -= 1;
-                moments.sum.add(-value);
-            }
-            Self::Spread(_, _, spread) => {
-                if !spread.sum.is_short() || !spread.squares.is_short() || value.is_nan() || value.abs() > LARGEST {
-                    return false;
-                }
-                let (square, rest) = two_product(value, value);
-                spread.count -= 1;
-                spread.sum.add(-value);
-                spread.squares.add(-square);
-                spread.squares.add(-rest);
-            }
-            Self::Whole(_, sum, count) => {
-                *sum -= i128::from(bits.cast_signed());
-                *count -= 1;
-            }
-            Self::Floats(what, ends) => {
-                return ends.is_some_and(|(least, most)| {
-                    (*what == What::Max || !least.same(value)) && (*what == What::Min || !most.same(value))
-                });
-            }
-            Self::Integers(what, ends) => {
-                let value = bits.cast_signed();
-                return ends.is_some_and(|(least, most)| {
-                    (*what == What::Max || least != value) && (*what == What::Min || most != value)
-                });
-            }
-            Self::Ranks(nans, values) => {
-                if value.is_nan() {
-                    *nans -= 1;
-                } else {
-                    values.remove(values.partition_point(|&each| each < value));
-                }
-            }
+        if !self.sum.is_short() || !value.is_finite() {
+            return false;
+        }
+        self.count -= 1;
+        self.sum.add(-value);
+        true
+    }
+
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "a mean is a float")]
+    fn value(&self, what: What) -> Value {
+        match what {
+            What::Mean | What::Total if self.count == 0 => Value::Nothing,
+            What::Mean => Value::Float(self.sum.value() / self.count as f64),
+            _ => Value::Float(self.sum.value()),
+        }
+    }
+}
+
+impl Fold for Spread {
+    #[inline]
+    fn add(&mut self, bits: u64) {
+        Growing::add(self, f64::from_bits(bits));
+    }
+
+    #[inline]
+    fn take(&mut self, _: What, bits: u64) -> bool {
+        let value = f64::from_bits(bits);
+        if !self.sum.is_short() || !self.squares.is_short() || value.is_nan() || value.abs() > LARGEST {
+            return false;
+        }
+        let (square, rest) = two_product(value, value);
+        self.count -= 1;
+        self.sum.add(-value);
+        self.squares.add(-square);
+        self.squares.add(-rest);
+        true
+    }
+
+    #[inline]
+    fn value(&self, what: What) -> Value {
+        match what {
+            What::Variance(free, _) if self.count <= free => Value::Nothing,
+            What::Variance(free, true) => Value::Float(self.variance(free).sqrt()),
+            What::Variance(free, false) => Value::Float(self.variance(free)),
+            _ => Value::Nothing,
+        }
+    }
+}
+
+/// Of integers: the sum, and how many.
+#[derive(Default)]
+pub struct Whole {
+    sum: i128,
+    count: i64,
+}
+
+impl Fold for Whole {
+    #[inline]
+    fn add(&mut self, bits: u64) {
+        self.sum += i128::from(bits.cast_signed());
+        self.count += 1;
+    }
+
+    #[inline]
+    fn take(&mut self, _: What, bits: u64) -> bool {
+        self.sum -= i128::from(bits.cast_signed());
+        self.count -= 1;
+        true
+    }
+
+    #[inline]
+    #[expect(clippy::cast_precision_loss, reason = "a mean is a float")]
+    fn value(&self, what: What) -> Value {
+        match what {
+            What::Mean | What::Total if self.count == 0 => Value::Nothing,
+            What::Mean => Value::Float(self.sum as f64 / self.count as f64),
+            _ => Value::Int(self.sum),
+        }
+    }
+}
+
+/// Numbers in an order of whole numbers: they are compared without a branch that cannot be foretold.
+pub trait Ordered {
+    /// None for a NaN.
+    fn place(bits: u64) -> Option<i64>;
+    fn value(place: i64) -> Value;
+    fn range(least: i64, most: i64) -> Value;
+}
+
+impl Ordered for i64 {
+    #[inline]
+    fn place(bits: u64) -> Option<i64> {
+        Some(bits.cast_signed())
+    }
+
+    #[inline]
+    fn value(place: i64) -> Value {
+        Value::Int(i128::from(place))
+    }
+
+    #[inline]
+    fn range(least: i64, most: i64) -> Value {
+        Value::Int(i128::from(most) - i128::from(least))
+    }
+}
+
+/// The bits of a float as a whole number in the same order, -0.0 before 0.0; the same way back.
+#[inline]
+fn turned(bits: i64) -> i64 {
+    bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()
+}
+
+#[inline]
+fn float(place: i64) -> f64 {
+    f64::from_bits(turned(place).cast_unsigned())
+}
+
+impl Ordered for f64 {
+    #[inline]
+    fn place(bits: u64) -> Option<i64> {
+        (!f64::from_bits(bits).is_nan()).then(|| turned(bits.cast_signed()))
+    }
+
+    #[inline]
+    fn value(place: i64) -> Value {
+        Value::Float(float(place))
+    }
+
+    #[inline]
+    fn range(least: i64, most: i64) -> Value {
+        Value::Float(float(most) - float(least))
+    }
+}
+
+/// The least and the largest; a NaN wins.
+pub struct Ends<T> {
+    least: i64,
+    most: i64,
+    count: u32,
+    nans: u32,
+    of: PhantomData<T>,
+}
+
+impl<T> Default for Ends<T> {
+    fn default() -> Self {
+        Self { least: i64::MAX, most: i64::MIN, count: 0, nans: 0, of: PhantomData }
+    }
+}
+
+impl<T: Ordered> Fold for Ends<T> {
+    #[inline]
+    fn add(&mut self, bits: u64) {
+        self.count += 1;
+        match T::place(bits) {
+            Some(place) => (self.least, self.most) = (self.least.min(place), self.most.max(place)),
+            None => self.nans += 1,
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, what: What, bits: u64) -> bool {
+        self.count -= 1;
+        let Some(place) = T::place(bits) else {
+            self.nans -= 1;
+            return true;
+        };
+        (what == What::Max || place != self.least) && (what == What::Min || place != self.most)
+    }
+
+    #[inline]
+    fn value(&self, what: What) -> Value {
+        match what {
+            _ if self.count == 0 => Value::Nothing,
+            _ if self.nans > 0 => Value::Float(f64::NAN),
+            What::Min => T::value(self.least),
+            What::Max => T::value(self.most),
+            _ => T::range(self.least, self.most),
+        }
+    }
+}
+
+/// How many NaNs there are, and the other values in order.
+#[derive(Default)]
+pub struct Ranks {
+    nans: usize,
+    values: Vec<f64>,
+}
+
+impl Fold for Ranks {
+    #[inline]
+    fn add(&mut self, bits: u64) {
+        let value = f64::from_bits(bits) + 0.0;
+        if value.is_nan() {
+            self.nans += 1;
+        } else {
+            self.values.insert(self.values.partition_point(|&each| each <= value), value);
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, _: What, bits: u64) -> bool {
+        let value = f64::from_bits(bits);
+        if value.is_nan() {
+            self.nans -= 1;
+        } else {
+            self.values.remove(self.values.partition_point(|&each| each < value));
         }
         true
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a mean is a float")]
-    pub fn value(&self) -> Value {
-        match self {
-            Self::Count(count) => Value::Int(i128::from(*count)),
-            Self::Sum(What::Mean | What::Total, Moments { count: 0, .. }) | Self::Whole(What::Mean | What::Total, _, 0) => {
-                Value::Nothing
-            }
-            Self::Sum(What::Mean, moments) => Value::Float(moments.sum.value() / moments.count as f64),
-            Self::Sum(_, moments) => Value::Float(moments.sum.value()),
-            Self::Whole(What::Mean, sum, count) => Value::Float(*sum as f64 / *count as f64),
-            Self::Whole(_, sum, _) => Value::Int(*sum),
-            Self::Spread(free, _, spread) if spread.count <= *free => Value::Nothing,
-            Self::Spread(free, false, spread) => Value::Float(spread.variance(*free)),
-            Self::Spread(free, true, spread) => Value::Float(spread.variance(*free).sqrt()),
-            Self::Floats(_, None) | Self::Integers(_, None) => Value::Nothing,
-            Self::Floats(What::Min, Some((least, _))) => Value::Float(*least),
-            Self::Floats(What::Max, Some((_, most))) => Value::Float(*most),
-            Self::Floats(_, Some((least, most))) => Value::Float(most - least),
-            Self::Integers(What::Min, Some((least, _))) => Value::Int(i128::from(*least)),
-            Self::Integers(What::Max, Some((_, most))) => Value::Int(i128::from(*most)),
-            Self::Integers(_, Some((least, most))) => Value::Int(i128::from(*most) - i128::from(*least)),
-            Self::Ranks(nans, values) => median(*nans, values),
+    /// As `detectors.window.ranks.middle`; a NaN wins.
+    #[inline]
+    fn value(&self, _: What) -> Value {
+        if self.nans > 0 {
+            return Value::Float(f64::NAN);
         }
+        let Some(last) = self.values.len().checked_sub(1) else { return Value::Nothing };
+        let (low, high) = (self.values[last / 2], self.values[self.values.len() / 2]);
+        let half = (low + high) / 2.0; // infinite where only the sum is too large
+        Value::Float(if half.is_infinite() { low / 2.0 + high / 2.0 } else { half + 0.0 })
     }
-}
-
-#[inline]
-fn widened<T: Scalar>(ends: Option<(T, T)>, value: T) -> (T, T) {
-    ends.map_or((value, value), |(least, most)| (least.least(value), most.most(value)))
-}
-
-/// As `detectors.window.ranks.middle`; a NaN wins.
-fn median(nans: usize, values: &[f64]) -> Value {
-    if nans > 0 {
-        return Value::Float(f64::NAN);
-    }
-    let Some(last) = values.len().checked_sub(1) else { return Value::Nothing };
-    let (low, high) = (values[last / 2], values[values.len() / 2]);
-    let half = (low + high) / 2.0; // infinite where only the sum is too large
-    Value::Float(if half.is_infinite() { low / 2.0 + high / 2.0 } else { half + 0.0 })
 }

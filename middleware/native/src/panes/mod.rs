@@ -1,10 +1,14 @@
 //! Windows in step with each other (hopping, tumbling) by key: what `detectors.window.running` does, for plain numbers.
 
+mod agenda;
 mod aggregate;
+mod correcting;
 mod key;
 mod lane;
-mod made;
+mod named;
+mod passing;
 mod plan;
-mod running;
+mod results;
+mod states;
 mod taken;
 pub mod windows;

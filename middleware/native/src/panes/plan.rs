@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::aggregate::{State, What};
+use super::aggregate::What;
 use crate::fields::{Field, Stamps};
 
 /// A field that is read: floats, or integers.
@@ -29,9 +29,9 @@ impl Plan {
         -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
     }
 
-    /// An aggregate over no values.
-    pub fn state(&self, what: What, column: Option<usize>) -> State {
-        State::new(what, column.is_some_and(|column| self.columns[column].is_float))
+    /// Whether an aggregate reads floats.
+    pub fn is_float(&self, column: Option<usize>) -> bool {
+        column.is_some_and(|column| self.columns[column].is_float)
     }
 
     /// Numbers a row takes: time, which columns are there, and the columns.

@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use super::plan::Row;
-use super::windows::{KeyedWindows, Late};
+use super::correcting::Late;
+use super::windows::KeyedWindows;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 
