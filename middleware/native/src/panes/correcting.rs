@@ -72,9 +72,6 @@ impl KeyedWindows {
                 _ => {}
             }
         }
-        for (ts, _) in work.come {
-            self.schedule(work.lane, ts);
-        }
     }
 
     /// The published windows that changes touch, in order of their ends.
@@ -94,8 +91,7 @@ impl KeyedWindows {
         let width = self.plan.width();
         let values = |&(start, end): &(i64, i64)| {
             let rows = self.lanes[lane].window(start, end, width);
-            let aggregates = self.states.iter().zip(&self.plan.aggregates);
-            (!rows.is_empty()).then(|| aggregates.map(|(states, &each)| states.over(each, rows, width)).collect())
+            (!rows.is_empty()).then(|| self.sliding[0].over(&self.plan, rows))
         };
         windows.iter().map(values).collect()
     }

@@ -14,33 +14,6 @@ pub struct Lane {
     pub is_free: bool,
 }
 
-/// The rows of a window, as places in its lane; from `from` up to `to`.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Range {
-    pub from: u32,
-    pub to: u32,
-}
-
-impl Range {
-    #[expect(clippy::cast_possible_truncation, reason = "a lane has fewer than 2^32 rows")]
-    pub fn new(from: usize, to: usize) -> Self {
-        Self { from: from as u32, to: to as u32 }
-    }
-
-    #[inline]
-    pub fn is_empty(self) -> bool {
-        self.from == self.to
-    }
-
-    /// Once so many rows before it are no more; empty if some of them were its own.
-    pub fn moved(self, by: usize) -> Self {
-        match (self.from as usize).checked_sub(by) {
-            Some(from) => Self::new(from, self.to as usize - by),
-            None => Self::default(),
-        }
-    }
-}
-
 impl Lane {
     #[inline]
     pub fn len(&self, width: usize) -> usize {
@@ -82,25 +55,16 @@ impl Lane {
         low
     }
 
-    /// The same, if no row before `low` is later. O(rows between).
+    /// Add a row behind all of its time: which of them is first never shows.
     #[inline]
-    pub fn after_from(&self, low: usize, ts: i64, width: usize) -> usize {
-        let times = self.rows[low * width..].iter().step_by(width);
-        low + times.take_while(|time| time.cast_signed() <= ts).count()
-    }
-
-    /// Add a row behind all of its time: which of them is first never shows. Gives its place, if others are behind it.
-    #[inline]
-    pub fn insert(&mut self, ts: i64, row: &[u64]) -> Option<usize> {
+    pub fn insert(&mut self, ts: i64, row: &[u64]) {
         let width = row.len();
         if self.rows.len() < width || self.rows[self.rows.len() - width].cast_signed() <= ts {
             self.rows.extend_from_slice(row);
-            return None;
+        } else {
+            let at = self.after(ts, width) * width;
+            self.rows.splice(at..at, row.iter().copied());
         }
-        let place = self.after(ts, width);
-        let at = place * width;
-        self.rows.splice(at..at, row.iter().copied());
-        Some(place)
     }
 
     /// Take out a row of the same content; false if there is none.
@@ -118,16 +82,16 @@ impl Lane {
         false
     }
 
-    /// Forget rows up to `ts`; returns how many, and by how many places the others move.
-    pub fn drop_until(&mut self, ts: i64, width: usize) -> (usize, usize) {
+    /// Forget rows up to `ts`; returns how many.
+    pub fn drop_until(&mut self, ts: i64, width: usize) -> usize {
         let head = self.after(ts, width);
         let dropped = head - self.head;
         self.head = head;
-        if self.head * 2 <= self.total(width) {
-            return (dropped, 0);
+        if self.head * 2 > self.total(width) {
+            self.rows.drain(..self.head * width);
+            self.head = 0;
         }
-        self.rows.drain(..self.head * width);
-        (dropped, std::mem::take(&mut self.head))
+        dropped
     }
 
     /// Rows that are kept, as they are.

@@ -29,6 +29,21 @@ impl Plan {
         -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
     }
 
+    /// The pane (start, end] of a time: no window begins or ends within it.
+    pub fn pane(&self, ts: i64) -> (i64, i64) {
+        let (before, end) = (self.end(ts) - self.every, self.end(ts));
+        let starts = self.sizes.iter().map(|size| end - size.rem_euclid(self.every));
+        let mut bounds = (before, end);
+        for start in starts {
+            if start < ts {
+                bounds.0 = bounds.0.max(start);
+            } else {
+                bounds.1 = bounds.1.min(start);
+            }
+        }
+        bounds
+    }
+
     /// Whether an aggregate reads floats.
     pub fn is_float(&self, column: Option<usize>) -> bool {
         column.is_some_and(|column| self.columns[column].is_float)

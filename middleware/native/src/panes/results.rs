@@ -6,7 +6,6 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::aggregate::Value;
 use super::named::Named;
-use super::states::Step;
 use crate::fiba::columns::array;
 
 /// Of more results the memory is not kept.
@@ -31,24 +30,37 @@ impl Cells {
         Self { values, there: Vec::new(), beyond: Vec::new() }
     }
 
-    fn resize(&mut self, count: usize) {
+    fn clear(&mut self) {
         match &mut self.values {
-            Values::Floats(values) => values.resize(count, 0.0),
-            Values::Integers(values) => values.resize(count, 0),
+            Values::Floats(values) => values.clear(),
+            Values::Integers(values) => values.clear(),
         }
-        self.there.resize(count, 1);
+        self.there.clear();
+        self.beyond.clear();
     }
 
+    /// Add values, all of the kind that the column has.
     #[inline]
-    pub fn set(&mut self, place: usize, value: Value) {
-        self.there[place] = u8::from(!matches!(value, Value::Nothing));
-        match (&mut self.values, value) {
-            (Values::Floats(values), Value::Float(value)) => values[place] = value,
-            (Values::Integers(values), Value::Int(value)) => match i64::try_from(value) {
-                Ok(value) => values[place] = value,
-                Err(_) => self.beyond.push((place, value)),
-            },
-            _ => {}
+    pub fn extend(&mut self, given: impl Iterator<Item = Value>) {
+        let there = &mut self.there;
+        let mut note = |value: &Value| there.push(u8::from(!matches!(value, Value::Nothing)));
+        match &mut self.values {
+            Values::Floats(values) => values.extend(given.inspect(&mut note).map(|value| match value {
+                Value::Float(value) => value,
+                _ => 0.0,
+            })),
+            Values::Integers(values) => {
+                for (place, value) in (values.len()..).zip(given.inspect(note)) {
+                    let Value::Int(whole) = value else {
+                        values.push(0);
+                        continue;
+                    };
+                    values.push(i64::try_from(whole).unwrap_or_default());
+                    if value.is_beyond() {
+                        self.beyond.push((place, whole));
+                    }
+                }
+            }
         }
     }
 
@@ -81,7 +93,7 @@ pub struct Results {
     ends: Vec<i64>,
     /// Only for `columns`; here for its memory.
     ids: Vec<i64>,
-    pub cells: Vec<Cells>,
+    cells: Vec<Cells>,
 }
 
 impl Results {
@@ -104,63 +116,28 @@ impl Results {
         if self.len() > MOST {
             *self = Self::new(self.cells.iter().map(|cells| matches!(cells.values, Values::Floats(_))));
         }
-        self.resize(0);
-        self.cells.iter_mut().for_each(|cells| cells.beyond.clear());
-    }
-
-    fn resize(&mut self, count: usize) {
-        self.lanes.resize(count, 0);
-        self.starts.resize(count, 0);
-        self.ends.resize(count, 0);
-        for cells in &mut self.cells {
-            cells.resize(count);
-        }
+        self.lanes.clear();
+        self.starts.clear();
+        self.ends.clear();
+        self.cells.iter_mut().for_each(Cells::clear);
     }
 
     /// Add the result of a window.
-    pub fn push(&mut self, lane: usize, (start, end): (i64, i64), values: &[Value]) {
-        let place = self.len();
-        self.resize(place + 1);
-        self.name(place, lane, start, end);
+    pub fn push(&mut self, lane: usize, window: (i64, i64), values: &[Value]) {
+        self.open(std::iter::once(lane), window);
         for (cells, &value) in self.cells.iter_mut().zip(values) {
-            cells.set(place, value);
+            cells.extend(std::iter::once(value));
         }
     }
 
-    #[inline]
+    /// Add lanes that have results in a window, whose values are to be added: gives the lanes, and where the values belong.
     #[expect(clippy::cast_possible_truncation, reason = "there are fewer than 2^32 keys")]
-    fn name(&mut self, place: usize, lane: usize, start: i64, end: i64) {
-        (self.lanes[place], self.starts[place], self.ends[place]) = (lane as u32, start, end);
-    }
-
-    /// Give each step a place behind all that are there, in order of their ends, and those of one end in their order here.
-    pub fn place(&mut self, steps: &mut [Step], sizes: &[i64], every: i64) {
-        let ends = || steps.iter().map(|step| step.end);
-        let (Some(first), Some(last)) = (ends().min(), ends().max()) else { return };
-        let known = self.len();
-        let number = |end: i64| end.abs_diff(first) / every.cast_unsigned();
-        if number(last) <= 2 * steps.len() as u64 {
-            let mut places = vec![0; number(last) as usize + 2];
-            for step in &mut *steps {
-                step.place = number(step.end) as usize;
-                places[step.place + 1] += 1;
-            }
-            places[0] = known;
-            for end in 1..places.len() {
-                places[end] += places[end - 1];
-            }
-            for step in &mut *steps {
-                let next = &mut places[step.place];
-                step.place = std::mem::replace(next, *next + 1);
-            }
-        } else {
-            steps.sort_by_key(|step| step.end);
-            steps.iter_mut().zip(known..).for_each(|(step, place)| step.place = place);
-        }
-        self.resize(known + steps.len());
-        for step in steps {
-            self.name(step.place, step.lane, step.end - sizes[step.size], step.end);
-        }
+    pub fn open(&mut self, lanes: impl Iterator<Item = usize>, (start, end): (i64, i64)) -> (&[u32], &mut [Cells]) {
+        let first = self.len();
+        self.lanes.extend(lanes.map(|lane| lane as u32));
+        self.starts.resize(self.lanes.len(), start);
+        self.ends.resize(self.lanes.len(), end);
+        (&self.lanes[first..], &mut self.cells)
     }
 
     /// A result: its lane, its window, and its values.

@@ -1,27 +1,8 @@
-//! The aggregates of the windows that were published last, one of each lane: the next ones differ from them by a few rows.
-//!
-//! They lie in arrays, an aggregate each, and go on aggregate by aggregate over all windows that are to be published. So what
-//! an aggregate does is decided once, and what one window waits for does not hold up the others.
+//! Aggregates by lane, in an array: what an aggregate does is decided once for all that comes and goes.
 
 use super::aggregate::{Count, Ends, Fold, Ranks, Value, What, Whole};
-use super::lane::{Lane, Range};
 use super::results::Cells;
 use crate::fiba::moments::{Moments, Spread};
-
-/// From one window of a lane to the next.
-pub struct Step {
-    pub end: i64,
-    /// Which of the windows that end there.
-    pub size: usize,
-    pub lane: usize,
-    /// The place of its aggregates.
-    pub state: usize,
-    /// The place of its result.
-    pub place: usize,
-    /// The rows of the window before, if they are known, and its own.
-    pub old: Range,
-    pub new: Range,
-}
 
 pub enum States {
     Count(Vec<Count>),
@@ -66,52 +47,71 @@ impl States {
         each!(self, states => states.resize_with(count, Default::default));
     }
 
-    /// The aggregate of some rows, whatever the states are.
-    pub fn over(&self, (what, column): (What, Option<usize>), rows: &[u64], width: usize) -> Value {
-        each!(self, states => folded(states, what, bits(rows, width, column)))
+    /// Entries of `width` come, or go again; lanes that must be calculated anew then are `stale`.
+    pub fn change(&mut self, (what, column): Asked, entries: &[u64], width: usize, come: bool, stale: &mut Vec<usize>) {
+        let entries = entries.chunks_exact(width);
+        if come {
+            each!(self, states => change(states, what, column, entries, come, stale));
+        } else {
+            each!(self, states => change(states, what, column, entries.rev(), come, stale)); // nothing goes that is not there
+        }
     }
 
-    /// Take all steps, in their order, and write down the results.
-    pub fn go(&mut self, (what, column): (What, Option<usize>), steps: &[Step], lanes: &[Lane], width: usize, cells: &mut Cells) {
-        each!(self, states => go(states, what, column, steps, lanes, width, cells));
+    /// Calculate a lane anew from its rows.
+    pub fn fill(&mut self, asked: Asked, lane: usize, rows: &[u64], width: usize) {
+        each!(self, states => states[lane] = folded(asked, rows, width));
+    }
+
+    /// The results of lanes.
+    pub fn show(&self, (what, _): Asked, lanes: &[u32], cells: &mut Cells) {
+        each!(self, states => cells.extend(lanes.iter().map(|&lane| states[lane as usize].value(what))));
+    }
+
+    /// The result of some rows, whatever the states are.
+    pub fn over(&self, asked: Asked, rows: &[u64], width: usize) -> Value {
+        each!(self, states => of_kind(states, folded(asked, rows, width)).value(asked.0))
     }
 }
 
-fn go<F: Fold>(
+/// What is asked of which column; of none, how many there are.
+pub type Asked = (What, Option<usize>);
+
+fn of_kind<F>(_: &[F], state: F) -> F {
+    state
+}
+
+#[inline]
+fn change<'a, F: Fold>(
     states: &mut [F],
     what: What,
     column: Option<usize>,
-    steps: &[Step],
-    lanes: &[Lane],
-    width: usize,
-    cells: &mut Cells,
+    entries: impl Iterator<Item = &'a [u64]>,
+    come: bool,
+    stale: &mut Vec<usize>,
 ) {
-    for step in steps {
-        let rows = &lanes[step.lane].rows;
-        let part = |from: u32, to: u32| bits(&rows[from as usize * width..to as usize * width], width, column);
-        let (state, old, new) = (&mut states[step.state], step.old, step.new);
-        let goes_on = new.from < old.to && old.from <= new.from && old.to <= new.to;
-        if goes_on && part(old.from, new.from).all(|bits| state.take(what, bits)) {
-            part(old.to, new.to).for_each(|bits| state.add(bits));
-        } else {
-            *state = F::default();
-            part(new.from, new.to).for_each(|bits| state.add(bits));
+    for entry in entries {
+        let Some(bits) = bits(entry, column) else { continue };
+        let (lane, goes) = ((entry[0] >> 1) as usize, entry[0] & 1 != 0);
+        let state = &mut states[lane];
+        if come != goes {
+            state.add(bits);
+        } else if !state.take(what, bits) {
+            stale.push(lane);
         }
-        cells.set(step.place, state.value(what));
     }
 }
 
-fn folded<F: Fold>(_: &[F], what: What, values: impl Iterator<Item = u64>) -> Value {
+fn folded<F: Fold>((_, column): Asked, rows: &[u64], width: usize) -> F {
     let mut state = F::default();
-    values.for_each(|bits| state.add(bits));
-    state.value(what)
+    rows.chunks_exact(width).filter_map(|row| bits(row, column)).for_each(|bits| state.add(bits));
+    state
 }
 
-/// What rows say of a column, where they say something; of none, that they are there.
+/// What a row or an entry says of a column, if it says something; of none, that it is there.
 #[inline]
-fn bits(rows: &[u64], width: usize, column: Option<usize>) -> impl Iterator<Item = u64> {
-    rows.chunks_exact(width).filter_map(move |row| match column {
+fn bits(row: &[u64], column: Option<usize>) -> Option<u64> {
+    match column {
         None => Some(0),
         Some(column) => (row[1] >> column & 1 != 0).then(|| row[2 + column]),
-    })
+    }
 }

@@ -8,15 +8,15 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use super::agenda::{Agenda, NEVER};
 use super::aggregate::{Value, What};
 use super::correcting::{Corrected, Late, Told};
 use super::key::{Key, Keys};
-use super::lane::{Lane, Range};
+use super::lane::Lane;
 use super::named::Named;
+use super::pane::{Panes, head};
 use super::plan::{Column, Plan, Row};
 use super::results::Results;
-use super::states::{States, Step};
+use super::sliding::Sliding;
 use super::taken::Given;
 use crate::fields::{Field, Maker, Stamps};
 
@@ -31,20 +31,16 @@ pub struct KeyedWindows {
     pub(super) named: Vec<Named>,
     pub(super) lanes: Vec<Lane>,
     pub(super) free: Vec<usize>,
-    /// The end of the window that is next in each lane.
-    pub(super) agenda: Agenda,
-    /// The rows of the windows that were published last, of all sizes lane by lane: empty where they are not known any more.
-    pub(super) published: Vec<Range>,
-    /// Their aggregates, where they are known.
-    pub(super) states: Vec<States>,
+    /// What was published last, by size.
+    pub(super) sliding: Vec<Sliding>,
+    /// What is in it, and what comes after.
+    pub(super) panes: Panes,
     /// Windows that end until here are published.
     pub(super) upto: i64,
     pub(super) swept: i64,
     pub(super) held: usize,
+    /// New ones, until Python is given them; kept for their memory.
     pub(super) results: Results,
-    /// Only while time passes; here for their memory.
-    pub(super) due: Vec<usize>,
-    pub(super) steps: Vec<Step>,
     encode: Py<PyAny>,
     seed: u64,
     source: Py<PyAny>,
@@ -91,20 +87,18 @@ impl KeyedWindows {
             columns: columns.into_iter().map(column).collect(),
             aggregates: aggregates.collect::<PyResult<_>>()?,
         };
-        let kinds = || plan.aggregates.iter().map(|&(what, column)| (what, plan.is_float(column)));
+        let floats = plan.aggregates.iter().map(|&(what, column)| what.gives_floats(plan.is_float(column)));
+        let upto = if at_once { END } else { NOTHING };
         Ok(Self {
             keys: Keys::new(py, key, show)?,
             named: Vec::new(),
             lanes: Vec::new(),
             free: Vec::new(),
-            agenda: Agenda::default(),
-            published: Vec::new(),
-            states: kinds().map(|(what, is_float)| States::new(what, is_float)).collect(),
-            results: Results::new(kinds().map(|(what, is_float)| what.gives_floats(is_float))),
-            due: Vec::new(),
-            steps: Vec::new(),
+            sliding: slidings(&plan, upto),
+            panes: Panes::default(),
+            results: Results::new(floats),
             plan,
-            upto: if at_once { END } else { NOTHING },
+            upto,
             swept: NOTHING,
             held: 0,
             encode,
@@ -207,13 +201,14 @@ impl KeyedWindows {
         contents: Vec<(Bound<'_, PyAny>, Bound<'_, PyTuple>, Vec<u8>)>,
     ) -> PyResult<()> {
         (self.upto, self.swept, self.held) = (upto, swept, 0);
+        self.sliding = slidings(&self.plan, upto);
         for (key, shown, bytes) in contents {
             let number = self.new_lane(&key, shown.unbind())?;
             let words = bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")));
             self.lanes[number].refill(words.collect());
             self.held += self.lanes[number].len(self.plan.width());
-            let end = self.next(number, self.plan.end(upto.saturating_add(1)));
-            self.agenda.set(number, end);
+            let rows = self.lanes[number].rows.clone();
+            rows.chunks_exact(self.plan.width()).for_each(|row| self.note(number, row[0].cast_signed(), row, false));
         }
         Ok(())
     }
@@ -264,7 +259,6 @@ impl KeyedWindows {
     pub(super) fn put(&mut self, lane: usize, ts: i64, row: &[u64], late: &mut Vec<Late>) {
         if ts > self.upto {
             self.insert(lane, ts, row);
-            self.schedule(lane, ts);
         } else {
             self.pending(lane, late).come.push((ts, row.to_vec()));
         }
@@ -274,27 +268,33 @@ impl KeyedWindows {
     #[inline]
     pub(super) fn insert(&mut self, lane: usize, ts: i64, row: &[u64]) {
         self.held += 1;
-        if let Some(place) = self.lanes[lane].insert(ts, row) {
-            for range in self.published_in(lane) {
-                if range.to as usize > place {
-                    *range = Range::default();
-                }
-            }
-        }
+        self.lanes[lane].insert(ts, row);
+        self.note(lane, ts, row, false);
     }
 
     /// Take a row of this content out of a lane, if there is one.
     pub(super) fn remove(&mut self, lane: usize, ts: i64, row: &[u64]) {
         if self.lanes[lane].remove(ts, row) {
             self.held -= 1;
-            self.published_in(lane).fill(Range::default());
+            self.note(lane, ts, row, true);
         }
     }
 
-    /// The windows of a lane that were published last.
-    pub(super) fn published_in(&mut self, lane: usize) -> &mut [Range] {
-        let sizes = self.plan.sizes.len();
-        &mut self.published[lane * sizes..(lane + 1) * sizes]
+    /// A row has come or gone: windows that were published last have it, or those to come will.
+    #[inline]
+    fn note(&mut self, lane: usize, ts: i64, row: &[u64], goes: bool) {
+        if !self.sliding.iter().any(|sliding| sliding.reaches(ts)) {
+            return;
+        }
+        let pane = self.panes.of(&self.plan, ts);
+        let at = pane.len();
+        pane.extend_from_slice(row);
+        pane[at] = head(lane, goes);
+        if ts <= self.upto {
+            for sliding in &mut self.sliding {
+                sliding.take(&self.plan, ts, &pane[at..], &self.lanes);
+            }
+        }
     }
 
     /// Once all has been taken: correct results, and publish new ones.
@@ -338,10 +338,7 @@ impl KeyedWindows {
         }
         self.named.push(named);
         self.lanes.push(Lane::default());
-        self.agenda.set(number, NEVER);
-        let windows = self.lanes.len() * self.plan.sizes.len();
-        self.published.resize(windows, Range::default());
-        self.states.iter_mut().for_each(|states| states.resize(windows));
+        self.sliding.iter_mut().for_each(|sliding| sliding.resize(self.lanes.len()));
         Ok(number)
     }
 
@@ -409,4 +406,10 @@ impl KeyedWindows {
 /// The bounds of a window as Python objects.
 fn bounds(py: Python<'_>, (start, end): (i64, i64)) -> PyResult<[Bound<'_, PyAny>; 2]> {
     Ok([start.into_bound_py_any(py)?, end.into_bound_py_any(py)?])
+}
+
+/// What was published last, when all windows that end until `upto` were: nothing.
+fn slidings(plan: &Plan, upto: i64) -> Vec<Sliding> {
+    let end = plan.end(upto.saturating_add(1)) - plan.every;
+    plan.sizes.iter().map(|&size| Sliding::new(plan, size, end)).collect()
 }
