@@ -174,13 +174,14 @@ class KeyedWindows:
     ) -> WindowRows: ...
     def feed(
         self,
-        times: Iterable[int],
-        keys: Iterable[Any],
-        columns: list[tuple[Iterable[Any], Any]],
+        batch: Any,
+        ts: int,
+        keys: Any,
+        columns: list[int],
         upto: int,
         final: int,
-        retracts: list[Event] | None = None,
-        as_columns: bool = False,
+        retracts: list[Event],
+        as_columns: bool,
     ) -> WindowChanges: ...
     def snapshot(self) -> tuple[int, int, list[tuple[Any, tuple[Any, ...], bytes]]]: ...
     def restore(self, upto: int, swept: int, contents: list[tuple[Any, tuple[Any, ...], bytes]]) -> None: ...

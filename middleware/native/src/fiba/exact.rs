@@ -85,12 +85,8 @@ impl Exact {
     #[inline]
     fn add_small(&mut self, x: f64) {
         let (sum, error) = two_sum(self.sum, x);
-        self.sum = sum;
-        if error == 0.0 {
-            return;
-        }
-        let (lost, error) = two_sum(self.lost, error);
-        self.lost = lost;
+        let (lost, error) = two_sum(self.lost, error); // whatever was lost: nobody can foretell whether something was
+        (self.sum, self.lost) = (sum, lost);
         if error == 0.0 {
             return;
         }

@@ -60,7 +60,7 @@ impl Lane {
     pub fn insert(&mut self, ts: i64, row: &[u64]) {
         let width = row.len();
         if self.rows.len() < width || self.rows[self.rows.len() - width].cast_signed() <= ts {
-            self.rows.extend_from_slice(row);
+            append(&mut self.rows, row);
         } else {
             let at = self.after(ts, width) * width;
             self.rows.splice(at..at, row.iter().copied());
@@ -106,5 +106,14 @@ impl Lane {
     /// The rows of the window (start, end].
     pub fn window(&self, start: i64, end: i64, width: usize) -> &[u64] {
         &self.rows[self.after(start, width) * width..self.after(end, width) * width]
+    }
+}
+
+/// Add a row of a few numbers to others: one of a single column without a call.
+#[inline]
+pub fn append(rows: &mut Vec<u64>, row: &[u64]) {
+    match *row {
+        [ts, there, value] => rows.extend_from_slice(&[ts, there, value]),
+        _ => rows.extend_from_slice(row),
     }
 }

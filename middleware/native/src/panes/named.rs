@@ -45,21 +45,33 @@ impl Named {
 
     /// The identity of a window: as `Origin.id(key, start, end)` in Python.
     #[inline]
-    pub fn id(&self, seed: u64, start: i64, end: i64) -> i64 {
+    pub fn id(&self, seed: u64, bounds: &Bounds) -> i64 {
         let mut bytes = [0; INLINE + BOUNDS];
-        let known = match &self.prefix {
+        let given = match &self.prefix {
             Prefix::Short(prefix, known) => {
+                let known = usize::from(*known);
                 bytes[..INLINE].copy_from_slice(prefix);
-                usize::from(*known)
+                bytes[known..known + BOUNDS].copy_from_slice(&bounds.bytes);
+                &bytes[..known + bounds.length]
             }
-            Prefix::Long(_) => 0,
+            Prefix::Long(prefix) => &[prefix, &bounds.bytes[..bounds.length]].concat(),
         };
-        let first = known + encode(start, &mut bytes[known..]);
-        let total = first + encode(end, &mut bytes[first..]);
-        match &self.prefix {
-            Prefix::Short(..) => xxh3_64_with_seed(&bytes[..total], seed).cast_signed(),
-            Prefix::Long(prefix) => xxh3_64_with_seed(&[prefix, &bytes[..total]].concat(), seed).cast_signed(),
-        }
+        xxh3_64_with_seed(given, seed).cast_signed()
+    }
+}
+
+/// The bounds of a window, encoded: all keys share them.
+pub struct Bounds {
+    bytes: [u8; BOUNDS],
+    length: usize,
+}
+
+impl Bounds {
+    pub fn new((start, end): (i64, i64)) -> Self {
+        let mut bytes = [0; BOUNDS];
+        let first = encode(start, &mut bytes);
+        let length = first + encode(end, &mut bytes[first..]);
+        Self { bytes, length }
     }
 }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::aggregate::Value;
-use super::named::Named;
+use super::named::{Bounds, Named};
 use crate::fiba::columns::array;
 
 /// Of more results the memory is not kept.
@@ -152,10 +152,16 @@ impl Results {
     /// waits until all that is to be stored before has been.
     pub fn columns<'py>(&mut self, py: Python<'py>, named: &[Named], seed: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
         let Some(&first) = self.lanes.first() else { return Ok(None) };
-        let lanes = self.lanes.iter().map(|&lane| lane as usize);
-        let windows = self.starts.iter().zip(&self.ends);
+        let windows = || self.starts.iter().copied().zip(self.ends.iter().copied());
+        let mut bounds = Bounds::new((self.starts[0], self.ends[0]));
+        let mut shared = (self.starts[0], self.ends[0]);
         self.ids.clear();
-        self.ids.extend(lanes.zip(windows).map(|(lane, (&start, &end))| named[lane].id(seed, start, end)));
+        self.ids.extend(self.lanes.iter().zip(windows()).map(|(&lane, window)| {
+            if window != shared {
+                (bounds, shared) = (Bounds::new(window), window);
+            }
+            named[lane as usize].id(seed, &bounds)
+        }));
         let fields = named[first as usize].shown.bind(py).len();
         let keys = (0..fields).map(|field| self.key_column(py, named, field)).collect::<PyResult<Vec<_>>>()?;
         let values = self.cells.iter().map(|cells| cells.give(py)).collect::<PyResult<Vec<_>>>()?;

@@ -11,13 +11,13 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 use super::aggregate::{Value, What};
 use super::correcting::{Corrected, Late, Told};
 use super::key::{Key, Keys};
-use super::lane::Lane;
-use super::named::Named;
+use super::lane::{Lane, append};
+use super::named::{Bounds, Named};
 use super::pane::{Panes, head};
 use super::plan::{Column, Plan, Row};
 use super::results::Results;
 use super::sliding::Sliding;
-use super::taken::Given;
+use crate::arrow::Batch;
 use crate::fields::{Field, Maker, Stamps};
 
 /// Watermark of a stream that has promised nothing.
@@ -140,27 +140,32 @@ impl KeyedWindows {
         (inserted, old, new, gone, is_beyond).into_pyobject(py)
     }
 
-    /// As `apply`, with columns of what comes: times, keys, and one for each that is read. No object an event.
+    /// As `apply`, with what comes as a record batch, or nothing of it. No object an event.
     ///
-    /// `keys`: one column, or a pair of codes and what they stand for. `columns`: values, and which of them are there (None:
-    /// all). `as_columns`: give new results as columns, too (`Made::columns`); rows only for those that do not fit. Raises, with
-    /// nothing taken, for a key of which no result can be made.
-    #[pyo3(signature = (times, keys, columns, upto, r#final, retracts=None, as_columns=false))]
+    /// `ts`, `columns`: which columns have the times, and what is read. `keys`: the same, of integers that are all there; or one
+    /// array of them, or a pair of codes and what they stand for, or any objects. `as_columns`: give new results as columns,
+    /// too (`Results::columns`); rows only if some do not fit. Raises, with nothing taken, for a key of which no result can be
+    /// made.
+    #[pyo3(signature = (batch, ts, keys, columns, upto, r#final, retracts, as_columns))]
     #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
-        times: Bound<'py, PyAny>,
+        batch: Option<Bound<'py, PyAny>>,
+        ts: usize,
         keys: Bound<'py, PyAny>,
-        columns: Vec<Given<'py>>,
+        columns: Vec<usize>,
         upto: i64,
         r#final: i64,
-        retracts: Option<Bound<'py, PyList>>,
+        retracts: Bound<'py, PyList>,
         as_columns: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
-        let py = times.py();
+        let py = retracts.py();
         self.makes = false;
         let mut late = Vec::new();
-        let outcome = self.take_columns(&times, &keys, &columns, retracts.as_ref(), &mut late);
+        let outcome = match batch {
+            Some(batch) => self.take_columns(&Batch::of(&batch)?, ts, &keys, &columns, &retracts, &mut late),
+            None => self.take_back(&retracts, &mut late),
+        };
         let corrected = self.changed(late, outcome, upto)?;
         let is_beyond = self.results.is_beyond() || corrected.is_beyond();
         let [old, new, gone] = self.corrections(py, &corrected)?;
@@ -288,7 +293,7 @@ impl KeyedWindows {
         }
         let pane = self.panes.of(&self.plan, ts);
         let at = pane.len();
-        pane.extend_from_slice(row);
+        append(pane, row);
         pane[at] = head(lane, goes);
         if ts <= self.upto {
             for sliding in &mut self.sliding {
@@ -376,7 +381,7 @@ impl KeyedWindows {
     fn row<'py>(
         &self,
         lane: usize,
-        (start, end): (i64, i64),
+        window: (i64, i64),
         bounds: &[Bound<'py, PyAny>; 2],
         values: impl Iterator<Item = Value>,
     ) -> PyResult<Bound<'py, PyAny>> {
@@ -388,7 +393,7 @@ impl KeyedWindows {
             parts.push(value.give(py)?);
         }
         parts.push(bounds[1].clone());
-        parts.push(named.id(self.seed, start, end).into_bound_py_any(py)?);
+        parts.push(named.id(self.seed, &Bounds::new(window)).into_bound_py_any(py)?);
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
         if !self.is_plain {
