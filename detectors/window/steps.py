@@ -106,12 +106,24 @@ class Steps:
 
     def gives(self, result: EventType) -> bool:
         """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
-        kinds = list(plain_kinds(result).values())
-        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
-        parts: list[type | None] = [*([None] * len(self.key)), int, int, *values]
+        kinds, parts = list(plain_kinds(result).values()), self._parts()
         fitting: dict[type | None, tuple[type, ...]] = {int: (int, float), float: (float,), None: (int, str, bool)}
         own = self.layout[:-4]
         return len(own) == len(kinds) and all(kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True))
+
+    def widened(self, result: EventType) -> list[int]:
+        """The fields of results, by number, that are floats where their column has integers."""
+        parts, kinds = self._parts(), plain_kinds(result).values()
+        return [
+            at
+            for at, (place, kind) in enumerate(zip(self.layout, kinds, strict=False))
+            if parts[place] is int and kind is float
+        ]
+
+    def _parts(self) -> list[type | None]:
+        """The kinds of what rows consist of; None for those of keys."""
+        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
+        return [*([None] * len(self.key)), int, int, *values]
 
 
 def is_in_step(over: Hopping) -> bool:
@@ -140,6 +152,7 @@ class SteppedOperation(Operation):
         self._recipe = recipe(result) if result is not None else None
         self._windows = self._start()
         self._as_columns = is_whole and result is not None and steps.gives(result)
+        self._widened = steps.widened(result) if result is not None and self._as_columns else []
         self._places: dict[EventType, Places | None] = {}
         self._fed = False  # whether columns came last: then what ends as time passes is given as columns, too
         self._results: ResultColumns | None = None
@@ -189,9 +202,14 @@ class SteppedOperation(Operation):
         if self._results is None:
             assert self._result is not None
             self._results = ResultColumns(self._result, self._name, self._level)
+        import numpy as np
+
         key, starts, ends, values, ids = given
         parts = [*((field, None) for field in key), (starts, None), (ends, None), *values]
-        return self._results.made([parts[place] for place in self._steps.layout[:-4]], ends, ids, in_time=True)
+        columns = [parts[place] for place in self._steps.layout[:-4]]
+        for place in self._widened:
+            columns[place] = np.frombuffer(columns[place][0], np.int64).astype(float), columns[place][1]
+        return self._results.made(columns, np.frombuffer(ends, np.int64), ids, in_time=True)
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

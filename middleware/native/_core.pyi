@@ -100,8 +100,8 @@ Rows = list[tuple[Any, ...]]
 WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 """Inserted, revised (old and new), withdrawn; and whether a whole number among them is beyond 64 bits."""
 
-WindowColumns = tuple[list[Any], Any, Any, list[tuple[Any, bytes | None]], Any]
-"""New results: columns of the keys' fields, starts, ends, values and which are there, ids."""
+WindowColumns = tuple[list[bytes | list[Any]], bytes, bytes, list[tuple[bytes, bytes | None]], bytes]
+"""New results: columns of the keys' fields, starts, ends, values and which are there, ids. Numbers as the bytes of arrays."""
 
 MatchColumns = tuple[list[tuple[Any, bytes | None]], Any, Any]
 """New matches: fields and which are there, times, ids."""

@@ -168,11 +168,13 @@ impl Exact {
         found.ok_or_else(|| PyValueError::new_err("this is no saved sum"))
     }
 
-    /// Floats whose sum it is; without huge and special values.
-    pub fn parts(&self) -> Vec<f64> {
+    /// Floats whose sum it is, to `what`; without huge and special values.
+    #[inline]
+    pub fn with_parts<T>(&self, what: impl FnOnce(&[f64]) -> T) -> T {
         match &self.more {
-            Some(more) => more.parts.clone(),
-            None => vec![self.rest, self.lost, self.sum],
+            Some(more) => what(&more.parts),
+            None if self.rest == 0.0 => what(&[self.lost, self.sum]),
+            None => what(&[self.rest, self.lost, self.sum]),
         }
     }
 

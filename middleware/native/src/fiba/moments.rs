@@ -201,19 +201,18 @@ impl Spread {
             return f64::NAN;
         }
         let mut numerator = Exact::default();
-        for part in self.squares.parts() {
-            let (product, rest) = two_product(count, part);
+        let mut add_product = |a: f64, b: f64| {
+            let (product, rest) = two_product(a, b);
             numerator.add(product);
             numerator.add(rest);
-        }
-        let parts = self.sum.parts();
-        for &a in &parts {
-            for &b in &parts {
-                let (product, rest) = two_product(-a, b);
-                numerator.add(product);
-                numerator.add(rest);
+        };
+        self.squares.with_parts(|parts| parts.iter().for_each(|&part| add_product(count, part)));
+        self.sum.with_parts(|parts| {
+            for (i, &a) in parts.iter().enumerate() {
+                add_product(-a, a);
+                parts[..i].iter().for_each(|&b| add_product(-2.0 * a, b));
             }
-        }
+        });
         numerator.value().max(0.0) / (count * (self.count - correction) as f64)
     }
 }

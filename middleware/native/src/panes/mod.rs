@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod correcting;
+mod folds;
 mod key;
 mod lane;
 mod named;

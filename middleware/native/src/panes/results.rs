@@ -6,7 +6,7 @@ use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use super::aggregate::Value;
 use super::named::{Bounds, Named};
-use crate::fiba::columns::array;
+use crate::program::bytes;
 
 /// Of more results the memory is not kept.
 const MOST: usize = 1 << 17;
@@ -75,12 +75,12 @@ impl Cells {
         }
     }
 
-    /// Values, and a byte for each that says whether it is there (None: all are).
+    /// The bytes of the values, and a byte for each that says whether it is there (None: all are).
     fn give<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let there = self.there.contains(&0).then(|| PyBytes::new(py, &self.there));
         let values = match &self.values {
-            Values::Floats(values) => array(py, values)?,
-            Values::Integers(values) => array(py, values)?,
+            Values::Floats(values) => bytes(py, values.len(), values.iter().map(|value| value.to_ne_bytes()))?,
+            Values::Integers(values) => of_integers(py, values)?,
         };
         (values, there).into_bound_py_any(py)
     }
@@ -146,7 +146,7 @@ impl Results {
         (self.lanes[place] as usize, (self.starts[place], self.ends[place]), values)
     }
 
-    /// (columns of the keys' fields, starts, ends, columns of values, ids); None without results.
+    /// (columns of the keys' fields, starts, ends, columns of values, ids), numbers as the bytes of arrays; None without results.
     ///
     /// The ids are hashed here and not one by one between other work: a hash reads what was just written in other pieces, and
     /// waits until all that is to be stored before has been.
@@ -165,17 +165,22 @@ impl Results {
         let fields = named[first as usize].shown.bind(py).len();
         let keys = (0..fields).map(|field| self.key_column(py, named, field)).collect::<PyResult<Vec<_>>>()?;
         let values = self.cells.iter().map(|cells| cells.give(py)).collect::<PyResult<Vec<_>>>()?;
-        let columns = (keys, array(py, &self.starts)?, array(py, &self.ends)?, values, array(py, &self.ids)?);
+        let [starts, ends, ids] = [&self.starts, &self.ends, &self.ids].map(|numbers| of_integers(py, numbers));
+        let columns = (keys, starts?, ends?, values, ids?);
         columns.into_pyobject(py).map(Some)
     }
 
-    /// A field of the keys: an array, if all are 64-bit integers, else a list.
+    /// A field of the keys: the bytes of an array, if all are 64-bit integers, else a list.
     fn key_column<'py>(&self, py: Python<'py>, named: &[Named], field: usize) -> PyResult<Bound<'py, PyAny>> {
         let named = self.lanes.iter().map(|&lane| &named[lane as usize]);
         if let Some(wholes) = named.clone().map(|each| each.whole).collect::<Option<Vec<_>>>().filter(|_| field == 0) {
-            return array(py, &wholes);
+            return Ok(of_integers(py, &wholes)?.into_any());
         }
         let shown = named.map(|each| each.shown.bind(py).get_item(field));
         Ok(PyList::new(py, shown.collect::<PyResult<Vec<_>>>()?)?.into_any())
     }
+}
+
+fn of_integers<'py>(py: Python<'py>, numbers: &[i64]) -> PyResult<Bound<'py, PyBytes>> {
+    bytes(py, numbers.len(), numbers.iter().map(|number| number.to_ne_bytes()))
 }

@@ -1,6 +1,7 @@
 //! Aggregates by lane, in an array: what an aggregate does is decided once for all that comes and goes.
 
-use super::aggregate::{Count, Ends, Fold, Ranks, Value, What, Whole};
+use super::aggregate::{Value, What};
+use super::folds::{Count, Ends, Fold, Ranks, Whole};
 use super::results::Cells;
 use crate::fiba::moments::{Moments, Spread};
 

@@ -50,9 +50,8 @@ pub struct KeyedWindows {
     /// Whether the fields are in just that order.
     is_plain: bool,
     pub(super) key_fields: usize,
-    /// Makes results of `apply`, if not rows are asked for.
+    /// Makes results, where rows are not asked for.
     maker: Option<Maker>,
-    makes: bool,
 }
 
 #[pymethods]
@@ -109,11 +108,10 @@ impl KeyedWindows {
             layout,
             key_fields,
             maker: None,
-            makes: false,
         })
     }
 
-    /// From now on `apply` gives results as events where it can; `recipe`: see `Maker`.
+    /// From now on rows are events where they can be; `recipe`: see `Maker`.
     fn make(&mut self, recipe: &Bound<'_, PyAny>) -> PyResult<()> {
         self.maker = Maker::new(recipe)?;
         Ok(())
@@ -130,7 +128,6 @@ impl KeyedWindows {
         fail: Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = inserts.py();
-        self.makes = self.maker.is_some();
         let mut late = Vec::new();
         let outcome = self.take(&inserts, &retracts, &mut late, &fail);
         let corrected = self.changed(late, outcome, upto)?;
@@ -160,7 +157,6 @@ impl KeyedWindows {
         as_columns: bool,
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = retracts.py();
-        self.makes = false;
         let mut late = Vec::new();
         let outcome = match batch {
             Some(batch) => self.take_columns(&Batch::of(&batch)?, ts, &keys, &columns, &retracts, &mut late),
@@ -399,7 +395,7 @@ impl KeyedWindows {
         if !self.is_plain {
             parts = self.layout.iter().map(|&place| parts[place].clone()).collect();
         }
-        if let Some(maker) = self.maker.as_ref().filter(|_| self.makes)
+        if let Some(maker) = &self.maker
             && let Some(made) = maker.make(py, &parts)?
         {
             return Ok(made);
