@@ -55,9 +55,17 @@ pub fn two_product(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// Add to parts of growing size that do not overlap.
-fn grow(parts: &mut Vec<f64>, mut x: f64) {
+fn grow(parts: &mut Vec<f64>, x: f64) {
+    let count = parts.len();
+    parts.push(0.0);
+    let kept = grow_in(parts, count, x);
+    parts.truncate(kept);
+}
+
+/// The same to the first `count` of them, with room for one more; gives how many there are then.
+fn grow_in(parts: &mut [f64], count: usize, mut x: f64) -> usize {
     let mut kept = 0;
-    for i in 0..parts.len() {
+    for i in 0..count {
         let (sum, lost) = two_sum(x, parts[i]);
         if lost != 0.0 {
             parts[kept] = lost;
@@ -65,10 +73,11 @@ fn grow(parts: &mut Vec<f64>, mut x: f64) {
         }
         x = sum;
     }
-    parts.truncate(kept);
     if x != 0.0 {
-        parts.push(x);
+        parts[kept] = x;
+        kept += 1;
     }
+    kept
 }
 
 impl Exact {
@@ -79,6 +88,21 @@ impl Exact {
             self.add_small(x);
         } else {
             self.add_any(x);
+        }
+    }
+
+    /// The same of what has more bits than most sums have room for, as products: nothing is asked on the way.
+    #[inline]
+    pub fn add_long(&mut self, x: f64) {
+        if self.more.is_some() || x.abs() > HUGE || x.is_nan() {
+            return self.add_any(x);
+        }
+        let (sum, error) = two_sum(self.sum, x);
+        let (lost, error) = two_sum(self.lost, error);
+        let (rest, error) = two_sum(self.rest, error);
+        (self.sum, self.lost, self.rest) = (sum, lost, rest);
+        if error != 0.0 {
+            self.add_any(error);
         }
     }
 
@@ -184,11 +208,11 @@ impl Exact {
         match &self.more {
             None if self.rest == 0.0 => self.sum + self.lost, // of two floats, which is rounded correctly
             None => {
-                let mut parts = Vec::with_capacity(3);
+                let (mut parts, mut count) = ([0.0; 3], 0);
                 for part in [self.rest, self.lost, self.sum] {
-                    grow(&mut parts, part);
+                    count = grow_in(&mut parts, count, part);
                 }
-                rounded(&parts)
+                rounded(&parts[..count])
             }
             Some(more) => more.value(),
         }

@@ -164,8 +164,8 @@ impl Growing for Spread {
         self.sum.add(value);
         if value.abs() <= LARGEST {
             let (square, rest) = two_product(value, value);
-            self.squares.add(square);
-            self.squares.add(rest);
+            self.squares.add_long(square);
+            self.squares.add_long(rest);
         } else {
             self.squares.add(f64::NAN);
         }
@@ -203,8 +203,8 @@ impl Spread {
         let mut numerator = Exact::default();
         let mut add_product = |a: f64, b: f64| {
             let (product, rest) = two_product(a, b);
-            numerator.add(product);
-            numerator.add(rest);
+            numerator.add_long(product);
+            numerator.add_long(rest);
         };
         self.squares.with_parts(|parts| parts.iter().for_each(|&part| add_product(count, part)));
         self.sum.with_parts(|parts| {

@@ -79,8 +79,8 @@ impl Fold for Spread {
         let (square, rest) = two_product(value, value);
         self.count -= 1;
         self.sum.add(-value);
-        self.squares.add(-square);
-        self.squares.add(-rest);
+        self.squares.add_long(-square);
+        self.squares.add_long(-rest);
         true
     }
 
