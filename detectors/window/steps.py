@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from detectors.columnar import ResultColumns, keys, plain_kinds
+from detectors.columnar import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
@@ -205,7 +205,7 @@ class SteppedOperation(Operation):
         import numpy as np
 
         key, starts, ends, values, ids = given
-        parts = [*((field, None) for field in key), (starts, None), (ends, None), *values]
+        parts: list[Given] = [*((field, None) for field in key), (starts, None), (ends, None), *values]
         columns = [parts[place] for place in self._steps.layout[:-4]]
         for place in self._widened:
             columns[place] = np.frombuffer(columns[place][0], np.int64).astype(float), columns[place][1]

@@ -90,7 +90,7 @@ impl KeyedWindows {
     fn values_of(&self, lane: usize, windows: &[(i64, i64)]) -> Vec<Option<Vec<Value>>> {
         let width = self.plan.width();
         let values = |&(start, end): &(i64, i64)| {
-            let rows = self.lanes[lane].window(start, end, width);
+            let rows = &self.lanes[lane].rows[self.lanes[lane].window(start, end, width)];
             (!rows.is_empty()).then(|| self.sliding[0].over(&self.plan, rows))
         };
         windows.iter().map(values).collect()

@@ -1,6 +1,7 @@
 //! What the windows of one key hold: rows in order of time, in one array.
 
 use std::hint::select_unpredictable;
+use std::ops::Range;
 
 #[derive(Default)]
 pub struct Lane {
@@ -92,9 +93,10 @@ impl Lane {
         (self.rows, self.head) = (rows, 0);
     }
 
-    /// The rows of the window (start, end].
-    pub fn window(&self, start: i64, end: i64, width: usize) -> &[u64] {
-        &self.rows[self.after(start, width) * width..self.after(end, width) * width]
+    /// Where the rows of the window (start, end] are.
+    #[inline]
+    pub fn window(&self, start: i64, end: i64, width: usize) -> Range<usize> {
+        self.after(start, width) * width..self.after(end, width) * width
     }
 }
 

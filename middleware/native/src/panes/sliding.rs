@@ -1,5 +1,7 @@
 //! The windows of one size that were published last, one of each lane: the next ones differ from them by a few panes.
 
+use std::ops::Range;
+
 use super::aggregate::Value;
 use super::lane::Lane;
 use super::pane::{Entry, Panes};
@@ -17,13 +19,15 @@ pub struct Sliding {
     pub states: Vec<States>,
     /// Lanes whose aggregate must be calculated anew; only for a moment.
     stale: Vec<usize>,
+    /// The same, and their rows.
+    found: Vec<(usize, Range<usize>)>,
 }
 
 impl Sliding {
     /// Empty ones.
     pub fn new(plan: &Plan, size: i64, end: i64) -> Self {
         let states = plan.aggregates.iter().map(|&(what, column)| States::new(what, plan.is_float(column))).collect();
-        Self { size, start: end - size, end, counts: Vec::new(), states, stale: Vec::new() }
+        Self { size, start: end - size, end, counts: Vec::new(), states, stale: Vec::new(), found: Vec::new() }
     }
 
     /// Have so many lanes.
@@ -74,8 +78,10 @@ impl Sliding {
             }
             self.stale.sort_unstable();
             self.stale.dedup();
-            for lane in self.stale.drain(..) {
-                states.fill(asked, lane, lanes[lane].window(self.start, self.end, width), width);
+            // all are found before the first is read: their rows are far away, and one search need not wait for another
+            self.found.extend(self.stale.drain(..).map(|lane| (lane, lanes[lane].window(self.start, self.end, width))));
+            for (lane, window) in self.found.drain(..) {
+                states.fill(asked, lane, &lanes[lane].rows[window], width);
             }
         }
     }

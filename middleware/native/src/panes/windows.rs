@@ -353,14 +353,14 @@ impl KeyedWindows {
 
     /// New results, as events or as their fields' values.
     fn rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        let (rows, mut shown) = (PyList::empty(py), None);
+        let (rows, mut parts, mut shown) = (PyList::empty(py), Vec::new(), None);
         for place in 0..self.results.len() {
             let (lane, window, values) = self.results.get(place);
             let bounds = match shown {
                 Some((known, bounds)) if known == window => bounds, // all keys share them
                 _ => bounds(py, window)?,
             };
-            rows.append(self.row(lane, window, &bounds, values)?)?;
+            rows.append(self.row(&mut parts, lane, window, &bounds, values)?)?;
             shown = Some((window, bounds));
         }
         Ok(rows)
@@ -368,22 +368,25 @@ impl KeyedWindows {
 
     /// What became of former results: rows as they were, as they are, and those that were withdrawn.
     fn corrections<'py>(&self, py: Python<'py>, corrected: &Corrected) -> PyResult<[Bound<'py, PyList>; 3]> {
-        let row = |(lane, window, values): &Told| self.row(*lane, *window, &bounds(py, *window)?, values.iter().copied());
+        let row = |(lane, window, values): &Told| {
+            self.row(&mut Vec::new(), *lane, *window, &bounds(py, *window)?, values.iter().copied())
+        };
         let rows = |told: &[Told]| PyList::new(py, told.iter().map(row).collect::<PyResult<Vec<_>>>()?);
         Ok([rows(&corrected.old)?, rows(&corrected.new)?, rows(&corrected.gone)?])
     }
 
-    /// A result, as an event or as its fields' values.
+    /// A result, as an event or as its fields' values. `parts` is room for these, whatever it holds.
     fn row<'py>(
         &self,
+        parts: &mut Vec<Bound<'py, PyAny>>,
         lane: usize,
         window: (i64, i64),
         bounds: &[Bound<'py, PyAny>; 2],
         values: impl Iterator<Item = Value>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (named, py) = (&self.named[lane], bounds[0].py());
-        let mut parts: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.layout.len());
-        parts.extend(named.shown.bind(py).iter());
+        parts.clear();
+        parts.extend(named.shown.bind(py).iter_borrowed().map(|field| field.to_owned()));
         parts.extend(bounds.iter().cloned());
         for value in values {
             parts.push(value.give(py)?);
@@ -393,14 +396,14 @@ impl KeyedWindows {
         parts.push(self.source.bind(py).clone());
         parts.push(self.level.bind(py).clone());
         if !self.is_plain {
-            parts = self.layout.iter().map(|&place| parts[place].clone()).collect();
+            *parts = self.layout.iter().map(|&place| parts[place].clone()).collect();
         }
         if let Some(maker) = &self.maker
-            && let Some(made) = maker.make(py, &parts)?
+            && let Some(made) = maker.make(py, parts)?
         {
             return Ok(made);
         }
-        Ok(PyTuple::new(py, parts)?.into_any())
+        Ok(PyTuple::new(py, parts.iter())?.into_any())
     }
 }
 
