@@ -177,11 +177,11 @@ class SequenceOperation(Operation):
         if not made and not withdrawn:
             return Delta(columns=columns)
         try:
-            before, after = msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results)
+            out = difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
-            return withheld(self, difference(before, after), self._misfit)
-        return difference(before, after)
+            out = withheld(self, difference(before, after), self._misfit)
+        return out if columns is None else Delta(None, [], out.retracts, columns=columns)
 
     def takes(self, columns: EventColumns) -> bool:
         return columns.event_type in self._readable
@@ -189,7 +189,7 @@ class SequenceOperation(Operation):
     def _changes(
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
     ) -> tuple[list[Row], list[Row], EventColumns | None]:
-        """Rows of new and of withdrawn matches, or new ones as columns, if they can be."""
+        """Rows of new and of withdrawn matches; new ones as columns instead, if they can be, and none replaces a withdrawn one."""
         pieces: Sequence[EventColumns] = ()
         if delta.columns is not None:
             pieces = (delta.columns,)

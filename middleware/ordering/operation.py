@@ -39,8 +39,8 @@ class Ready(NamedTuple):
         return self.behind
 
     def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool], takes_several: bool) -> list[Delta]:
-        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then columns, those of several types
-        together if it takes them so; all as one delta of rows, if it does not take each of the columns as it is."""
+        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then columns, those of several
+        types together if it takes them so; all as one delta of rows, if it does not take each of the columns as it is."""
         has_rows = bool(self.ahead or self.behind)
         if not self.pieces or (len(self.pieces) + has_rows > 1 and not all(map(takes, self.pieces))):
             return [Delta(self.events(), [], removed)]

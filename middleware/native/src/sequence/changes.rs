@@ -31,7 +31,7 @@ struct Change {
     identity: i64,
 }
 
-/// Rows of new matches and of withdrawn ones; new ones as columns, in order of time, if they are: fields, times, ids.
+/// Rows of new matches and of withdrawn ones; or the new ones as columns, in order of time: fields, times, ids.
 pub type Results<'py> = (pyo3::Bound<'py, PyList>, pyo3::Bound<'py, PyList>, Option<Columns<'py>>);
 pub type Columns<'py> = (Vec<Given<'py>>, pyo3::Bound<'py, PyBytes>, pyo3::Bound<'py, PyBytes>);
 
@@ -51,29 +51,32 @@ impl Changes {
         self.all.push(Change { makes, ts: view.ts(bound), identity: 0 });
     }
 
-    /// The results of what is left of them; new ones as columns if `as_columns`, nothing is withdrawn, and they can be.
+    /// The results of what is left of them; new ones as columns if `as_columns`, none replaces a withdrawn one, and they can be.
     pub fn results<'py>(&mut self, py: Python<'py>, plan: &Plan, blocks: &Blocks, as_columns: bool) -> PyResult<Results<'py>> {
         for at in 0..self.all.len() {
             self.all[at].identity = self.identity(py, plan, blocks, at)?;
         }
-        let (mut made, withdrawn) = self.net();
-        if as_columns && withdrawn.is_empty() && !made.is_empty() {
+        let (mut made, withdrawn, are_apart) = self.net();
+        let mut columns = None;
+        if as_columns && are_apart && !made.is_empty() {
             made.sort_by_key(|at| self.all[*at].ts);
-            if let Some(columns) = self.columns(py, plan, blocks, &made)? {
-                return Ok((PyList::empty(py), PyList::empty(py), Some(columns)));
+            columns = self.columns(py, plan, blocks, &made)?;
+            if columns.is_some() {
+                made.clear();
             }
         }
         let rows = |chosen: Vec<usize>| {
             let rows = chosen.into_iter().map(|at| self.row(py, plan, blocks, at)).collect::<PyResult<Vec<_>>>()?;
             PyList::new(py, rows)
         };
-        Ok((rows(made)?, rows(withdrawn)?, None))
+        Ok((rows(made)?, rows(withdrawn)?, columns))
     }
 
     /// Which matches are made, and which withdrawn, by identity: what was made in this step leaves no trace when it is withdrawn.
-    fn net(&self) -> (Vec<usize>, Vec<usize>) {
+    /// And whether none is among both.
+    fn net(&self) -> (Vec<usize>, Vec<usize>, bool) {
         if self.all.iter().all(|each| each.makes) {
-            return ((0..self.all.len()).collect(), Vec::new());
+            return ((0..self.all.len()).collect(), Vec::new(), true);
         }
         let (mut made, mut withdrawn) = (Scattered::<i64, usize>::default(), Scattered::<i64, usize>::default());
         for (at, each) in self.all.iter().enumerate() {
@@ -90,7 +93,8 @@ impl Changes {
             places.sort_unstable();
             places
         };
-        (in_order(made), in_order(withdrawn))
+        let are_apart = made.keys().all(|identity| !withdrawn.contains_key(identity));
+        (in_order(made), in_order(withdrawn), are_apart)
     }
 
     /// The instances of a place of a match.

@@ -32,8 +32,7 @@ pub struct SequenceMatcher {
     /// The first events of matches that wait for their window to pass: time and partition.
     due: BinaryHeap<Reverse<(i64, usize)>>,
     emitted: i64,
-    /// What has ts <= this is outdated; what lies on stacks that are not touched is swept away now and then.
-    purged: i64,
+    /// What is outdated lies on the stacks until time has passed this, and is swept away then: once a window.
     swept: i64,
     held: usize,
     fail: Py<PyAny>,
@@ -57,7 +56,6 @@ impl SequenceMatcher {
             blocks: Blocks::default(),
             due: BinaryHeap::new(),
             emitted: i64::MIN / 2,
-            purged: i64::MIN / 2,
             swept: i64::MIN / 2,
             held: 0,
             fail,
@@ -89,9 +87,9 @@ impl SequenceMatcher {
         Ok((made, withdrawn))
     }
 
-    /// As `apply`, with events in columns, several pieces at once: (type, columns, their record batch). If nothing is withdrawn and
-    /// all that RETURN gives are fields, matches are columns, in order of time: (a pair for each field, times, ids). None, and
-    /// nothing is done, if some column is of a kind that is not read here.
+    /// As `apply`, with events in columns, several pieces at once: (type, columns, their record batch). If all that RETURN gives
+    /// are fields, and no new match replaces a withdrawn one, new ones are columns, in order of time: (a pair for each field,
+    /// times, ids). None, and nothing is done, if some column is of a kind that is not read here.
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
@@ -183,11 +181,11 @@ impl SequenceMatcher {
             self.complete(py, plan, emitted)?;
         }
         self.emitted = emitted;
-        self.purged = r#final.saturating_sub(plan.reach);
         let results = self.changes.results(py, plan, &self.blocks, as_columns)?;
-        if self.purged > self.swept {
-            self.purge(py, self.purged)?;
-            self.swept = self.purged.saturating_add(plan.within);
+        let outdated = r#final.saturating_sub(plan.reach);
+        if outdated > self.swept {
+            self.purge(py, outdated)?;
+            self.swept = outdated.saturating_add(plan.within);
         }
         self.blocks.sweep();
         Ok(results)
@@ -202,7 +200,6 @@ impl SequenceMatcher {
         // AIS-CLOCK: what is not late completes matches only as their last event; here by the clock of last events
         let searches = place + 1 == plan.steps.len() || (!self.in_order && instance.ts < partition.newest_end());
         let stack = partition.positive_mut(place);
-        self.held -= stack.purge(self.purged, &mut self.blocks);
         self.blocks.hold(instance.block);
         let at = if self.in_order { stack.append(instance) } else { stack.add(instance) };
         if plan.trails && place == 0 {
@@ -227,9 +224,7 @@ impl SequenceMatcher {
             return Ok(());
         };
         self.search(py, plan, number as usize, wanted, false)?;
-        let stack = self.partitions.get_mut(number as usize).expect("it was just found").negated_mut(negation);
-        self.held -= stack.purge(self.purged, &mut self.blocks);
-        stack.add(instance);
+        self.partitions.get_mut(number as usize).expect("it was just found").negated_mut(negation).add(instance);
         Ok(())
     }
 

@@ -6,7 +6,7 @@
 use pyo3::prelude::*;
 
 use super::block::Blocks;
-use super::partitions::{Content, LITTLE};
+use super::partitions::Content;
 
 /// An event in one of its roles: when it is, and which row of which block.
 #[derive(Clone, Copy)]
@@ -15,6 +15,9 @@ pub struct Instance {
     pub block: u32,
     pub row: u32,
 }
+
+/// Instances for which a stack keeps room.
+const ROOM: usize = 64;
 
 pub struct Stack {
     /// Those from `first` on are held.
@@ -190,7 +193,7 @@ impl Content for Partition {
     fn clear(&mut self) {
         for stack in &mut self.stacks {
             stack.items.clear();
-            stack.items.shrink_to(LITTLE);
+            stack.items.shrink_to(ROOM);
             stack.first = 0;
         }
     }
