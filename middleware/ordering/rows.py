@@ -38,12 +38,12 @@ def _maker(columns: EventColumns) -> native.EventMaker | None:
 
 
 def _given(columns: EventColumns, name: str) -> Any:
-    """A column as the core takes it: an array of numbers, a list of values, or one value for all."""
+    """A column as the core takes it: an array of numbers, a list of values, with the places of theirs in it, or one for all."""
     if name == "level" and columns.levels is None:
         return 0
     if name == "source":
         names, codes = source_codes(columns.batch)
-        return names[0] if len(names) == 1 else list(map(names.__getitem__, codes.tolist()))
+        return names[0] if len(names) == 1 else (names, codes.astype("int32", copy=False))
     column = columns.column(name)
     return column.to_numpy() if _is_numbers(column) else values(column)
 

@@ -17,10 +17,11 @@ from middleware.model.event import ORDER as TOTAL_ORDER
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
+from middleware.spark.archive.decoding import Failures, TypedResults, events_of
 from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.running import Bodies, Failures, RunLanes, TypedResults
+from middleware.spark.archive.running import RunLanes
 from middleware.spark.blocks import opened
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import packed
@@ -77,18 +78,14 @@ class Archive(Mapping[str, "DataFrame"]):
             self._levels[level - 1].where(f"detector = {RESULT} and type = {number}")
             for level in self.plan.published[event_type]
         ]
-        bodies = _union(rows).mapInArrow(Bodies(), "body binary")
-        return bodies.mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
+        return _union(rows).mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
 
     def collect(self) -> list[Event]:
         """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
-        import msgspec
-
         rows = _union([frame.where(f"detector = {RESULT}").select("type", "block") for frame in self._levels]).toArrow()
-        decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in self.plan.types]
         found: list[Event] = []
         for number, block in zip(rows.column("type").to_pylist(), rows.column("block").to_pylist(), strict=True):
-            found += map(decoders[number], opened(block).column("body").to_pylist())
+            found += events_of(self.plan.types[number], opened(block))
         return sorted(found, key=TOTAL_ORDER)
 
     def counts(self) -> dict[str, int]:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, type_name
 from middleware.model.words import listed
-from middleware.spark.archive.packing import PACKED, PackRaw, RouteRaw
+from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
 from middleware.spark.archive.plan import Plan
-from middleware.spark.blocks import is_plain
 from middleware.spark.schemas import EventSchema, schema_of
 
 if TYPE_CHECKING:
@@ -113,14 +112,13 @@ def routed(
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 
-    Keys of plain columns are parted by columns; others are asked for event by event (``RouteRaw``), and may raise.
+    Keys of plain columns are parted by columns; others are asked for event by event, and may raise.
     """
     schema, number = schema_of(event_type), plan.types.index(event_type)
     frame = frame.drop("arrival", "watermark")
-    fields = {reader: plan.routes[reader].fields for reader in readers}
-    plain = [reader for reader, names in fields.items() if names is not None and is_plain(schema, names)]
+    plain = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
     others = [reader for reader in readers if reader not in plain]
-    return (
-        [frame.mapInArrow(PackRaw(packed, number, plain, parts), PACKED)] if plain else [],
-        [frame.mapInArrow(RouteRaw(packed, number, others, parts), PACKED)] if others else [],
+    sure, unsure = (
+        [frame.mapInArrow(PackRaw(packed, number, some, parts), PACKED)] if some else [] for some in (plain, others)
     )
+    return sure, unsure

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from middleware.model.detector import Detector
 from middleware.model.event import EventType, type_name
 from middleware.model.quantities import parse_duration
+from middleware.spark.archive.decoding import TypedBodies
 from middleware.spark.archive.frames import by_type
 from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.running import TypedResults
 from middleware.spark.schemas import schema_of
 from middleware.spark.stream.parcels import PARCEL
 from middleware.spark.stream.shard import SCHEMA
@@ -84,4 +84,4 @@ def explain(detectors: Iterable[Detector] | Mapping[str, Detector], shards: int)
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
     """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``."""
     found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')").select("body")
-    return found.mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
+    return found.mapInArrow(TypedBodies(packed(event_type)), schema_of(event_type).ddl)

@@ -10,7 +10,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, ClassVar
 
-import msgspec
 import pyarrow as pa
 import pytest
 from hypothesis import Phase, given, settings
@@ -22,10 +21,11 @@ from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event, type_name
-from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, RouteRaw, parts_of
+from middleware.spark.archive.decoding import Failures, TypedResults
+from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, parts_of
 from middleware.spark.archive.plan import Plan, lane_text
-from middleware.spark.archive.running import Bodies, Failures, RunLanes
-from middleware.spark.blocks import is_plain
+from middleware.spark.archive.running import RunLanes
+from middleware.spark.blocks import columns_of
 from middleware.spark.schemas import schema_of
 from middleware.spark.travel import packed
 from middleware.testing.flows import sequential
@@ -190,10 +190,7 @@ def raw_blocks(events: list[Event], detectors: list[Detector]) -> Iterator[pa.Re
         if event_type in plan.raw:
             schema = schema_of(event_type)
             batch = schema.batch([event for event in events if type(event) is event_type]).drop_columns(["level"])
-            for reader in plan.readers[event_type]:
-                fields = plan.routes[reader].fields
-                pack = PackRaw if fields is not None and is_plain(schema, fields) else RouteRaw
-                yield from pack(code, number, [reader], PARTS)(iter([batch]))
+            yield from PackRaw(code, number, plan.readers[event_type], PARTS)(iter([batch]))
 
 
 def archived(
@@ -210,8 +207,8 @@ def archived(
     results: list[Event] = []
     for number, event_type in enumerate(plan.types):
         found = [row for row in table if (row["detector"], row["type"]) == (RESULT, number)]
-        for batch in Bodies()(batches(found, rows)):
-            results += [msgspec.msgpack.decode(body, type=event_type) for body in batch.column("body").to_pylist()]
+        for batch in TypedResults(packed(event_type))(batches(found, rows)):
+            results += schema_of(event_type).events(columns_of(batch))
     failed = [row for row in table if row["detector"] == FAILURE]
     told = [row for batch in Failures(code)(batches(failed, rows)) for row in batch.to_pylist()]
     return sorted(results, key=ORDER), sorted((row["detector"], row["source"], row["id"]) for row in told)
