@@ -18,7 +18,7 @@ from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.decoding import Failures, TypedResults, events_of
-from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
+from middleware.spark.archive.frames import by_type, clashes, files_by_type, first_arrivals, routed
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import RunLanes
@@ -28,6 +28,8 @@ from middleware.spark.travel import packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from middleware.spark.archive.frames import Given
 
 ORDER = ("ts", "level", "source", "id")
 """The columns by which events are in total order."""
@@ -139,7 +141,7 @@ class Archive(Mapping[str, "DataFrame"]):
 
 
 def archive(
-    frames: DataFrame | Mapping[str, DataFrame] | Mapping[EventType, DataFrame],
+    frames: Given,
     detectors: Iterable[Detector] | Mapping[str, Detector],
     *,
     policies: Policies | Mapping[str, Policies] | None = None,
@@ -149,7 +151,8 @@ def archive(
     ``frames``
         the raw events of each type that detectors read (a single frame will do for a single type): the fields of the type,
         ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string). With a column ``arrival``, the first arrival of a (source,
-        id) counts, as it does live; without it, events that come twice must be equal (see ``Archive.clashes``).
+        id) counts, as it does live; without it, events that come twice must be equal (see ``Archive.clashes``). Or what
+        ``trace_frames`` and ``stored_frames`` give: then tasks read files by themselves where they can.
     ``policies``
         as nodes have them; only ``failing`` matters here.
 
@@ -159,7 +162,7 @@ def archive(
     detectors do not.
     """
     plan = Plan.of(detectors, _stopping(policies, detectors))
-    checked = by_type(plan, frames)  # type: ignore[arg-type]
+    checked, files = by_type(plan, frames), files_by_type(plan, frames)
     given = first_arrivals(checked)
     code, parts = packed(plan), _parts(given)
     levels: list[DataFrame] = []
@@ -168,12 +171,14 @@ def archive(
         blocks: list[DataFrame] = []
         for event_type, frame in given.items():
             if readers := [number for number in plan.readers[event_type] if number in stage]:
-                sure, unsure = routed(plan, code, event_type, frame, readers, parts)
+                sure, unsure = routed(plan, code, event_type, files.get(event_type, frame), readers, parts)
                 blocks += sure + unsure
                 refused += unsure
         blocks += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
         mine = _union(blocks).where(f"detector between {stage[0]} and {stage[-1]}")
-        ordered = mine.repartition("part").sortWithinPartitions("detector")
+        ordered = mine.repartition("part")
+        if len(stage) > 1:
+            ordered = ordered.sortWithinPartitions("detector")
         levels.append(_kept(ordered.mapInArrow(RunLanes(code, parts), PACKED)))
     return Archive(plan, checked, levels, refused)
 

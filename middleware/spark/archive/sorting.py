@@ -68,17 +68,19 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> Sorted:
     """The order of the rows of all batches, one after another. O(n log n), O(n) where times are in order."""
     import numpy as np
 
-    lane, ts, level, source, number = (_column(batches, name) for name in KEY)
+    lane, ts = _column(batches, LANE), _column(batches, "ts")
     places = np.argsort(ts, kind="stable")
     small = lane.astype(np.uint16) if len(lane) and lane.max() < 2**16 else lane  # numpy sorts these by radix
     places = places[np.argsort(small[places], kind="stable")]
-    new_lane, new_ts = _changes(lane[places]), _changes(ts[places])
-    ties = ~(new_lane | new_ts)
+    new_lane = _changes(lane[places])
+    new_key = new_lane | _changes(ts[places])
+    ties = ~new_key
     if ties.any():
         ties[:-1] |= ties[1:]
-        rows = places[ties]
-        places[ties] = rows[np.lexsort([each[rows] for each in (number, source, level, ts, lane)])]
-    new_key = new_lane | new_ts | _changes(level[places]) | _changes(source[places]) | _changes(number[places])
+        rows, others = places[ties], [_column(batches, name) for name in KEY[2:]]
+        places[ties] = rows[np.lexsort([each[rows] for each in (*reversed(others), ts, lane)])]
+        for column in others:
+            new_key |= _changes(column[places])
     return Sorted(places, new_lane, new_key)
 
 

@@ -60,7 +60,7 @@ def stream(
     from middleware.spark.stream.processor import HashRaw, StageProcessor
 
     given = frames if isinstance(frames, Mapping) else {type_name(plan.raw[0]): frames} if len(plan.raw) == 1 else frames
-    checked = by_type(plan, given)  # type: ignore[arg-type]
+    checked = by_type(plan, given)
     parts = []
     for event_type, frame in checked.items():
         hashed = HashRaw(code, plan.types.index(event_type))
