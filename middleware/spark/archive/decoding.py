@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-ROWS = 8_192
-"""Events that are made at once."""
+AT_ONCE = 8_192
+"""Events that are made, and run, at once."""
 
 
 def blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
@@ -96,12 +96,12 @@ class Decoder:
     Raises EventError if the two differ: nobody can say which of them came first.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._types = plan.types
+    def __init__(self, plan: Plan, at_once: int = AT_ONCE) -> None:
+        self._types, self._at_once = plan.types, at_once
         self._last: tuple[str, Event] | None = None
 
     def __call__(self, piece: Piece) -> Iterator[tuple[list[Event], list[int]]]:
-        """The events in a piece, at most ``ROWS`` at once, with the places among them at which other lanes begin."""
+        """The events in a piece, at most ``at_once`` of them, with the places among them at which other lanes begin."""
         import numpy as np
 
         piece = by_type(piece)
@@ -109,8 +109,9 @@ class Decoder:
         bounds = np.cumsum([0, *(len(batch) for _, batch in piece)])
         lanes = [batch.column(LANE) for _, batch in piece]
         piece = [(number, batch.drop_columns([LANE])) for number, batch in piece]
-        for start in range(0, len(order.places), ROWS):
-            some = Sorted(*(each[start : start + ROWS] for each in order))
+        for start in range(0, len(order.places), self._at_once):
+            end = start + self._at_once
+            some = Sorted(order.places[start:end], order.new_lane[start:end], order.new_key[start:end])
             which = np.searchsorted(bounds, some.places, "right") - 1
             rows = some.places - bounds[which]
             first, last = (lanes[which[at]][int(rows[at])].as_py() for at in (0, -1))

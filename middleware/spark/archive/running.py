@@ -18,7 +18,7 @@ from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.spark.archive.decoding import Decoder, blocks
+from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sink import Sink
 from middleware.spark.archive.sorting import HELD, pieces
@@ -36,17 +36,17 @@ _KEPT = 4_096
 
 
 class RunLanes:
-    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, a batch of events, and ``held`` bytes."""
+    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, ``at_once`` events, and ``held`` bytes."""
 
-    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD) -> None:
-        self._plan, self._parts, self._held = plan, parts, held
+    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD, at_once: int = AT_ONCE) -> None:
+        self._plan, self._parts, self._held, self._at_once = plan, parts, held, at_once
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan: Plan = unpacked(self._plan)
         sink = Sink(plan, self._parts)
         for number, rows in groupby(blocks(batches), itemgetter(0)):
             name = plan.names[number]
-            held, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan)
+            held, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan, self._at_once)
             for piece in pieces(((kind, opened(block)) for _, kind, block in rows), self._held):
                 for events, starts in decode(piece):
                     lanes.take(events, starts, sink)
