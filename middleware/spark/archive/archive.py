@@ -24,7 +24,7 @@ from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import RunLanes
 from middleware.spark.blocks import opened
 from middleware.spark.schemas import schema_of
-from middleware.spark.travel import packed
+from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -80,7 +80,7 @@ class Archive(Mapping[str, "DataFrame"]):
             self._levels[level - 1].where(f"detector = {RESULT} and type = {number}")
             for level in self.plan.published[event_type]
         ]
-        return _union(rows).mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
+        return _union(rows).mapInArrow(carried(TypedResults(packed(event_type))), schema_of(event_type).ddl)
 
     def collect(self) -> list[Event]:
         """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
@@ -119,7 +119,7 @@ class Archive(Mapping[str, "DataFrame"]):
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
-        failed = rows.mapInArrow(Failures(self._packed), Failures.FAILED)
+        failed = rows.mapInArrow(carried(Failures(self._packed)), Failures.FAILED)
         return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
 
     @property
@@ -179,7 +179,7 @@ def archive(
         ordered = mine.repartition("part")
         if len(stage) > 1:
             ordered = ordered.sortWithinPartitions("detector")
-        levels.append(_kept(ordered.mapInArrow(RunLanes(code, parts), PACKED)))
+        levels.append(_kept(ordered.mapInArrow(carried(RunLanes(code, parts)), PACKED)))
     return Archive(plan, checked, levels, refused)
 
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from middleware.model.errors import TraceError
 from middleware.spark.schemas import EventSchema
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,7 +43,7 @@ class Files:
     def mapInArrow(self, work: Work, schema: str) -> DataFrame:
         """As that of ``frame``."""
         tasks = max(1, min(len(self.groups), sum(rows for _, _, rows in self.groups) // _ROWS))
-        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(_Read(self, tasks, work), schema)
+        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(carried(_Read(self, tasks, work)), schema)
 
 
 def files_of(frame: DataFrame, schema: EventSchema) -> Files | None:

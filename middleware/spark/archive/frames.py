@@ -12,6 +12,7 @@ from middleware.spark.archive.files import Files
 from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
 from middleware.spark.archive.plan import Plan
 from middleware.spark.schemas import EventSchema, schema_of
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -134,5 +135,7 @@ def routed(
         rows = rows.drop("arrival", "watermark")
     plain = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
     others = [reader for reader in readers if reader not in plain]
-    sure, unsure = ([rows.mapInArrow(PackRaw(packed, number, some, parts), PACKED)] if some else [] for some in (plain, others))
+    sure, unsure = (
+        [rows.mapInArrow(carried(PackRaw(packed, number, some, parts)), PACKED)] if some else [] for some in (plain, others)
+    )
     return sure, unsure

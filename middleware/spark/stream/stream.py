@@ -16,7 +16,7 @@ from middleware.spark.schemas import schema_of
 from middleware.spark.stream.parcels import PARCEL
 from middleware.spark.stream.shard import SCHEMA
 from middleware.spark.stream.stages import StreamPlan
-from middleware.spark.travel import packed
+from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,7 +64,7 @@ def stream(
     parts = []
     for event_type, frame in checked.items():
         hashed = HashRaw(code, plan.types.index(event_type))
-        parts.append(frame.drop("arrival").mapInArrow(hashed, PARCEL))
+        parts.append(frame.drop("arrival").mapInArrow(carried(hashed), PARCEL))
     rows = reduce(lambda one, other: one.unionByName(other), parts)
     rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
     for stage in range(1, whole.stages + 1):
@@ -84,4 +84,4 @@ def explain(detectors: Iterable[Detector] | Mapping[str, Detector], shards: int)
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
     """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``."""
     found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')").select("body")
-    return found.mapInArrow(TypedBodies(packed(event_type)), schema_of(event_type).ddl)
+    return found.mapInArrow(carried(TypedBodies(packed(event_type))), schema_of(event_type).ddl)
