@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 """The state store that ``transformWithState`` needs."""
 
+_CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+"""Whether a micro-batch writes what has changed, and not all files of RocksDB: a tenth of what it takes."""
+
 
 def stream(
     frames: DataFrame | Mapping[str, DataFrame] | Mapping[EventType, DataFrame],
@@ -66,7 +69,10 @@ def stream(
         hashed = HashRaw(code, plan.types.index(event_type))
         parts.append(frame.drop("arrival").mapInArrow(carried(hashed), PARCEL))
     rows = reduce(lambda one, other: one.unionByName(other), parts)
-    rows.sparkSession.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    session = rows.sparkSession
+    session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
+    if session.conf.get(_CHANGES, None) is None:
+        session.conf.set(_CHANGES, "true")
     for stage in range(1, whole.stages + 1):
         made = SCHEMA if stage == whole.stages else PARCEL
         rows = rows.groupBy("shard").transformWithStateInPandas(StageProcessor(code, stage), made, "append", "none")
