@@ -7,8 +7,9 @@ from typing import Any
 
 from detectors.columnar import Given, ResultColumns, numbers, plain_kinds
 from detectors.sequence.plan import Plan
-from middleware.model.columns import EventColumns, source_codes, values
+from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
+from middleware.model.rows import source_codes, values
 from middleware.model.schema import fields_of, is_optional
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}

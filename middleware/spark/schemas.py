@@ -16,11 +16,11 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from middleware.model.columns import EventColumns, values
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.rows import values
 from middleware.model.schema import arrow_schema
-from middleware.ordering.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -125,8 +125,7 @@ class EventSchema:
             given = [column.name for column in self.columns if column.name in columns]
             for column in self.columns:
                 _check_nulls(self.name, column, columns.get(column.name))
-            batch = pa.record_batch([columns[name] for name in given], names=given)
-            return Rows(EventColumns(self.type, batch)).events(0, len(batch))
+            return EventColumns(self.type, pa.record_batch([columns[name] for name in given], names=given)).events()
         length = len(columns["ts"])
         lists = [_values(self.name, column, columns[column.name]) for column in self.columns if column.name in columns]
         if "level" not in columns:
