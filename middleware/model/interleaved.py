@@ -30,8 +30,8 @@ class Interleaved(Sequence[Event]):
 
     __slots__ = ("_block", "_events", "_length", "_order", "_places", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[EventColumns], places: Places) -> None:
-        self.pieces, self._places = pieces, places
+    def __init__(self, pieces: Sequence[EventColumns], places: Places | None = None) -> None:
+        self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
         self._length = sum(map(len, pieces))
         self._block: native.Interleaving | None = None
         self._order: Array | None = None

@@ -46,7 +46,7 @@ class Ready(NamedTuple):
         if not pieces or (len(pieces) + bool(rows) > 1 and not all(map(operation.takes, pieces))):
             return [Delta(self.events(), [], removed)]
         if len(pieces) > 1 and operation.takes_several:
-            given = [Delta(interleaved=self.interleaved or Interleaved(pieces, [None] * len(pieces)))]
+            given = [Delta(interleaved=self.interleaved or Interleaved(pieces))]
         else:
             given = [Delta(columns=piece) for piece in pieces]
         if rows:

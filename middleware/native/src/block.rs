@@ -36,7 +36,7 @@ impl Block {
 
     /// The source of an event.
     fn source<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyString>> {
-        let column = self.column(py, self.own + 2)?;
+        let column = self.column(py, self.source_place())?;
         let text = |texts: &Texts<'_>, at: usize| PyString::from_bytes(py, texts.get(at));
         match (column.coded(), column.cells()) {
             _ if row >= self.rows => Err(PyIndexError::new_err("there is no such event")),
@@ -61,23 +61,29 @@ impl Block {
         self.batch.column(py, at)
     }
 
+    /// Where the sources lie; the levels, if some are not 0, come behind.
+    pub fn source_place(&self) -> usize {
+        self.own + 2
+    }
+
     pub fn times(&self, py: Python<'_>) -> PyResult<Cow<'_, [i64]>> {
-        self.whole(py, self.own)
+        self.integers(py, self.own)
     }
 
     pub fn ids(&self, py: Python<'_>) -> PyResult<Cow<'_, [i64]>> {
-        self.whole(py, self.own + 1)
+        self.integers(py, self.own + 1)
     }
 
     /// A number for each row, by its source; None for sources in another encoding.
     pub fn sources(&self, numbers: &Bound<'_, PyAny>) -> PyResult<Option<Sources<'_>>> {
-        Sources::of(self.column(numbers.py(), self.own + 2)?, numbers)
+        Sources::of(self.column(numbers.py(), self.source_place())?, numbers)
     }
 
-    fn whole(&self, py: Python<'_>, at: usize) -> PyResult<Cow<'_, [i64]>> {
+    /// A column of whole numbers; of ts and id there is nothing else.
+    pub fn integers(&self, py: Python<'_>, at: usize) -> PyResult<Cow<'_, [i64]>> {
         match self.column(py, at)?.cells() {
             Cells::Integers(cells) => Ok(cells),
-            _ => Err(PyValueError::new_err("ts and id of events are columns of int64")),
+            _ => Err(PyValueError::new_err("this column is not one of int64")),
         }
     }
 }
