@@ -49,10 +49,10 @@ class PairedColumns:
     def fed(self, pairs: native.Pairs, is_left: bool, columns: EventColumns) -> Fed | None:
         """Insert tuples of one side; None if it must be done row by row."""
         keys: list[Any] | None = None
-        if self._read[not is_left][4] is None:
+        if self._read[not is_left][3] is None:
             parts = [values(columns.column(field)) for field in self._keys[not is_left]]
             keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)) if parts else [()] * len(columns)
-        found = pairs.feed(is_left, columns, columns.batch, keys)
+        found = pairs.feed(is_left, columns, columns.block, keys)
         if found is None:
             return None
         _, results, met = found
@@ -83,5 +83,4 @@ def _reading(side: Side, fields: list[str], keys: list[str], before: Written | N
     if None in given:
         raise NotPlainError
     key = names.index(keys[0]) if len(keys) == 1 and kinds[keys[0]] is int else None
-    stamps = names.index("ts"), names.index("id"), names.index("source")
-    return fields, list(filter(None, given)), list(map(names.index, fields)), stamps, key, before
+    return fields, list(filter(None, given)), list(map(names.index, fields)), key, before

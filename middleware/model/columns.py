@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, get_origin, overload
 
 import msgspec
 
+from middleware import native
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.schema import arrow_schema, fields_of, is_optional, plain_type, without_none
@@ -39,7 +40,7 @@ class EventColumns(Sequence[Event]):
         whether the events are known to be in order of time.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_later", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_block", "_events", "_later", "_length", "event_type", "in_time")
 
     def __init__(
         self,
@@ -53,8 +54,10 @@ class EventColumns(Sequence[Event]):
         self.event_type = event_type
         self.in_time = in_time
         self._batch = batch
+        self._block: native.Block | None = None
         self._later = later
         self._events = events
+        self._length = batch.num_rows if batch is not None else len(times) if times is not None else len(events or ())
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
@@ -106,6 +109,13 @@ class EventColumns(Sequence[Event]):
             self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
             self._later = None
         return self._batch
+
+    @property
+    def block(self) -> native.Block:
+        """The batch as the native core reads it, looked up once. O(columns)."""
+        if self._block is None:
+            self._block = native.Block(self.batch, len(self.event_type.__struct_fields__) - 4)
+        return self._block
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """A field, or ts, id, source or level, as an array that cannot be written to; for numbers a view where it can be one.
@@ -165,9 +175,9 @@ class EventColumns(Sequence[Event]):
         """Whether the events are of one of these types."""
         return self.event_type in types
 
-    def last(self) -> EventColumns:
-        """The last event, as columns."""
-        return self.slice(len(self) - 1, len(self))
+    def last_source(self) -> str:
+        """The source of the last event. Raises IndexError if there is none."""
+        return self.block.source(len(self) - 1) if native.AVAILABLE else self[-1].source
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -224,9 +234,7 @@ class EventColumns(Sequence[Event]):
             raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
 
     def __len__(self) -> int:
-        if self._batch is None and (known := self._events if self._later is None else self._arrays["ts"]) is not None:
-            return len(known)
-        return cast(int, self.batch.num_rows)
+        return self._length
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())

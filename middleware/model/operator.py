@@ -30,6 +30,8 @@ Snapshot = Any
 class Operation:
     """The running state of an operator.
 
+    ``takes_several``: whether ``apply`` takes columns of several types at once (``Delta.interleaved``), if it ``takes`` each.
+
     The unit guarantees the following, so an operation need not check it: the identities in ``inserts`` are new (duplicates
     are dropped where events enter); each event in ``retracts`` is as it was inserted; nothing in ``delta`` has ts <= the
     ``final`` of the call before, or ts > ``emitted`` of this one. A revision comes as a retraction and an insertion of one
@@ -39,9 +41,6 @@ class Operation:
     their order or batching; no result has ts <= the ``final`` of an earlier call; each result is stamped (``Origin``), and
     its changes name the content published last. An exception in user code affects only the event that causes it (``fail``);
     an exception out of ``apply`` stops the operator.
-
-    ``takes_several``
-        whether ``apply`` takes columns of several types at once (``Delta.interleaved``), in any order.
     """
 
     takes_several: ClassVar[bool] = False
@@ -63,7 +62,7 @@ class Operation:
         raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
 
     def takes(self, columns: EventColumns) -> bool:
-        """Whether ``apply`` takes columns of this type as they are: if not, it is given several of them at once as events."""
+        """Whether ``apply`` takes columns of this type as they are: if not, it is given several types at once as events."""
         return False
 
     @property

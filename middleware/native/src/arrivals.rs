@@ -5,10 +5,11 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::arrow::{Batch, Cells};
+use crate::arrow::Cells;
+use crate::block::Block;
 use crate::fields::Field;
 use crate::pairs::{Held, Key, Marks, Met, identity};
-use crate::program::{Input, Kind, Program, Projector, Rows, Sources, Unsuited, Values, bytes, gathered, passing};
+use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, bytes, gathered, passing};
 use crate::tuples::Table;
 
 /// How tuples in columns are read.
@@ -17,22 +18,19 @@ pub struct Reading {
     pub fields: Vec<Field>,
     pub kinds: Vec<Kind>,
     places: Vec<usize>,
-    /// Where ts, id and source lie.
-    stamps: (usize, usize, usize),
     /// Where the key lies, if it is a whole number.
     key: Option<usize>,
     /// What tuples must pass to be joined.
     before: Option<Program>,
 }
 
-/// Fields, their kinds and places, the places of ts, id and source, that of the key, and the test.
-pub type ReadingSpec<'py> =
-    (Vec<Field>, Vec<String>, Vec<usize>, (usize, usize, usize), Option<usize>, Option<Bound<'py, PyAny>>);
+/// Fields, their kinds and places, the place of the key, and the test.
+pub type ReadingSpec<'py> = (Vec<Field>, Vec<String>, Vec<usize>, Option<usize>, Option<Bound<'py, PyAny>>);
 
 impl Reading {
-    pub fn parse((fields, kinds, places, stamps, key, before): ReadingSpec<'_>) -> PyResult<Self> {
+    pub fn parse((fields, kinds, places, key, before): ReadingSpec<'_>) -> PyResult<Self> {
         let kinds = kinds.iter().map(|kind| Kind::named(kind)).collect::<PyResult<_>>()?;
-        Ok(Self { fields, kinds, places, stamps, key, before: before.map(|node| Program::parse(&node)).transpose()? })
+        Ok(Self { fields, kinds, places, key, before: before.map(|node| Program::parse(&node)).transpose()? })
     }
 }
 
@@ -54,19 +52,15 @@ impl Entering {
     /// None: ask Python.
     pub fn of(
         events: &Bound<'_, PyAny>,
-        batch: &Bound<'_, PyAny>,
+        block: &Bound<'_, Block>,
         keys: Option<&Bound<'_, PyList>>,
         reading: &Reading,
         marks: &Marks,
     ) -> PyResult<Option<Self>> {
-        let py = events.py();
-        let batch = Batch::of(batch)?;
-        let (ts, id, source) = reading.stamps;
-        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
-            return Ok(None);
-        };
-        let Some(sources) = Sources::of(batch.column(source)?, marks.hashes.bind(py))? else { return Ok(None) };
-        let inputs = reading.places.iter().map(|at| Ok(Input::of(batch.column(*at)?).into_owned()));
+        let (py, block) = (events.py(), block.get());
+        let (times, ids) = (block.times(py)?, block.ids(py)?);
+        let Some(sources) = block.sources(marks.hashes.bind(py))? else { return Ok(None) };
+        let inputs = reading.places.iter().map(|at| Ok(Input::of(block.column(py, *at)?).into_owned()));
         let table = Table::new(events.clone().unbind(), inputs.collect::<PyResult<_>>()?);
         let rows = match &reading.before {
             None => (0..times.len() as u32).collect(),
@@ -81,7 +75,7 @@ impl Entering {
             tuples.push(Arrived { key, ts: times[at], mark: marks.mark(ids[at], sources.get(at) as u64), row });
         };
         if let Some(place) = reading.key {
-            let column = batch.column(place)?;
+            let column = block.column(py, place)?;
             let (Cells::Integers(keys), there) = (column.cells(), column.there()) else { return Ok(None) };
             for row in rows {
                 if there.as_ref().is_none_or(|there| there[row as usize] != 0) {

@@ -4,22 +4,15 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList};
 
-use crate::fiba::columns::numbers;
 use crate::fields::{Field, Stamps};
 
 /// The end of time, and its negative the time before all.
 const END: i64 = 1 << 62;
 
 /// Newest time ahead, earliest time, first time ahead of the clock, times that the clock had passed, times behind the newest.
-type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
+pub type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
 
-/// One pass over int64 times; see the twin for what each of them is. O(n).
-#[pyfunction]
-pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
-    seen(numbers::<i64>(times)?.into_iter().map(Ok), top, clk, only_earliest)
-}
-
-/// The same over the times of events.
+/// One pass over the times of events; see the twin for what each of them is. O(n).
 #[pyfunction]
 pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let stamps = Stamps::get(events.py())?;
@@ -55,7 +48,7 @@ impl Noted {
     }
 }
 
-fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
+pub fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let (mut newest, mut earliest, mut first) = (top, i64::MAX, None);
     let [mut delayed, mut passed, mut after] = [(); 3].map(|()| Noted { times: Vec::new(), only_earliest });
     for ts in times {

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod arrow;
+mod block;
 mod buffer;
 mod columns;
 mod counts;
@@ -46,9 +47,11 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
+    use crate::block::{Block, Interleaving};
+    #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{column_of, span, survey, survey_events};
+    use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
     #[pymodule_export]

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList};
 
 use crate::arrivals::{Arrived, Entering, Pair, Pairing, Reading, ReadingSpec, Results};
+use crate::block::Block;
 use crate::fields::Stamps;
 use crate::program::{Projector, Spec};
 use crate::tuples::Tuple;
@@ -236,13 +237,13 @@ impl Pairs {
         &mut self,
         is_left: bool,
         events: &Bound<'py, PyAny>,
-        batch: &Bound<'py, PyAny>,
+        block: &Bound<'py, Block>,
         keys: Option<&Bound<'py, PyList>>,
     ) -> PyResult<Option<(usize, Option<Results<'py>>, Option<Columns<'py>>)>> {
-        let py = batch.py();
+        let py = block.py();
         let (own, other) = if is_left { (&mut self.left, &self.right) } else { (&mut self.right, &self.left) };
         let (Some(projector), Some(reading)) = (&self.projector, &own.reading) else { return Ok(None) };
-        let Some(entering) = Entering::of(events, batch, keys, reading, &own.marks)? else { return Ok(None) };
+        let Some(entering) = Entering::of(events, block, keys, reading, &own.marks)? else { return Ok(None) };
         let mut pairs = Vec::new();
         for arrived in &entering.tuples {
             let Some(run) = other.runs.get(&arrived.key) else { continue };

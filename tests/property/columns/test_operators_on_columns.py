@@ -182,7 +182,7 @@ def deltas(come: list[Event], gone: list[Event], as_columns: bool, together: boo
         return [Delta(retracts=gone)]
     if together:
         pieces = [part.columns for part in parts if part.columns is not None]
-        return [Delta(retracts=gone, interleaved=Interleaved(pieces))]
+        return [Delta(retracts=gone, interleaved=Interleaved(pieces, [None] * len(pieces)))]
     parts[0].retracts = gone
     return parts
 
