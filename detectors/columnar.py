@@ -52,7 +52,7 @@ def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
     """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
     import pyarrow as pa
 
-    from middleware.model.columns import values
+    from middleware.model.rows import values
 
     if not fields:
         return ()

@@ -11,8 +11,9 @@ from detectors.cql.plan import Mapping
 from detectors.language.vectors import Columns, Vector
 from detectors.language.written import NotPlainError, ProgramWriter
 from middleware import native
-from middleware.model.columns import EventColumns, source_codes
+from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
+from middleware.model.rows import source_codes
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:

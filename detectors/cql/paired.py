@@ -9,8 +9,9 @@ from detectors.cql.pairs import Met
 from detectors.cql.plan import Joined, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from middleware import native
-from middleware.model.columns import EventColumns, values
+from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
+from middleware.model.rows import values
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:

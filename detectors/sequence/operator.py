@@ -70,8 +70,8 @@ class SequenceQuery(Operator):
         keys = {step.key for step in (*self.plan.steps, *self.plan.negations)}
         self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
         self.prompt = not self.plan.trails  # type: ignore[misc]
-        if native.AVAILABLE and algorithm is None and self.plan.strategy is Strategy.ANY:
-            self.few = 0  # columns of several types are one call
+        if native.AVAILABLE and algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
+            self.few = 0  # columns of several types are one call, and no result needs the events
 
     @property
     def result(self) -> EventType:
@@ -189,7 +189,7 @@ class SequenceOperation(Operation):
     def _changes(
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
     ) -> tuple[list[Row], list[Row], EventColumns | None]:
-        """Rows of new and of withdrawn matches; new ones as columns instead, if they can be, and none replaces a withdrawn one."""
+        """Rows of new and of withdrawn matches; new ones as columns, if they can be and none replaces a withdrawn one."""
         pieces: Sequence[EventColumns] = ()
         if delta.columns is not None:
             pieces = (delta.columns,)

@@ -13,8 +13,8 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.columns import values
 from middleware.model.errors import WireError
+from middleware.model.rows import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

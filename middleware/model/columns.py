@@ -6,14 +6,15 @@ import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast, get_origin, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 import msgspec
 
 from middleware import native
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.schema import arrow_schema, fields_of, is_optional, plain_type, without_none
+from middleware.model.rows import needs_conversion, rows_of, source_codes, values
+from middleware.model.schema import arrow_schema, is_optional, plain_type
 
 if TYPE_CHECKING:
     import numpy as np
@@ -92,7 +93,7 @@ class EventColumns(Sequence[Event]):
         schema = pa.schema([field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)])
         made = cls(event_type, pa.record_batch(columns, schema=schema))
         made._check_times(name)
-        if _needs_conversion(event_type):
+        if needs_conversion(event_type):
             made.events()  # what the types of its fields say besides is checked by making the events
         return made
 
@@ -143,7 +144,7 @@ class EventColumns(Sequence[Event]):
         column = self.column(name)
         if kind != "object":
             return cast("np.ndarray[Any, Any]", column.to_numpy(zero_copy_only=False))
-        listed = values(column) if not _needs_conversion(self.event_type) else [getattr(each, name) for each in self.events()]
+        listed = values(column) if not needs_conversion(self.event_type) else [getattr(each, name) for each in self.events()]
         return _objects(listed)
 
     @property
@@ -182,11 +183,7 @@ class EventColumns(Sequence[Event]):
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
         if self._events is None:
-            lists = list(map(values, self.batch.columns))
-            if _needs_conversion(self.event_type):
-                self._events = _converted(self.event_type, lists, len(self))
-            else:
-                self._events = _maker(self.event_type, len(lists))(*lists)
+            self._events = rows_of(self.event_type, self.batch).events(0, len(self))
         return self._events
 
     def filter(self, mask: Any) -> EventColumns:
@@ -258,37 +255,6 @@ class EventColumns(Sequence[Event]):
 
     def __repr__(self) -> str:
         return f"<EventColumns: {len(self):,} of {type_name(self.event_type)}>"
-
-
-def values(column: pa.Array) -> list[Any]:
-    """A column of Arrow as Python values, None for nulls, at C speed."""
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_dictionary(kind):
-        return values(column.dictionary_decode()) if column.null_count else _decoded(column)
-    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count:
-        found: list[Any] = column.fill_null(0).to_numpy().tolist()
-        for at in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
-            found[at] = None
-        return found
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
-        return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
-    return cast("list[Any]", column.to_pylist())
-
-
-def source_codes(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]]:
-    """The names of the sources of a batch of events, each once, and for each event the place of its own. O(events)."""
-    import pyarrow as pa
-
-    sources = batch.column("source")
-    coded = sources if isinstance(sources, pa.DictionaryArray) else sources.dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
-
-
-def _decoded(column: pa.DictionaryArray) -> list[Any]:
-    """Texts encoded in a dictionary: those of one value are one object."""
-    return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
 
 
 def _one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
@@ -439,35 +405,9 @@ def _with_dictionary(event_type: EventType) -> pa.Schema:
 
 def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:
     """Whether a batch is one of events without any change: asked first, as nearly all small batches from other nodes are."""
-    if not batch.schema.equals(_with_dictionary(event_type)) or _needs_conversion(event_type):
+    if not batch.schema.equals(_with_dictionary(event_type)) or needs_conversion(event_type):
         return False
     fields = zip(batch.schema, batch.columns, strict=True)
     return not any(column.null_count and not field.nullable for field, column in fields) and not (
         batch.column("source").dictionary.null_count
     )
-
-
-@cache
-def _needs_conversion(event_type: EventType) -> bool:
-    """Whether a field's type says more than its column does: bounds, what is in a list, or that it is another collection."""
-    return any(get_origin(without_none(hint)) is not None for hint in fields_of(event_type).values())
-
-
-def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> list[Event]:
-    if len(lists) == len(event_type.__struct_fields__) - 1:
-        lists = [*lists, [0] * length]
-    try:
-        return cast("list[Event]", msgspec.convert(list(zip(*lists, strict=True)), list[event_type]))  # type: ignore[valid-type]
-    except msgspec.ValidationError as error:
-        raise EventError(f"a row does not fit {type_name(event_type)}: {error}") from None
-
-
-@cache
-def _maker(event_type: EventType, columns: int) -> Callable[..., list[Event]]:
-    """A function from lists of values to events. Compiled, as dataclasses do: one call an event, of its class alone."""
-    own = [f"v{number}" for number in range(len(event_type.__struct_fields__) - 4)]
-    stamp = ["ts", "id", "source", "level"][: columns - len(own)]
-    names, given = ", ".join([*own, *stamp]), ", ".join([*own, *(f"{name}={name}" for name in stamp)])
-    every = ", ".join(f"all_{name}" for name in [*own, *stamp])
-    code = f"lambda {every}: [make({given}) for {names} in zip({every}, strict=True)]"
-    return cast("Callable[..., list[Event]]", eval(code, {"make": event_type}))

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns, source_codes
+from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType, type_name
-from middleware.ordering.rows import Rows
+from middleware.model.rows import rows_of, source_codes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -159,7 +159,7 @@ class _Pieces:
         self.columns, self.name = columns, type_name(columns.event_type)
         self._made, self._at = made, 0
         self._first = self._end = 0
-        self._rows = Rows(columns.slice(0, 0))
+        self._rows = rows_of(columns.event_type, columns.slice(0, 0).batch)
 
     def take(self, count: int) -> EventColumns:
         """The next so many, or what is left."""
@@ -174,5 +174,6 @@ class _Pieces:
         start, self._at = self._at, min(self._at + count, len(self.columns))
         if self._at > self._end:
             self._first, self._end = start, min(start + max(count, _AT_ONCE), len(self.columns))
-            self._rows = Rows(self.columns.slice(self._first, self._end))
+            piece = self.columns.slice(self._first, self._end)
+            self._rows = rows_of(piece.event_type, piece.batch)
         return self._rows.events(start - self._first, self._at - self._first)

@@ -16,9 +16,10 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from middleware.model.columns import EventColumns, values
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.rows import values
 from middleware.model.schema import arrow_schema
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ import msgspec
 
 from middleware.connect.files.recording import check_type_name
 from middleware.connect.files.tally import BadLines
-from middleware.model.columns import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes
+from middleware.model.rows import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import Run
-from middleware.model.columns import EventColumns, source_codes
+from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, Identity
+from middleware.model.rows import source_codes
 
 if TYPE_CHECKING:
     import pyarrow as pa

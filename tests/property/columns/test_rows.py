@@ -17,9 +17,9 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
+from middleware.model.rows import PlainRows, rows_of
 from middleware.ordering import lanes
 from middleware.ordering.lane import Settings
-from middleware.ordering.rows import Rows
 
 pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
@@ -60,16 +60,16 @@ def test_events_of_columns(kind: Any, data: st.DataObject, has_levels: bool) -> 
         events = [msgspec.structs.replace(event, level=0, source="a") for event in events]
     columns = EventColumns(kind, EventColumns.from_events(kind, events).batch)
     start, stop = sorted(data.draw(st.tuples(st.integers(0, 25), st.integers(0, 25))))
-    made = Rows(columns).events(start, stop)
-    assert made == events[start:stop]
+    made = rows_of(kind, columns.batch).events(start, stop)
+    assert made == events[start:stop] == PlainRows(kind, columns.batch).events(start, stop)
     assert list(map(repr, made)) == list(map(repr, events[start:stop]))
 
 
 def test_a_piece_of_a_table_with_one_source() -> None:
     table = pa.table({"number": [1, 2, 3], "part": [1, 2, 3], "name": ["a", "b", "a"], "is_on": [True] * 3, "ts": [4, 5, 6]})
     columns = EventColumns.of(Plain, table.append_column("id", [[0, 1, 2]]), source="x").slice(1, 3)
-    assert Rows(columns).events(0, 9) == columns.events()
-    assert [event.part.__class__ for event in Rows(columns).events(0, 9)] == [float, float]
+    assert columns.events() == PlainRows(Plain, columns.batch).events(0, 9)
+    assert [event.part.__class__ for event in columns.events()] == [float, float]
 
 
 class Answer(Event):
