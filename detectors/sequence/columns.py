@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
+
 def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[str, int] | None:
     """The places of the columns that are read of a type, by field; None if a column does not say all of one of them.
 

@@ -129,7 +129,9 @@ class SequenceOperation(Operation):
             core: native.SequenceMatcher | native.SequenceRuns
             if self._plan.strategy is Strategy.ANY:
                 core = matcher = native.SequenceMatcher(spec, self.fail)
-                self._readable = frozenset(kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at is not None)
+                self._readable = frozenset(
+                    kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at is not None
+                )
                 self._feed = matcher.feed
             else:
                 core = native.SequenceRuns(spec, self.fail)
