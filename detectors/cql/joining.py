@@ -42,7 +42,7 @@ PURGE_SHARE = 0.5
 class JoinOperator(QueryOperator[Joined]):
     """The operator of a ``Joined`` query."""
 
-    few = 128
+    few = 0
 
     def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:

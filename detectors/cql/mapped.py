@@ -73,7 +73,7 @@ class _Native:
             raise NotPlainError
         self._whole = [text[0] for text in self._texts if text is not None and not text[1]]
         places = list(map(names.index, writer.fields[0]))
-        self._core = native.Selection(test, fields, places)
+        self._core = native.Selection(test, fields, places, any(self._texts))
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
         import numpy as np

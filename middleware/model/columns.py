@@ -199,7 +199,10 @@ class EventColumns(Sequence[Event]):
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
         start, stop, _ = builtins.slice(start, stop).indices(len(self))
         events = None if self._events is None else self._events[start:stop]
-        return EventColumns(self.event_type, self.batch.slice(start, max(0, stop - start)), events)
+        known = self._arrays.get("ts")
+        times = None if known is None else known[start:stop]
+        batch = self.batch.slice(start, max(0, stop - start))
+        return EventColumns(self.event_type, batch, events, times, in_time=self.in_time)
 
     def take(self, indices: Any) -> EventColumns:
         """The events at these places, in this order."""

@@ -151,6 +151,7 @@ class Selection:
         test: tuple[Any, ...] | None,
         fields: list[tuple[Any, str, bool]],
         places: list[int],
+        takes_rows: bool,
     ) -> Selection: ...
     def of(
         self, block: Block, numbers: Mapping[str, int]
