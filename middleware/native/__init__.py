@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 29
+_VERSION = 34
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -23,6 +23,8 @@ try:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
     from middleware.native._core import (
         Baseline,
+        Block,
+        BlockReader,
         Counts,
         EventMaker,
         Fiba,
@@ -58,6 +60,8 @@ else:
     __all__ = [
         "AVAILABLE",
         "Baseline",
+        "Block",
+        "BlockReader",
         "Counts",
         "EventMaker",
         "Fiba",
