@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from middleware.runtime.scenario import Scenario
     from middleware.spark.archive import Archive
+    from middleware.spark.archive.files import Files
 
 _TOLD = 20
 """How many events are told of that were left out, or have the same identity as others."""
@@ -154,7 +155,7 @@ def _show(screen: Console, told: Outcome, events: int, differences: str | None, 
 
 def _frames(
     plan: Scenario, given: str | None, form: str | None, traces: Path, spark: SparkSession
-) -> tuple[dict[str, DataFrame], dict[str, int]]:
+) -> tuple[dict[str, DataFrame | Files], dict[str, int]]:
     """The raw events by type that detectors read, and how many there are, if that is known. ``form``: None for a trace."""
     from middleware.spark.archive import stored_frames, trace_frames
     from middleware.spark.prepare.prepared import prepared_trace
@@ -184,7 +185,7 @@ def _nothing(plan: Scenario, name: str, spark: SparkSession) -> DataFrame:
 
 
 def _written(
-    plan: Scenario, frames: dict[str, DataFrame], target: str, is_trace: bool
+    plan: Scenario, frames: dict[str, DataFrame | Files], target: str, is_trace: bool
 ) -> tuple[dict[str, int], list[str], Archive]:
     """Run, and write all results; a local folder gets its name only when it is whole. Returns what there is."""
     from middleware.spark.archive import archive as run

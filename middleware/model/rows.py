@@ -89,12 +89,12 @@ def needs_conversion(event_type: EventType) -> bool:
 
 
 def _given(batch: pa.RecordBatch, place: int, name: str) -> Any:
-    """A column as the core takes it: an array of numbers, a list of values, or one value for all."""
+    """A column as the core takes it: an array of numbers, a list of values, such a list with places in it, or one for all."""
     if place == batch.num_columns:
         return 0  # all levels are
     if name == "source":
         names, codes = source_codes(batch)
-        return names[0] if len(names) == 1 else list(map(names.__getitem__, codes.tolist()))
+        return names[0] if len(names) == 1 else (names, codes.astype("int32", copy=False))
     column = batch.column(place)
     return column.to_numpy() if _is_numbers(column) else values(column)
 

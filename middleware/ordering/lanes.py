@@ -179,6 +179,32 @@ class KeyedLanes:
             if result is not None:
                 results += lane.derive(event, result)
 
+    def run_lanes(self, events: list[Event], starts: list[int], results: list[Event]) -> tuple[int, tuple[Any, ...] | None]:
+        """Run events in total order, lane after lane: at each of the places ``starts`` the next lane begins, and no more comes
+        of those before. There is at least one event, and the first of all begins a lane.
+
+        Returns how many events were run, and the state of the last lane (see LaneState), to go back to. If a detector raises at
+        one of them, or its state cannot be copied, these are the events before its lane, ``results`` are those of them, and
+        there is no state.
+        """
+        began, known, places = 0, len(results), set(starts)
+        lane = next(iter(self._lanes.values()), None)
+        try:
+            for at, event in enumerate(events):
+                if at in places:
+                    began, known, value = at, len(results), self._key(event)
+                    lane = self._new_lane(value)
+                    self._lanes = {value: lane}
+                assert lane is not None
+                result = lane.on_event(event)
+                if result is not None:
+                    results += lane.derive(event, result)
+            assert lane is not None
+            return len(events), (lane.detector.snapshot(),)
+        except Exception:
+            del results[known:]
+            return began, None
+
     def copy_states(self) -> None:
         """Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states)."""
         for lane in self._lanes.values():

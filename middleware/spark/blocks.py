@@ -57,7 +57,8 @@ def parted(batch: pa.RecordBatch, numbers: npt.NDArray[Any]) -> Iterator[tuple[i
     if (numbers == numbers[0]).all():
         yield int(numbers[0]), batch
         return
-    whole, start = batch.take(pa.array(np.argsort(numbers, kind="stable"))), 0
+    small = numbers.astype(np.uint16) if numbers.max() < 2**16 else numbers  # numpy sorts these by radix
+    whole, start = batch.take(pa.array(np.argsort(small, kind="stable"))), 0
     for number, end in enumerate(np.cumsum(np.bincount(numbers)).tolist()):
         if end > start:
             yield number, whole.slice(start, end - start)

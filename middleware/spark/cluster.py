@@ -6,6 +6,8 @@ import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from middleware.spark.travel import carried
+
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
@@ -52,7 +54,7 @@ def versions() -> str:
 
 def executors(spark: SparkSession) -> list[Executor]:
     """What the executors of a session have, one for each kind found. Raises what Spark raises, if Python itself differs."""
-    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(_asked, _SCHEMA).distinct().collect()
+    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(carried(_asked), _SCHEMA).distinct().collect()
     return sorted(Executor(*row) for row in rows)
 
 

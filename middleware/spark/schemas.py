@@ -68,7 +68,8 @@ class EventSchema:
         stamp = [Column(name, Kind("string", pa.string()) if name == "source" else whole) for name in STAMP]
         self.columns: list[Column] = [*own, *stamp]
         self._list = list[event_type]  # type: ignore[valid-type]
-        self._has_columns = self._is_arrow_schema()
+        self.has_columns = self._is_arrow_schema()
+        """Whether the columns hold the fields' values as they are, as those of ``EventColumns`` do."""
 
     def _column(self, field: inspect.Field) -> Column:
         try:
@@ -78,7 +79,6 @@ class EventSchema:
         return Column(field.name, kind, nullable)
 
     def _is_arrow_schema(self) -> bool:
-        """Whether the columns hold the fields' values as they are, as those of ``EventColumns`` do."""
         try:
             plain = arrow_schema(self.type)
         except EventError:
@@ -121,7 +121,7 @@ class EventSchema:
         """Events from columns by name; without ``level``, they are raw. Raises EventError for nulls and misfits. O(n)."""
         import pyarrow as pa
 
-        if self._has_columns:
+        if self.has_columns:
             given = [column.name for column in self.columns if column.name in columns]
             for column in self.columns:
                 _check_nulls(self.name, column, columns.get(column.name))

@@ -53,6 +53,23 @@ def unpacked(data: bytes) -> Any:
     return pickle.loads(data)
 
 
+def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that does the same where Slackline is, and says what to do where it is not. Spark takes it there by value."""
+    data = cloudpickle.dumps(work)
+
+    def done(given: Any) -> Any:
+        try:
+            found = pickle.loads(data)
+        except ImportError as error:
+            raise RuntimeError(
+                f"this executor cannot run Slackline's work: {error}; set PYSPARK_PYTHON to a Python that has Slackline on all "
+                "machines, or send along what 'slackline spark pack' writes"
+            ) from None
+        return found(given)
+
+    return done
+
+
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, type) and _goes_by_value(item):

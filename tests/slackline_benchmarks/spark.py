@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from slackline_benchmarks.spark_events import KEYS, Alarms, Value
 
 from middleware.cli.bench import Entry
+from middleware.model.event import type_name
 from middleware.ordering.policies import Policies
 
 if TYPE_CHECKING:
@@ -40,47 +41,49 @@ def by_hand(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def bench_spark(rounds: int, events: int = EVENTS) -> list[Entry]:
-    """``spark.archive``: events/s, against applyInPandas over the same Parquet; ``spark.archive.core``: events/s a core,
-    against the engine in this process. All sides count their results, and the counts must be equal. Then ``spark.stream``,
-    ``spark.stream.state`` and ``spark.source``.
+    """``spark.archive``: events/s over Parquet files, against applyInPandas over the same; ``spark.archive.frame``: the same
+    with any DataFrame, which Spark reads; ``spark.archive.core``: events/s a core, against the engine in this process. All
+    sides count their results, and the counts must be equal. Then ``spark.stream``, ``spark.stream.state`` and
+    ``spark.source``.
     """
     from slackline_benchmarks.spark_source import spark_source
     from slackline_benchmarks.spark_state import state_written
     from slackline_benchmarks.spark_stream import spark_stream
 
-    from middleware.spark.archive import archive
+    from middleware.spark.archive import archive, stored_frames
     from middleware.spark.session import spark_session
 
-    ours: list[float] = []
+    files: list[float] = []
+    framed: list[float] = []
     hand: list[float] = []
-    core: list[float] = []
     with tempfile.TemporaryDirectory(prefix="slackline-bench-") as folder, spark_session(CORES, "2g") as spark:
         table = _events(events)
         frame = _written(spark, Path(folder), table)
+        stored = stored_frames(spark, folder, [Value])
         for _ in range(rounds + 1):  # the first warms up
             counts: list[int] = []
             hand.append(_rate(events, lambda: counts.append(_by_hand(frame).count())))  # noqa: B023
-            ours.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
-            assert counts[0] == counts[1] > 0, counts
-        core.append(_engine(frame, min(events, 200_000)))
+            framed.append(_rate(events, lambda: counts.append(archive(frame, [Alarms()])["Alarm"].count())))  # noqa: B023
+            files.append(_rate(events, lambda: counts.append(archive(stored, [Alarms()])["Alarm"].count())))  # noqa: B023
+            assert counts[0] == counts[1] == counts[2] > 0, counts
+        alone = _engine(frame, min(events, 200_000))
         stream = spark_stream(spark, table, rounds)
         source = spark_source(spark, rounds=rounds)
-    ours, hand = ours[1:], hand[1:]
-    ratios = [one / other for one, other in zip(ours, hand, strict=True)]
-    alone = median(core)
+    core = median(files[1:]) / CORES
     return [
-        Entry(name="spark.archive", value=median(ours), unit="events/s", baseline=median(hand), ratio=median(ratios)),
-        Entry(
-            name="spark.archive.core",
-            value=median(ours) / CORES,
-            unit="events/s",
-            baseline=alone,
-            ratio=median(ours) / CORES / alone,
-        ),
+        _beside("spark.archive", files, hand),
+        _beside("spark.archive.frame", framed, hand),
+        Entry(name="spark.archive.core", value=core, unit="events/s", baseline=alone, ratio=core / alone),
         stream,
         state_written(),
         source,
     ]
+
+
+def _beside(name: str, ours: list[float], hand: list[float]) -> Entry:
+    """Rates after the first, beside those by hand."""
+    ratio = median(one / other for one, other in zip(ours[1:], hand[1:], strict=True))
+    return Entry(name=name, value=median(ours[1:]), unit="events/s", baseline=median(hand[1:]), ratio=ratio)
 
 
 def _events(events: int) -> pa.Table:
@@ -102,8 +105,10 @@ def _events(events: int) -> pa.Table:
 def _written(spark: SparkSession, folder: Path, table: pa.Table) -> DataFrame:
     import pyarrow.parquet as pq
 
-    pq.write_table(table, folder / "values.parquet", row_group_size=100_000)
-    return spark.read.parquet(str(folder / "values.parquet"))
+    (folder / f"type={type_name(Value)}").mkdir()
+    file = folder / f"type={type_name(Value)}" / "values.parquet"
+    pq.write_table(table, file, row_group_size=100_000)
+    return spark.read.parquet(str(file))
 
 
 def _by_hand(frame: DataFrame) -> DataFrame:

@@ -152,6 +152,41 @@ impl KeyedLanes {
         Ok(())
     }
 
+    /// Run events in total order, lane after lane: at each of the places `starts` the next lane begins, and no more comes of those
+    /// before. Returns how many events were run, and the state of the last lane (see `LaneState`), to go back to. If a detector
+    /// raises at one of them, or its state cannot be copied, these are the events before its lane, `results` are those of them, and
+    /// there is no state.
+    fn run_lanes<'py>(
+        &mut self,
+        events: &Bound<'py, PyList>,
+        starts: Vec<usize>,
+        results: &Bound<'py, PyList>,
+    ) -> PyResult<(usize, Option<Bound<'py, PyTuple>>)> {
+        let (py, mut starts) = (events.py(), starts.into_iter().peekable());
+        let mut began = (0, results.len());
+        let mut outcome = Ok(());
+        for (at, event) in events.iter().enumerate() {
+            if starts.next_if_eq(&at).is_some() {
+                began = (at, results.len());
+                self.lanes.clear();
+                self.numbers.clear(py);
+                outcome = self.key.of(&event).and_then(|key| self.new_lane(key, &self.shared.twins.fresh)).map(|_| ());
+            }
+            outcome = outcome.and_then(|()| self.lanes[0].detector.run_into(&event, results, &mut self.shared));
+            if outcome.is_err() {
+                break;
+            }
+        }
+        match outcome.and_then(|()| self.lanes[0].detector.state(py, &self.shared)?.boxed(py)) {
+            Ok(state) => Ok((events.len(), Some(state))),
+            Err(error) if error.is_instance_of::<PyException>(py) => {
+                results.del_slice(began.1, results.len())?;
+                Ok((began.0, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states).
     fn copy_states(&self, py: Python<'_>) -> PyResult<()> {
         self.lanes.iter().try_for_each(|lane| lane.detector.state(py, &self.shared).map(|_| ()))

@@ -12,16 +12,23 @@ enum Column {
     Whole(Vec<i64>),
     Floating(Vec<f64>),
     Listed(Py<PyList>),
+    /// Values, each once, and for each event the place of its own.
+    Coded(Py<PyList>, Vec<i32>),
     /// One for all.
     Same(Py<PyAny>),
 }
 
 impl Column {
-    /// From an array of int64 or float64, a list, or the one value. None if the field does not take them as they are.
+    /// From an array of int64 or float64, a list, a list with places in it, or the one value. None if the field does not take
+    /// them as they are.
     fn new(maker: &Maker, field: usize, given: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let py = given.py();
+        let takes_all = |list: &Bound<'_, PyList>| list.iter().all(|value| maker.takes(field, &value));
         let (column, is_taken) = if let Ok(list) = given.cast::<PyList>() {
-            (Self::Listed(list.clone().unbind()), list.iter().all(|value| maker.takes(field, &value)))
+            (Self::Listed(list.clone().unbind()), takes_all(list))
+        } else if let Ok((list, places)) = given.extract::<(Bound<'_, PyList>, PyBuffer<i32>)>() {
+            let (is_taken, places) = (takes_all(&list), places.to_vec(py)?);
+            (Self::Coded(list.unbind(), places), is_taken)
         } else if let Ok(whole) = PyBuffer::<i64>::get(given) {
             (Self::Whole(whole.to_vec(py)?), maker.takes(field, PyInt::new(py, 0).as_any()))
         } else if let Ok(floating) = PyBuffer::<f64>::get(given) {
@@ -38,6 +45,7 @@ impl Column {
             Self::Whole(numbers) => Some(numbers.len()),
             Self::Floating(numbers) => Some(numbers.len()),
             Self::Listed(list) => Some(list.bind(py).len()),
+            Self::Coded(_, places) => Some(places.len()),
             Self::Same(_) => None,
         }
     }
@@ -48,6 +56,7 @@ impl Column {
             Self::Whole(numbers) => numbers[row].into_bound_py_any(py),
             Self::Floating(numbers) => numbers[row].into_bound_py_any(py),
             Self::Listed(list) => list.bind(py).get_item(row),
+            Self::Coded(list, places) => list.bind(py).get_item(usize::try_from(places[row])?),
             Self::Same(value) => Ok(value.bind(py).clone()),
         }
     }
@@ -62,7 +71,8 @@ pub struct EventMaker {
 
 #[pymethods]
 impl EventMaker {
-    /// `recipe`: see `Maker`; for each field an array of int64 or float64, a list of values, or the one value of all events.
+    /// `recipe`: see `Maker`; for each field an array of int64 or float64, a list of values, such a list with an array of int32 that
+    /// tells the place of each event's value in it, or the one value of all events.
     /// None if a field does not take its values as they are.
     #[staticmethod]
     fn of(recipe: &Bound<'_, PyAny>, columns: Vec<Bound<'_, PyAny>>) -> PyResult<Option<Self>> {

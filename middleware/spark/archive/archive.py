@@ -17,16 +17,19 @@ from middleware.model.event import ORDER as TOTAL_ORDER
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
-from middleware.spark.archive.frames import by_type, clashes, first_arrivals, routed
+from middleware.spark.archive.decoding import Failures, TypedResults, events_of
+from middleware.spark.archive.frames import by_type, clashes, files_by_type, first_arrivals, routed
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.running import Bodies, Failures, RunLanes, TypedResults
+from middleware.spark.archive.running import RunLanes
 from middleware.spark.blocks import opened
 from middleware.spark.schemas import schema_of
-from middleware.spark.travel import packed
+from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+    from middleware.spark.archive.frames import Given
 
 ORDER = ("ts", "level", "source", "id")
 """The columns by which events are in total order."""
@@ -77,18 +80,14 @@ class Archive(Mapping[str, "DataFrame"]):
             self._levels[level - 1].where(f"detector = {RESULT} and type = {number}")
             for level in self.plan.published[event_type]
         ]
-        bodies = _union(rows).mapInArrow(Bodies(), "body binary")
-        return bodies.mapInArrow(TypedResults(packed(event_type)), schema_of(event_type).ddl)
+        return _union(rows).mapInArrow(carried(TypedResults(packed(event_type))), schema_of(event_type).ddl)
 
     def collect(self) -> list[Event]:
         """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
-        import msgspec
-
         rows = _union([frame.where(f"detector = {RESULT}").select("type", "block") for frame in self._levels]).toArrow()
-        decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in self.plan.types]
         found: list[Event] = []
         for number, block in zip(rows.column("type").to_pylist(), rows.column("block").to_pylist(), strict=True):
-            found += map(decoders[number], opened(block).column("body").to_pylist())
+            found += events_of(self.plan.types[number], opened(block))
         return sorted(found, key=TOTAL_ORDER)
 
     def counts(self) -> dict[str, int]:
@@ -120,7 +119,7 @@ class Archive(Mapping[str, "DataFrame"]):
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
-        failed = rows.mapInArrow(Failures(self._packed), Failures.FAILED)
+        failed = rows.mapInArrow(carried(Failures(self._packed)), Failures.FAILED)
         return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
 
     @property
@@ -142,7 +141,7 @@ class Archive(Mapping[str, "DataFrame"]):
 
 
 def archive(
-    frames: DataFrame | Mapping[str, DataFrame] | Mapping[EventType, DataFrame],
+    frames: Given,
     detectors: Iterable[Detector] | Mapping[str, Detector],
     *,
     policies: Policies | Mapping[str, Policies] | None = None,
@@ -152,7 +151,8 @@ def archive(
     ``frames``
         the raw events of each type that detectors read (a single frame will do for a single type): the fields of the type,
         ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string). With a column ``arrival``, the first arrival of a (source,
-        id) counts, as it does live; without it, events that come twice must be equal (see ``Archive.clashes``).
+        id) counts, as it does live; without it, events that come twice must be equal (see ``Archive.clashes``). Or what
+        ``trace_frames`` and ``stored_frames`` give: then tasks read files by themselves where they can.
     ``policies``
         as nodes have them; only ``failing`` matters here.
 
@@ -162,7 +162,7 @@ def archive(
     detectors do not.
     """
     plan = Plan.of(detectors, _stopping(policies, detectors))
-    checked = by_type(plan, frames)  # type: ignore[arg-type]
+    checked, files = by_type(plan, frames), files_by_type(plan, frames)
     given = first_arrivals(checked)
     code, parts = packed(plan), _parts(given)
     levels: list[DataFrame] = []
@@ -171,13 +171,15 @@ def archive(
         blocks: list[DataFrame] = []
         for event_type, frame in given.items():
             if readers := [number for number in plan.readers[event_type] if number in stage]:
-                sure, unsure = routed(plan, code, event_type, frame, readers, parts)
+                sure, unsure = routed(plan, code, event_type, files.get(event_type, frame), readers, parts)
                 blocks += sure + unsure
                 refused += unsure
         blocks += [frame for below, frame in enumerate(levels, 1) if plan.feeds(below, level)]
         mine = _union(blocks).where(f"detector between {stage[0]} and {stage[-1]}")
-        ordered = mine.repartition("part").sortWithinPartitions("detector")
-        levels.append(_kept(ordered.mapInArrow(RunLanes(code, parts), PACKED)))
+        ordered = mine.repartition("part")
+        if len(stage) > 1:
+            ordered = ordered.sortWithinPartitions("detector")
+        levels.append(_kept(ordered.mapInArrow(carried(RunLanes(code, parts)), PACKED)))
     return Archive(plan, checked, levels, refused)
 
 

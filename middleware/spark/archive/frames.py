@@ -8,34 +8,49 @@ from typing import TYPE_CHECKING
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, type_name
 from middleware.model.words import listed
-from middleware.spark.archive.packing import PACKED, PackRaw, RouteRaw
+from middleware.spark.archive.files import Files
+from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
 from middleware.spark.archive.plan import Plan
-from middleware.spark.blocks import is_plain
 from middleware.spark.schemas import EventSchema, schema_of
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-Frames = Mapping[str, "DataFrame"]
-"""DataFrames by the name of their event type."""
+    Given = DataFrame | Files | Mapping[str, DataFrame | Files] | Mapping[EventType, DataFrame | Files]
+    """Raw events: of a single type, or by type, or by its name."""
 
 
-def by_type(plan: Plan, frames: DataFrame | Mapping[str | EventType, DataFrame]) -> dict[EventType, DataFrame]:
+def by_type(plan: Plan, frames: Given) -> dict[EventType, DataFrame]:
     """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
 
     Raises EventError if a type that detectors read is missing, if one is given that none reads, or if columns do not fit.
     """
-    if not isinstance(frames, Mapping):
-        if len(plan.raw) != 1:
-            raise EventError(f"these detectors read {', '.join(map(type_name, plan.raw))}: give a dict of DataFrames by type")
-        frames = {plan.raw[0]: frames}
-    given = {key if isinstance(key, str) else type_name(key): frame for key, frame in frames.items()}
+    given = _by_name(plan, frames)
     wanted = {type_name(event_type): event_type for event_type in plan.raw}
     if missing := [name for name in wanted if name not in given]:
         raise EventError(f"no DataFrame for {', '.join(missing)}, which detectors read; there are {listed(given) or 'none'}")
     if stray := [name for name in given if name not in wanted]:
         raise EventError(f"a DataFrame of {stray[0]}, which is no raw type that detectors read: they read {listed(wanted)}")
-    return {wanted[name]: _checked(schema_of(wanted[name]), frame) for name, frame in given.items()}
+    return {wanted[name]: _checked(schema_of(wanted[name]), _frame(frame)) for name, frame in given.items()}
+
+
+def files_by_type(plan: Plan, frames: Given) -> dict[EventType, Files]:
+    """Those of them that tasks read by themselves."""
+    given = {name: each for name, each in _by_name(plan, frames).items() if isinstance(each, Files)}
+    return {event_type: given[type_name(event_type)] for event_type in plan.raw if type_name(event_type) in given}
+
+
+def _by_name(plan: Plan, frames: Given) -> dict[str, DataFrame | Files]:
+    if isinstance(frames, Mapping):
+        return {key if isinstance(key, str) else type_name(key): frame for key, frame in frames.items()}
+    if len(plan.raw) != 1:
+        raise EventError(f"these detectors read {', '.join(map(type_name, plan.raw))}: give a dict of DataFrames by type")
+    return {type_name(plan.raw[0]): frames}
+
+
+def _frame(given: DataFrame | Files) -> DataFrame:
+    return given.frame if isinstance(given, Files) else given
 
 
 def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
@@ -109,18 +124,18 @@ def _content(event_type: EventType) -> Column:
 
 
 def routed(
-    plan: Plan, packed: bytes, event_type: EventType, frame: DataFrame, readers: Sequence[int], parts: Sequence[int]
+    plan: Plan, packed: bytes, event_type: EventType, rows: DataFrame | Files, readers: Sequence[int], parts: Sequence[int]
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 
-    Keys of plain columns are parted by columns; others are asked for event by event (``RouteRaw``), and may raise.
+    Keys of plain columns are parted by columns; others are asked for event by event, and may raise.
     """
     schema, number = schema_of(event_type), plan.types.index(event_type)
-    frame = frame.drop("arrival", "watermark")
-    fields = {reader: plan.routes[reader].fields for reader in readers}
-    plain = [reader for reader, names in fields.items() if names is not None and is_plain(schema, names)]
+    if not isinstance(rows, Files):
+        rows = rows.drop("arrival", "watermark")
+    plain = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
     others = [reader for reader in readers if reader not in plain]
-    return (
-        [frame.mapInArrow(PackRaw(packed, number, plain, parts), PACKED)] if plain else [],
-        [frame.mapInArrow(RouteRaw(packed, number, others, parts), PACKED)] if others else [],
+    sure, unsure = (
+        [rows.mapInArrow(carried(PackRaw(packed, number, some, parts)), PACKED)] if some else [] for some in (plain, others)
     )
+    return sure, unsure

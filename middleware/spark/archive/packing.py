@@ -1,8 +1,9 @@
 """Events on their way to a stage of an archive: in blocks, each for one detector, of one type, and of one part of its lanes.
 
-A block of raw events has the columns of their type, and ``LANE``. One of derived events has ``BODY``: the lane, the order key,
-and the event itself as msgpack (``body``). Results are blocks of the detector ``RESULT``; events at which a detector raised
-come once, in blocks of ``FAILURE``, with the traceback as body and the detector's name as lane.
+A block has the columns of its type, and ``LANE``. Events whose values no columns hold as they are have ``BODY`` instead, the
+event itself as msgpack, beside the columns of the order key. Results are blocks of the detector ``RESULT``, without lanes.
+Events at which a detector raised come once, in blocks of ``FAILURE``, with the traceback as body and the detector's name as
+lane.
 """
 
 from __future__ import annotations
@@ -13,18 +14,15 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event, type_name
-from middleware.spark.archive.plan import Plan, Route
+from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sorting import LANE
-from middleware.spark.blocks import batch_of, columns_of, gathered, parted, sealed
-from middleware.spark.schemas import schema_of
+from middleware.spark.blocks import batch_of, columns_of, gathered, is_plain, parted, sealed
+from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
 
@@ -36,58 +34,138 @@ UNTYPED = -1
 
 PACKED = "part int, detector int, type int, rows int, block binary"
 
-BODY = (LANE, "ts", "level", "source", "id", "body")
-
-_WORD = 2**32 - 1
+BODY = "*body"
+"""The column of a block that holds events as msgpack: no field is named so."""
 
 ROWS = 65_536
 """Raw events that are packed at once: each part gets its share of them as one block."""
 
+_LANES = 65_536
+"""Lanes of a detector that a task remembers."""
+
+_WORD = 2**32 - 1
+
+Row = tuple[int, int, int, int, bytes]
+"""What ``PACKED`` has."""
+
 
 class PackRaw:
-    """Packs the events of one raw type for detectors by plain columns. Raw columns in, blocks out."""
+    """Packs the events of one raw type for detectors. Raw columns in, blocks out."""
 
     def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: Sequence[int]) -> None:
         self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import numpy as np
-        import pyarrow as pa
-
         plan: Plan = unpacked(self._plan)
+        lanes = Lanes(plan, self._parts)
         for batch in gathered(batches, ROWS):
             for name in ("ts", "id", "source"):
                 if batch.column(name).null_count:
                     raise DetectorError(
                         f"a row of {type_name(plan.types[self._type])} has no {name}: every event must have one"
                     )
-            rows = []
-            for reader in self._readers:
-                lanes, codes = _lanes(plan.routes[reader], batch)
-                numbers = np.array([part_of(reader, lane, len(self._parts)) for lane in lanes])[codes]
-                whole = batch.append_column(LANE, pa.array(lanes, pa.string()).take(pa.array(codes)))
-                rows += [(self._parts[part], reader, self._type, len(own), sealed(own)) for part, own in parted(whole, numbers)]
-            yield _packed(rows)
+            yield packed_rows(list(lanes.blocks(self._readers, self._type, batch)))
 
 
-def _lanes(route: Route, batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """The lanes in a batch, each by its text, and the place among them of that of each row."""
-    import numpy as np
+class Lanes:
+    """Puts events into the lanes of those who read them, as blocks."""
 
-    assert route.fields is not None
-    codes = np.zeros(len(batch), np.int64)
-    keys: list[tuple[Any, ...]] = [()]
-    for name in route.fields:
-        coded = batch.column(name).dictionary_encode(null_encoding="encode")
-        joint = codes * len(coded.dictionary) + coded.indices.to_numpy()
-        present, codes = np.unique(joint, return_inverse=True) if len(route.fields) > 1 else (None, joint)
-        values = coded.dictionary.to_pylist()
-        every = range(len(values)) if present is None else present.tolist()
-        keys = [(*keys[at // len(values)], values[at % len(values)]) for at in every]
-    return [route.lane_of(key) for key in keys], codes
+    def __init__(self, plan: Plan, parts: Sequence[int]) -> None:
+        self._plan, self._parts = plan, parts
+        self._known: dict[int, dict[tuple[Any, ...], str]] = {}
+
+    def blocks(
+        self, readers: Sequence[int], number: int, batch: pa.RecordBatch, events: list[Event] | None = None
+    ) -> Iterator[Row]:
+        """Blocks of events of one type for those who read them. ``batch``: their columns, or ``BODY``; ``events``: the same.
+
+        Keys of plain columns are looked at once a batch; others are asked for event by event, and where they raise, the
+        reader's event is left out.
+        """
+        schema = schema_of(self._plan.types[number])
+        for reader in readers:
+            if BODY not in batch.schema.names and parts_by_columns(self._plan, schema, reader):
+                yield from self._parted(reader, number, batch, *self._of_columns(reader, batch))
+                continue
+            if events is None:
+                events = schema.events(columns_of(batch))
+            yield from self._of_events(reader, number, batch, events)
+
+    def _of_events(self, reader: int, number: int, batch: pa.RecordBatch, events: list[Event]) -> Iterator[Row]:
+        import numpy as np
+        import pyarrow as pa
+
+        route, name = self._plan.routes[reader], self._plan.names[reader]
+        places: dict[str, int] = {}
+        failed, codes = [], []
+        for event in events:
+            try:
+                lane = route.lane(event)
+            except Exception:
+                if not route.is_sharded:
+                    failed.append((name, event, traceback.format_exc(limit=-8)))
+                    codes.append(-1)
+                    continue
+                lane = "0"  # the operator itself says what is wrong with it
+            codes.append(places.setdefault(lane, len(places)))
+        if failed:
+            yield failures(number, failed)
+        found = np.array(codes, np.int64)
+        yield from self._parted(reader, number, batch.filter(pa.array(found >= 0)), list(places), found[found >= 0])
+
+    def _of_columns(self, reader: int, batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[Any]]:
+        """The lanes in a batch, each by its text, and the place among them of that of each row."""
+        import numpy as np
+
+        route = self._plan.routes[reader]
+        assert route.fields is not None
+        codes = np.zeros(len(batch), np.int64)
+        keys: list[tuple[Any, ...]] = [()]
+        for name in route.fields:
+            coded = batch.column(name).dictionary_encode(null_encoding="encode")
+            values = coded.dictionary.to_pylist()
+            if keys == [()]:
+                keys, codes = [(value,) for value in values], coded.indices.to_numpy()
+                continue
+            joint = codes.astype(np.int64) * len(values) + coded.indices.to_numpy()
+            present, codes = np.unique(joint, return_inverse=True)
+            keys = [(*keys[at // len(values)], values[at % len(values)]) for at in present.tolist()]
+        known = self._known.setdefault(reader, {})
+        if len(known) > _LANES:
+            known.clear()
+        for key in keys:
+            if key not in known:
+                known[key] = route.lane_of(key)
+        return [known[key] for key in keys], codes
+
+    def _parted(
+        self, reader: int, number: int, batch: pa.RecordBatch, lanes: list[str], codes: npt.NDArray[Any]
+    ) -> Iterator[Row]:
+        """A block for each part that has some of these lanes; ``codes``: the place of each row's lane among them."""
+        import numpy as np
+        import pyarrow as pa
+
+        if not len(batch):
+            return
+        parts = np.array([part_of(reader, lane, len(self._parts)) for lane in lanes])
+        names, place = np.array(lanes, object), np.empty(len(lanes), np.int32)
+        whole = batch.append_column(LANE, pa.array(codes))
+        for part, rows in parted(whole, parts[codes]):
+            mine = np.flatnonzero(parts == part)
+            place[mine] = np.arange(len(mine))
+            lane = pa.DictionaryArray.from_arrays(place[rows.column(LANE).to_numpy()], pa.array(names[mine], pa.string()))
+            columns = columns_of(rows) | {LANE: lane, "source": rows.column("source").dictionary_encode()}
+            block = sealed(pa.record_batch(list(columns.values()), names=list(columns)))
+            yield self._parts[part], reader, number, len(rows), block
 
 
-@lru_cache(65_536)
+def parts_by_columns(plan: Plan, schema: EventSchema, reader: int) -> bool:
+    """Whether columns alone tell the lanes of events for a reader, so that nothing can fail."""
+    fields = plan.routes[reader].fields
+    return fields is not None and is_plain(schema, fields)
+
+
+@lru_cache(_LANES)
 def part_of(detector: int, lane: str, parts: int) -> int:
     """The part of a lane, of so many."""
     return zlib.crc32(f"{detector} {lane}".encode()) % parts
@@ -118,96 +196,19 @@ def _rotated(word: int, bits: int) -> int:
     return (word << bits | word >> 32 - bits) & _WORD
 
 
-def _packed(rows: list[tuple[int, int, int, int, bytes]]) -> pa.RecordBatch:
+def packed_rows(rows: list[Row]) -> pa.RecordBatch:
+    """Blocks as a batch of ``PACKED``."""
     import pyarrow as pa
 
     numbers = [(name, pa.int32()) for name in ("part", "detector", "type", "rows")]
     return batch_of(rows, pa.schema([*numbers, ("block", pa.binary())]))
 
 
-class RouteRaw:
-    """Routes the events of one raw type to detectors whose key only Python can tell. Raw columns in, blocks out."""
-
-    def __init__(self, plan: bytes, type_number: int, readers: Sequence[int], parts: Sequence[int]) -> None:
-        self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan: Plan = unpacked(self._plan)
-        schema, sink = schema_of(plan.types[self._type]), Sink(plan, self._parts)
-        for batch in batches:
-            for event in schema.events(columns_of(batch)):
-                sink.route(event, self._readers)
-            if sink.rows:
-                yield sink.batch()
-
-
-class Sink:
-    """Collects events for the next stages, and results, as msgpack."""
-
-    def __init__(self, plan: Plan, parts: Sequence[int]) -> None:
-        self._numbers = {event_type: number for number, event_type in enumerate(plan.types)}
-        self._readers = [plan.readers[event_type] for event_type in plan.types]
-        self._plan, self._parts = plan, parts
-        self._encode = msgspec.msgpack.Encoder().encode
-        self._groups: dict[tuple[int, int, int], list[tuple[Any, ...]]] = {}
-        self.rows = 0
-
-    def publish(self, events: list[Event]) -> None:
-        """Take results: one row for each reader, and one for the archive itself."""
-        for event in events:
-            number = self._numbers[event.__class__]
-            body = self._body(event)
-            if body is None:
-                continue
-            self._add(RESULT, "", event, number, body)
-            if readers := self._readers[number]:
-                self._route(event, readers, number, body)
-
-    def route(self, event: Event, readers: Sequence[int]) -> None:
-        """Take a raw event: one row for each of these readers."""
-        body = self._body(event)
-        if body is not None:
-            self._route(event, readers, self._numbers[event.__class__], body)
-
-    def _body(self, event: Event) -> bytes | None:
-        try:
-            return self._encode(event)
-        except (OverflowError, ValueError, TypeError) as error:  # as between nodes, it is left out, and that is told
-            self.fail(event, event.source, f"{type_name(event.__class__)} cannot be encoded: {error}")
-            return None
-
-    def _route(self, event: Event, readers: Sequence[int], number: int, body: bytes) -> None:
-        for reader in readers:
-            try:
-                lane = self._plan.routes[reader].lane(event)
-            except Exception:
-                if not self._plan.routes[reader].is_sharded:
-                    self.fail(event, self._plan.names[reader], traceback.format_exc(limit=-8))
-                    continue
-                lane = "0"  # the operator itself says what is wrong with it
-            self._add(reader, lane, event, number, body)
-
-    def fail(self, event: Event, detector: str, why: str) -> None:
-        """Take an event that a detector left out."""
-        number = self._numbers.get(event.__class__, UNTYPED)  # flows know of their raw events who they are, and no more
-        self._add(FAILURE, detector, event, number, why.encode(errors="replace"))
-
-    def _add(self, detector: int, lane: str, event: Event, number: int, body: bytes) -> None:
-        part = self._parts[part_of(detector, lane, len(self._parts))] if detector >= 0 else 0
-        row = (lane, event.ts, event.level, event.source, event.id, body)
-        self._groups.setdefault((part, detector, number), []).append(row)
-        self.rows += 1
-
-    def batch(self) -> pa.RecordBatch:
-        """All so far, as blocks; none are left."""
-        found = [(*place, len(rows), sealed(_bodies(rows))) for place, rows in self._groups.items()]
-        self._groups, self.rows = {}, 0
-        return _packed(found)
-
-
-def _bodies(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+def failures(number: int, failed: Sequence[tuple[str, Event, str]]) -> Row:
+    """Events of one type that were left out: by which detector, and why."""
     import pyarrow as pa
 
-    text, whole = pa.string(), pa.int64()
-    kinds = [text, whole, whole, text, whole, pa.binary()]
-    return batch_of(rows, pa.schema(zip(BODY, kinds, strict=True)))
+    rows = [(event.ts, event.source, event.id, why.encode(errors="replace"), name) for name, event, why in failed]
+    kinds = [pa.int64(), pa.string(), pa.int64(), pa.binary(), pa.string()]
+    schema = pa.schema(zip(("ts", "source", "id", BODY, LANE), kinds, strict=True))
+    return 0, FAILURE, number, len(rows), sealed(batch_of(rows, schema))

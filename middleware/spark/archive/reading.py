@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import EventType, EventTypes, type_name
+from middleware.spark.archive.files import Files, files_of
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.session import literal_path, reason
 from middleware.spark.traces import check_fields, load_trace, type_folder
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame]:
+def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame | Files]:
     """The raw events of a trace as DataFrames by type. The folder must be one that executors can read, too.
 
     Where the trace says that no event came twice, frames come without ``arrival``, so nobody looks for repeats.
@@ -26,18 +27,23 @@ def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventTyp
     trace = load_trace(folder)
     sources = [source for one in trace.types.values() for source in one.sources]
     is_unique = len(sources) == len(set(sources)) and all(one.duplicates == 0 for one in trace.types.values())
-    frames = {}
+    frames: dict[str, DataFrame | Files] = {}
     for name, one in trace.types.items():
         if name not in known:
             raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
         check_fields(folder, name, one.fields, known[name])
         frame = spark.read.parquet(literal_path(type_folder(folder, name)))
-        frames[name] = frame.drop("arrival", "type") if is_unique else frame.drop("type")
+        frame = frame.drop("arrival", "type") if is_unique else frame.drop("type")
+        frames[name] = _by_tasks(frame, schema_of(known[name]))
     return frames
 
 
-def stored_frames(spark: SparkSession, where: str, types: Iterable[EventType], form: str = "parquet") -> dict[str, DataFrame]:
+def stored_frames(
+    spark: SparkSession, where: str, types: Iterable[EventType], form: str = "parquet"
+) -> dict[str, DataFrame | Files]:
     """The events of each type in ``where/type=NAME``, as Spark's reader of ``form`` finds them: a path or address of any kind.
+
+    Parquet of a path that all executors have is read by tasks of the archive themselves, without Spark.
 
     ``form``
         "parquet", "json" (an object a line), "csv" (a header first), or another that the session knows, such as "delta" or
@@ -45,16 +51,22 @@ def stored_frames(spark: SparkSession, where: str, types: Iterable[EventType], f
 
     Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
     """
-    frames = {}
+    frames: dict[str, DataFrame | Files] = {}
     for event_type in types:
         schema, path = schema_of(event_type), f"{where.rstrip('/')}/type={type_name(event_type)}"
         try:
-            frames[schema.name] = _stored(spark, path, schema, form)
+            frame = _stored(spark, path, schema, form)
+            frames[schema.name] = _by_tasks(frame, schema) if form == "parquet" else frame
         except EventError:
             raise
         except Exception as error:
             raise TraceError(f"{path} has no events of {schema.name} that Spark can read as {form}: {reason(error)}") from None
     return frames
+
+
+def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | Files:
+    """Files, if tasks can read them; not where Spark must look for repeats first."""
+    return frame if "arrival" in frame.columns else files_of(frame, schema) or frame
 
 
 def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> DataFrame:

@@ -2,224 +2,161 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
+from middleware import native
 from middleware.model.change import Delta
-from middleware.model.detector import Detector, constants, fresh, key_function, takes_batches
-from middleware.model.errors import DetectorError, EventError
-from middleware.model.event import END, Event, type_name
+from middleware.model.detector import constants, fresh, key_function, takes_batches
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, Event, Key
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
-from middleware.model.state import same_event
 from middleware.ordering.batches import BatchLane
-from middleware.ordering.lane import Counts, Lane, Settings
+from middleware.ordering.lane import Counts, Lane, LaneState, Settings
+from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.spark.archive.packing import BODY, FAILURE, UNTYPED, Sink
+from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.sorting import HELD, LANE, Piece, by_type, in_order, pieces
-from middleware.spark.blocks import columns_of, opened
-from middleware.spark.schemas import schema_of
+from middleware.spark.archive.sink import Sink
+from middleware.spark.archive.sorting import HELD, pieces
+from middleware.spark.blocks import opened
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 ROWS = 16_384
-"""Events that are made at once, and results that are sent back at once."""
+"""Results that are sent back at once."""
 
 _KEPT = 4_096
-"""Events of a lane that are kept, to go back to before one at which the detector raises."""
+"""Events of a lane that are kept, once its detector has raised, to go back to before one at which it raises again."""
 
 
 class RunLanes:
-    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, a batch of events, and ``held`` bytes."""
+    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, ``at_once`` events, and ``held`` bytes."""
 
-    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD) -> None:
-        self._plan, self._parts, self._held = plan, parts, held
+    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD, at_once: int = AT_ONCE) -> None:
+        self._plan, self._parts, self._held, self._at_once = plan, parts, held, at_once
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         plan: Plan = unpacked(self._plan)
         sink = Sink(plan, self._parts)
-        for number, rows in groupby(_blocks(batches), itemgetter(0)):
+        for number, rows in groupby(blocks(batches), itemgetter(0)):
             name = plan.names[number]
-            held = constants(plan.detectors[name])
-            decode = Decoder(plan)
-            place: str | None = None
-            lane: _DetectorLane | _OperatorLane | None = None
+            held, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan, self._at_once)
             for piece in pieces(((kind, opened(block)) for _, kind, block in rows), self._held):
-                for at, events in decode(piece):
-                    if at != place or lane is None:
-                        if lane is not None:
-                            lane.end(sink)
-                        place, lane = at, _lane(plan, number, events[0])
-                    lane.take(events, sink)
+                for events, starts in decode(piece):
+                    lanes.take(events, starts, sink)
                     if sink.rows >= ROWS:
                         yield sink.batch()
-            if lane is not None:
-                lane.end(sink)
+            lanes.end(sink)
             held.check(name)
         if sink.rows:
             yield sink.batch()
 
 
-def _blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, int, bytes]]:
-    """Detector, type and block of each row."""
-    for batch in batches:
-        yield from zip(*(batch.column(name).to_pylist() for name in ("detector", "type", "block")), strict=True)
+def _lanes(plan: Plan, number: int) -> _LanesInOrder | _OneByOne:
+    detector = plan.detectors[plan.names[number]]
+    by_itself = isinstance(detector, Operator) or takes_batches(type(detector))
+    return _OneByOne(plan, number) if by_itself else _LanesInOrder(plan, number)
 
 
-class Failures:
-    """Turns blocks of ``FAILURE`` into rows of ``FAILED``."""
-
-    FAILED = "detector string, type string, ts bigint, id bigint, source string, why string"
-
-    def __init__(self, plan: bytes) -> None:
-        self._plan = plan
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        types = unpacked(self._plan).types
-        for detector, number, block in _blocks(batches):
-            assert detector == FAILURE
-            rows = columns_of(opened(block))
-            event_type = Event if number == UNTYPED else types[number]
-            names = pa.array([type_name(event_type)] * len(rows["ts"]), pa.string())
-            why = rows["body"].cast(pa.string())
-            columns = [rows[LANE], names, rows["ts"], rows["id"], rows["source"], why]
-            yield pa.RecordBatch.from_arrays(columns, ["detector", "type", "ts", "id", "source", "why"])
+def _key(plan: Plan, number: int) -> Callable[[Event], Key] | None:
+    """The key by which a detector's results are told apart; None if it has none."""
+    return None if plan.routes[number].is_single else key_function(plan.detectors[plan.names[number]])
 
 
-class TypedResults:
-    """Turns results of one type, as msgpack in a column ``body``, into its own columns."""
+class _LanesInOrder:
+    """The lanes of a detector, one after another. Of each no more is kept than its state before the events at hand.
 
-    def __init__(self, event_type: bytes) -> None:
-        self._type = event_type
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        event_type = unpacked(self._type)
-        schema, decode = schema_of(event_type), msgspec.msgpack.Decoder(event_type).decode
-        for batch in batches:
-            yield schema.batch([decode(body) for body in batch.column("body").to_pylist()])
-
-
-class Bodies:
-    """Turns blocks of results into rows with a ``body``."""
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _, _, block in _blocks(batches):
-            yield opened(block).select(["body"])
-
-
-class Decoder:
-    """Pieces of blocks as events, lane by lane; a row that repeats the event before it is left out.
-
-    Raises EventError if the two differ: nobody can say which of them came first.
+    Where the detector raises, its lane goes back to that, and is run with its history from there on.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        self._types = plan.types
-        self._decoders = [msgspec.msgpack.Decoder(event_type).decode for event_type in plan.types]
-        self._last: tuple[tuple[Any, ...], Event] | None = None
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._plan, self._number = plan, number
+        name = plan.names[number]
+        kind = native.KeyedLanes if native.AVAILABLE else KeyedLanes
+        self._lanes = kind(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
+        self._state: tuple[Any, ...] | None = None
+        self._failed: _DetectorLane | None = None
 
-    def __call__(self, piece: Piece) -> Iterator[tuple[str, list[Event]]]:
-        """The lanes in a piece, each by its text, with some of its events, of which at most ``ROWS`` are made at once."""
-        import numpy as np
+    def take(self, events: list[Event], starts: list[int], sink: Sink) -> None:
+        """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
+        at, ends = 0, [*starts, len(events)]
+        if self._failed is not None and ends[0]:
+            at = ends[0]
+            self._failed.take(events[:at], sink)
+        while at < len(events):
+            if self._failed is not None:
+                self._failed.end(sink)
+                self._failed = None
+            results: list[Event] = []
+            done, state = self._lanes.run_lanes(events[at:], [start - at for start in starts if start >= at], results)
+            sink.publish(results)
+            before = self._state if at + done not in starts else None
+            self._state = state
+            at += done
+            if state is None:
+                end = next(end for end in ends if end > at)
+                self._failed = _DetectorLane(self._plan, self._number, events[at], before)
+                self._failed.take(events[at:end], sink)
+                at = end
 
-        piece = by_type(piece)
-        batches = [batch for _, batch in piece]
-        order = in_order(batches)
-        starts = np.cumsum([0, *map(len, batches)])
-        lanes = [batch.column(LANE) for batch in batches]
-        for start in range(0, len(order.places), ROWS):
-            stop = min(start + ROWS, len(order.places))
-            places = order.places[start:stop]
-            which = np.searchsorted(starts, places, "right") - 1
-            events = self._events(piece, which, places - starts[which])
-            new, changed = order.new_key[start:stop].copy(), order.new_lane[start:stop].copy()
-            changed[0] = True
-            texts = [lanes[which[at]][int(places[at] - starts[which[at]])].as_py() for at in np.flatnonzero(changed)]
-            firsts = np.flatnonzero(changed).tolist()
-            new[0] = self._last is None or self._last[0] != (texts[0], *_stamp(events[0]))
-            for at in np.flatnonzero(~new).tolist():
-                assert at or self._last is not None
-                _check_repeat(events[at - 1] if at else self._last[1], events[at])  # type: ignore[index]
-            self._last = (texts[-1], *_stamp(events[-1])), events[-1]
-            for text, first, end in zip(texts, firsts, [*firsts[1:], len(events)], strict=True):
-                own = events[first:end]
-                if not new[first:end].all():
-                    own = [event for event, is_new in zip(own, new[first:end].tolist(), strict=True) if is_new]
-                if own:
-                    yield text, own
-
-    def _events(self, piece: Piece, which: Any, rows: Any) -> list[Event]:
-        """The events of some rows: of the batch with this number, the row with that one."""
-        import numpy as np
-        import pyarrow as pa
-
-        present = np.unique(which).tolist()
-        if len(present) == 1:
-            number, batch = piece[present[0]]
-            return self._of_type(number, batch.take(pa.array(rows)))
-        events: list[Any] = [None] * len(rows)
-        for at in present:
-            mine = np.flatnonzero(which == at)
-            number, batch = piece[at]
-            for row, event in zip(mine.tolist(), self._of_type(number, batch.take(pa.array(rows[mine]))), strict=True):
-                events[row] = event
-        return events
-
-    def _of_type(self, number: int, batch: pa.RecordBatch) -> list[Event]:
-        if batch.schema.names == list(BODY):
-            return list(map(self._decoders[number], batch.column("body").to_pylist()))
-        return schema_of(self._types[number]).events(columns_of(batch))
+    def end(self, sink: Sink) -> None:
+        if self._failed is not None:
+            self._failed.end(sink)
 
 
-def _stamp(event: Event) -> tuple[int, str, int]:
-    return event.ts, event.source, event.id
+class _OneByOne:
+    """The lanes of an operator, or of a detector on columns, one after another."""
 
+    def __init__(self, plan: Plan, number: int) -> None:
+        self._plan, self._number = plan, number
+        self._lane: _DetectorLane | _OperatorLane | None = None
 
-def _check_repeat(was: Event, now: Event) -> None:
-    """Raise EventError unless these events, which have one identity and one time, are equal."""
-    if type(was) is not type(now) or not same_event(was, now):
-        raise EventError(
-            f"two different events have source {now.source!r}, id {now.id} and ts {now.ts}: {was} and {now}; leave one of them "
-            "out, or give a column arrival, so that the first to arrive counts"
-        )
+    def take(self, events: list[Event], starts: list[int], sink: Sink) -> None:
+        """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
+        bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(events)]
+        for start, end in pairwise(bounds):
+            if self._lane is None or start in starts:
+                self.end(sink)
+                self._lane = self._made(events[start])
+            self._lane.take(events[start:end], sink)
 
+    def end(self, sink: Sink) -> None:
+        if self._lane is not None:
+            self._lane.end(sink)
 
-def _lane(plan: Plan, number: int, first: Event) -> _DetectorLane | _OperatorLane:
-    name = plan.names[number]
-    detector, level = plan.detectors[name], plan.level[name]
-    if isinstance(detector, Operator):
-        return _OperatorLane(name, detector, level)
-    key = key_function(detector)
-    value = key(first) if key is not None and not plan.routes[number].is_single else None
-    return _DetectorLane(name, detector, level, value, name in plan.stops)
+    def _made(self, first: Event) -> _DetectorLane | _OperatorLane:
+        name = self._plan.names[self._number]
+        detector = self._plan.detectors[name]
+        if isinstance(detector, Operator):
+            return _OperatorLane(name, detector, self._plan.level[name])
+        return _DetectorLane(self._plan, self._number, first, None)
 
 
 class _DetectorLane:
-    """One key of a detector, in order."""
+    """One lane of a detector, with the events to go back to where it raises. ``state``: to begin with, if it has run before."""
 
-    def __init__(self, name: str, detector: Detector, level: int, key: Any, stops: bool) -> None:
-        self._name = name
+    def __init__(self, plan: Plan, number: int, first: Event, state: tuple[Any, ...] | None) -> None:
+        self._name = plan.names[number]
         self._counts = Counts()
-        derive = Derivation(name, detector, level, key)
-        settings = Settings(spacing=_KEPT, stop_on_error=stops)
+        detector, key = plan.detectors[self._name], _key(plan, number)
+        derive = Derivation(self._name, detector, plan.level[self._name], key(first) if key is not None else None)
+        settings = Settings(spacing=_KEPT, stop_on_error=self._name in plan.stops)
         kind = BatchLane if takes_batches(type(detector)) else Lane
         self._lane = kind(fresh(detector), derive, settings, self._counts, detector.snapshot())
+        if state is not None:
+            self._lane.restore(LaneState([], [], [(0, state)], state, None))
 
     def take(self, events: list[Event], sink: Sink) -> None:
-        for start in range(0, len(events), ROWS):
-            for delta in self._lane.extend(events[start : start + ROWS], END, 0):
-                sink.publish(delta.inserts)
-            if len(self._lane.history) >= _KEPT:
-                self._purge(sink)
+        for delta in self._lane.extend(events, END, 0):
+            sink.publish(delta.inserts)
+        if len(self._lane.history) >= _KEPT:
+            self._purge(sink)
 
     def end(self, sink: Sink) -> None:
         if self._counts.failures:

@@ -68,17 +68,19 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> Sorted:
     """The order of the rows of all batches, one after another. O(n log n), O(n) where times are in order."""
     import numpy as np
 
-    lane, ts, level, source, number = (_column(batches, name) for name in KEY)
+    lane, ts = _column(batches, LANE), _column(batches, "ts")
     places = np.argsort(ts, kind="stable")
     small = lane.astype(np.uint16) if len(lane) and lane.max() < 2**16 else lane  # numpy sorts these by radix
     places = places[np.argsort(small[places], kind="stable")]
-    new_lane, new_ts = _changes(lane[places]), _changes(ts[places])
-    ties = ~(new_lane | new_ts)
+    new_lane = _changes(lane[places])
+    new_key = new_lane | _changes(ts[places])
+    ties = ~new_key
     if ties.any():
         ties[:-1] |= ties[1:]
-        rows = places[ties]
-        places[ties] = rows[np.lexsort([each[rows] for each in (number, source, level, ts, lane)])]
-    new_key = new_lane | new_ts | _changes(level[places]) | _changes(source[places]) | _changes(number[places])
+        rows, others = places[ties], [_column(batches, name) for name in KEY[2:]]
+        places[ties] = rows[np.lexsort([each[rows] for each in (*reversed(others), ts, lane)])]
+        for column in others:
+            new_key |= _changes(column[places])
     return Sorted(places, new_lane, new_key)
 
 
@@ -96,10 +98,12 @@ def _column(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[np.int6
     if name == "level" and not any(_has_level(batch) for batch in batches):
         return np.zeros(sum(map(len, batches)), np.int64)
     given = [batch.column(name) if name != "level" or _has_level(batch) else pa.array([0] * len(batch)) for batch in batches]
+    if any(column.type != given[0].type for column in given):  # what was on disk has its texts as they are
+        given = [_plain(column) for column in given]
     column = pa.concat_arrays(given)
-    if not pa.types.is_string(column.type):
+    if pa.types.is_integer(column.type):
         return column.to_numpy()  # type: ignore[no-any-return]
-    coded = column.dictionary_encode()
+    coded = column if isinstance(column, pa.DictionaryArray) else column.dictionary_encode()
     texts = coded.dictionary.to_pylist()
     ranks = np.empty(len(texts), np.int64)
     ranks[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
@@ -112,19 +116,32 @@ def _has_level(batch: pa.RecordBatch) -> bool:
 
 
 def by_type(piece: Piece) -> Piece:
-    """The same rows, in one batch for each type."""
+    """The same rows, in one batch for each type and set of columns."""
     import pyarrow as pa
 
-    numbers = dict.fromkeys(number for number, _ in piece)
-    return [(number, pa.concat_batches([batch for at, batch in piece if at == number])) for number in numbers]
+    kinds: dict[tuple[int, tuple[str, ...]], list[pa.RecordBatch]] = {}
+    for number, batch in piece:
+        kinds.setdefault((number, tuple(batch.schema.names)), []).append(batch)
+    return [(number, pa.concat_batches(batches)) for (number, _), batches in kinds.items()]
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column without a dictionary."""
+    import pyarrow as pa
+
+    return column.dictionary_decode() if isinstance(column, pa.DictionaryArray) else column
 
 
 def _spilled(piece: Piece, file: Path) -> list[_Run]:
     """A piece as sorted runs, one for each type."""
     import pyarrow as pa
 
-    parts = [(number, rows.take(pa.array(in_order([rows]).places))) for number, rows in by_type(piece)]
-    return [_Run(file.with_suffix(f".{number}"), number, rows) for number, rows in parts]
+    runs = []
+    for at, (number, batch) in enumerate(by_type(piece)):
+        rows = batch.take(pa.array(in_order([batch]).places))
+        plain = pa.record_batch(list(map(_plain, rows.columns)), names=rows.schema.names)  # slices would repeat dictionaries
+        runs.append(_Run(file.with_suffix(f".{at}"), number, plain))
+    return runs
 
 
 class _Run:

@@ -29,6 +29,7 @@ from middleware.spark.feed.pacing import Pace, window_of
 from middleware.spark.feed.rows import Frame, TypeRows, frames
 from middleware.spark.session import FailedRunError, reason, spark_session
 from middleware.spark.traces import load_trace
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -203,7 +204,7 @@ def _encoded_by(spark: SparkSession, task: FeedPartition, partitions: int) -> li
             reports = [msgspec.msgpack.encode(task(number)) for number in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
 
-    rows = spark.range(0, partitions, 1, partitions).mapInArrow(run, "report binary", barrier=True).collect()
+    rows = spark.range(0, partitions, 1, partitions).mapInArrow(carried(run), "report binary", barrier=True).collect()
     reports = [msgspec.msgpack.decode(bytes(row.report), type=PartitionReport) for row in rows]
     return sorted(reports, key=lambda report: report.partition)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Chunk, Part
 from middleware.spark.prepare.delays import Delays, Samples
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,7 +31,7 @@ def draw(frame: DataFrame, drawer: DrawArrivals) -> DataFrame:
 
     frame = frame.drop("arrival")
     added = {"arrival": sql.lit(0).cast("bigint"), "_copy": sql.lit(False), "_fifo": sql.lit(False)}
-    return frame.mapInArrow(drawer, frame.withColumns(added).schema)
+    return frame.mapInArrow(carried(drawer), frame.withColumns(added).schema)
 
 
 def queued(frame: DataFrame) -> DataFrame:

@@ -28,6 +28,7 @@ from middleware.spark.prepare.local import LocalPreparation
 from middleware.spark.prepare.staging import stage
 from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
 from middleware.spark.traces import DESCRIPTION, Trace, type_folder
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -175,7 +176,7 @@ class _Preparation:
         wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
         folder.mkdir(parents=True)
-        wanted.mapInArrow(WritePart(str(folder), self.rows_per_group), "file string, rows bigint").collect()
+        wanted.mapInArrow(carried(WritePart(str(folder), self.rows_per_group)), "file string, rows bigint").collect()
 
 
 def _described(

@@ -13,6 +13,7 @@ from middleware.connect.files.recording import Chunk, Part, Recording
 from middleware.connect.files.tally import ChunkReport, ChunkTally, Staged, staged
 from middleware.model.errors import TraceError
 from middleware.spark.traces import type_folder
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,7 +37,7 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
             yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
 
     tasks = max(1, len(chunks))
-    rows = spark.range(0, len(chunks), 1, tasks).mapInArrow(run, "report binary").collect()  # Spark Connect has no RDDs
+    rows = spark.range(0, len(chunks), 1, tasks).mapInArrow(carried(run), "report binary").collect()  # Connect has no RDDs
     return staged([pickle.loads(row.report) for row in rows], recording)
 
 

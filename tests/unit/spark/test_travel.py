@@ -6,9 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import cloudpickle
 import pytest
 
-from middleware.spark.travel import packed
+from middleware.model.event import Event, type_name
+from middleware.spark.travel import carried, packed
 
 MODULE = """
 from __future__ import annotations
@@ -67,6 +69,28 @@ else:
     raise AssertionError("a bound is lost")
 print("well")
 """
+
+
+WITHOUT = """
+import pickle, sys
+sys.path = [entry for entry in sys.path if entry]
+sys.modules["middleware"] = None
+work = pickle.load(open(sys.argv[1], "rb"))
+try:
+    work([1])
+except RuntimeError as error:
+    print(error)
+"""
+
+
+def test_an_executor_without_slackline_says_what_to_do(tmp_path: Path) -> None:
+    work = carried(carried(type_name))
+    (tmp_path / "work.bin").write_bytes(cloudpickle.dumps(work))
+    arguments = [sys.executable, "-c", WITHOUT, str(tmp_path / "work.bin")]
+    done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.startswith("this executor cannot run Slackline's work: ")
+    assert "PYSPARK_PYTHON" in done.stdout and "slackline spark pack" in done.stdout
+    assert carried(carried(type_name))(Event) == type_name(Event)
 
 
 def test_detectors_and_event_types_of_a_user_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
