@@ -293,7 +293,7 @@ class _TypeCodec:
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
 
     def read(self, head: BlockHead, block: bytes) -> native.Block | None:
-        """A block of insertions, read by the native core. None if that cannot be: then another way says why, or reads it. O(bytes)."""
+        """A block of insertions, read by the native core. None if it cannot: another way reads it, or says why. O(bytes)."""
         if self._reader is None:
             return None
         return self._reader.read_columns(block, head.inserts) if head.columns else self._reader.read(block, head.inserts)
