@@ -4,6 +4,9 @@ use std::str::from_utf8;
 
 use crate::export::{Column, Texts, Values};
 
+/// Of Arrow's format: V5, which writers of today write.
+const VERSION: i16 = 4;
+
 const SCHEMA: u8 = 1;
 const DICTIONARY: u8 = 2;
 const BATCH: u8 = 3;
@@ -32,8 +35,8 @@ pub fn columns(stream: &[u8], rows: usize, forms: impl ExactSizeIterator<Item = 
     let mut names = None;
     if message.kind == DICTIONARY {
         let data = message.header.table(1)?;
-        if message.header.number::<1>(2)?[0] != 0 {
-            return None;
+        if message.header.number::<1>(2)?[0] != 0 || message.header.number(0)? != [0; 8] {
+            return None; // in pieces, or not the one of the sources
         }
         let mut parts = Parts::of(data, message.body)?;
         let (Values::Texts(texts), None) = parts.column(parts.rows, Form::Texts, false)? else { return None };
@@ -82,6 +85,9 @@ impl<'a> Message<'a> {
         }
         let (data, rest) = rest.split_at_checked(u32::from_le_bytes(*size) as usize)?;
         let message = Table::new(data, u32::from_le_bytes(*data.first_chunk()?) as usize)?;
+        if i16::from_le_bytes(message.number(0)?) != VERSION {
+            return None;
+        }
         let body = i64::from_le_bytes(message.number(3)?);
         let (body, rest) = rest.split_at_checked(usize::try_from(body).ok()?)?;
         Some(Self { kind: message.number::<1>(1)?[0], header: message.table(2)?, body, rest })
@@ -165,6 +171,9 @@ impl<'a> Parts<'a> {
 
     fn buffer(&mut self) -> Option<&'a [u8]> {
         let (from, length) = Self::pair(&mut self.buffers)?;
+        if !from.is_multiple_of(8) {
+            return None;
+        }
         self.body.get(from..from.checked_add(length)?)
     }
 
