@@ -1,80 +1,67 @@
-"""Sequence queries on columns: what the native core needs of them, and matches as columns."""
+"""Sequence queries on columns: where the native core finds what it reads of them, and matches as columns."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
-from detectors.columnar import Given, ResultColumns, numbers, plain_kinds
+from detectors.columnar import KINDS, Given, ResultColumns, plain_kinds
 from detectors.sequence.plan import Plan
-from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
-from middleware.model.rows import source_codes, values
 from middleware.model.schema import fields_of, is_optional
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
-
-class SequenceColumns:
-    """Columns in and out of the native core, for one operation. ``read``: the fields that conditions read, by slot."""
-
-    def __init__(self, plan: Plan, read: Sequence[Iterable[str]], source: str, level: int) -> None:
-        self._plan, self._stamp = plan, (source, level)
-        self._needed = {kind: _needed(plan, kind, read) for kind in plan.types}
-        self.gives = _gives(plan)
-        """Whether matches can be columns."""
-        self._results: ResultColumns | None = None
-
-    def takes(self, event_type: EventType) -> bool:
-        """Whether ``block`` takes columns of this type."""
-        return self._needed.get(event_type) is not None
-
-    def block(self, columns: EventColumns) -> tuple[Any, ...] | None:
-        """Columns as ``native.SequenceMatcher.feed`` takes them; None if it cannot take one that it would read."""
-        needed = self._needed.get(columns.event_type)
-        if needed is None:
-            return None
-        sources, codes = source_codes(columns.batch)
-        read = [(name, *_column(columns, name, kind)) for name, kind in needed.items()]
-        return columns, columns.times, columns.ids, sources, codes if len(sources) > 1 else None, read
-
-    def matches(self, fields: list[Given], times: Any, ids: Any) -> EventColumns:
-        """Matches as columns, from what the native core gives, if it ``gives`` them."""
-        if self._results is None:
-            self._results = ResultColumns(self._plan.result, *self._stamp)
-        return self._results.made(fields, times, ids)
+Layout = tuple[dict[str, int], tuple[int, int, int]]
+"""The places of columns in a record batch: of fields, by name, and of ts, id and source."""
 
 
-def _needed(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[str, type] | None:
-    """The fields that are read of events of a type, and their types; None if a column does not say all of one of them."""
-    names: dict[str, None] = {}
+def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> Layout | None:
+    """Where the fields are that are read of a type's columns; None if a column does not say all of one of them.
+
+    ``read``: the fields that conditions read, by slot.
+    """
+    names: set[str] = set()
     for step in plan.roles[kind]:
-        names |= dict.fromkeys((*read[step.slot], *(step.key or ())))
+        names |= {*read[step.slot], *(step.key or ())}
         if not step.negated:
-            names |= dict.fromkeys(name for place, name in plan.fields or () if place == step.place)
+            names |= {name for place, name in plan.fields or () if place == step.place}
     kinds = plain_kinds(kind) | _STAMP
-    known = {name: found for name in names if (found := kinds[name]) is not None}
-    return known if len(known) == len(names) else None
+    if any(kinds[name] is None for name in names):
+        return None
+    place = kind.__struct_fields__.index
+    return {name: place(name) for name in names}, (place("ts"), place("id"), place("source"))
 
 
-def _gives(plan: Plan) -> bool:
-    """Whether results have fields of their events as they are, of the same plain types."""
+def gives(plan: Plan) -> list[tuple[str, bool]] | None:
+    """The kinds of columns of results, and whether their values may be missing; None if results are no columns: these have
+    fields of their events as they are, of the same plain types."""
     if plan.fields is None:
-        return False
-    wanted = list(plain_kinds(plan.result).items())
+        return None
+    found = []
     optional = fields_of(plan.result)
-    for (field, kind), (place, name) in zip(wanted, plan.fields, strict=True):
+    for (field, kind), (place, name) in zip(plain_kinds(plan.result).items(), plan.fields, strict=True):
+        may_miss = is_optional(optional[field])
         for each in plan.steps[place].types:
-            given = (plain_kinds(each) | _STAMP)[name]
-            may_miss = name not in _STAMP and is_optional(fields_of(each)[name])
-            if kind is None or given is not kind or (may_miss and not is_optional(optional[field])):
-                return False
-    return True
+            is_own = name not in _STAMP
+            given = plain_kinds(each)[name] if is_own else _STAMP[name]
+            if kind is None or given is not kind or (is_own and is_optional(fields_of(each)[name]) and not may_miss):
+                return None
+        found.append((KINDS[kind], may_miss))
+    return found
 
 
-def _column(columns: EventColumns, name: str, kind: type) -> tuple[Any, Any]:
-    if name in ("ts", "id"):
-        return columns.times if name == "ts" else columns.ids, None
-    if name == "level" and name not in columns.batch.schema.names:
-        return [0] * len(columns), None
-    return numbers(columns, name) if kind in (int, float) else (values(columns.column(name)), None)
+class Results:
+    """Matches as columns, of one operation."""
+
+    def __init__(self, plan: Plan, source: str, level: int) -> None:
+        self._made = ResultColumns(plan.result, source, level)
+
+    def columns(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
+        """Matches from what the native core gives."""
+        import numpy as np
+
+        return self._made.made(fields, np.frombuffer(times, np.int64), ids, in_time=True)

@@ -22,6 +22,7 @@ from detectors.language.tree import (
     names,
 )
 from detectors.language.types import INTEGERS, Type
+from detectors.sequence.columns import gives, layout
 from detectors.sequence.construction import scheduled
 from detectors.sequence.expressions import is_group, variable_of
 from detectors.sequence.plan import Condition, Plan, Step
@@ -66,6 +67,8 @@ class _Specification:
             "conditions": [(list(each.slots), self._compiled(each), each.test, self._group(each)) for each in self._conditions],
             "components": components,
             "roles": [(event_type, self._roles(steps)) for event_type, steps in plan.roles.items()],
+            "columns": [layout(plan, event_type, self._fields) for event_type in plan.roles],
+            "gives": gives(plan),
             "within": plan.within,
             "reach": plan.reach,
             "trails": plan.trails,

@@ -11,7 +11,7 @@ from msgspec.structs import astuple
 from detectors.outcomes import difference, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
-from detectors.sequence.columns import SequenceColumns
+from detectors.sequence.columns import Results
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
 from detectors.sequence.native import specification
@@ -26,6 +26,7 @@ from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
 if TYPE_CHECKING:
+    from detectors.columnar import Given
     from middleware.model.columns import EventColumns
 
 
@@ -69,6 +70,8 @@ class SequenceQuery(Operator):
         keys = {step.key for step in (*self.plan.steps, *self.plan.negations)}
         self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
         self.prompt = not self.plan.trails  # type: ignore[misc]
+        if native.AVAILABLE and algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
+            self.few = 0  # columns of several types are one call, and no result needs the events
 
     @property
     def result(self) -> EventType:
@@ -98,6 +101,8 @@ class SequenceOperation(Operation):
     ``use_native``: let the native core run the query if it can.
     """
 
+    takes_several = True
+
     def __init__(
         self,
         plan: Plan,
@@ -113,7 +118,8 @@ class SequenceOperation(Operation):
         self._use_native = use_native and algorithm is None
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
-        self._columns: SequenceColumns | None = None
+        self._columns: Results | None = None
+        self._readable: frozenset[EventType] = frozenset()
         self._start()
 
     def _start(self) -> None:
@@ -123,8 +129,7 @@ class SequenceOperation(Operation):
             core: native.SequenceMatcher | native.SequenceRuns
             if self._plan.strategy is Strategy.ANY:
                 core = matcher = native.SequenceMatcher(spec, self.fail)
-                read = [component["fields"] for component in spec["components"]]
-                self._columns = SequenceColumns(self._plan, read, self._origin.source, self._origin.level)
+                self._readable = frozenset(kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at)
                 self._feed = matcher.feed
             else:
                 core = native.SequenceRuns(spec, self.fail)
@@ -171,26 +176,36 @@ class SequenceOperation(Operation):
         self._emitted, self._final = emitted, final
         if not made and not withdrawn:
             return Delta(columns=columns)
-        more = [] if columns is None else columns.events()
         try:
-            before, after = msgspec.convert(withdrawn, self._results), [*msgspec.convert(made, self._results), *more]
+            out = difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
-            return withheld(self, difference(before, [*after, *more]), self._misfit)
-        return difference(before, after)
+            out = withheld(self, difference(before, after), self._misfit)
+        return out if columns is None else Delta(None, [], out.retracts, columns=columns)
 
     def takes(self, columns: EventColumns) -> bool:
-        return self._columns is not None and self._columns.takes(columns.event_type)
+        return columns.event_type in self._readable
 
     def _changes(
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
     ) -> tuple[list[Row], list[Row], EventColumns | None]:
-        """Rows of new and of withdrawn matches, and new ones as columns, if they can be."""
-        columns, own = delta.columns, self._columns
-        if columns is None or own is None or (block := own.block(columns)) is None:
-            return *self._apply(delta.inserts, retracts, emitted, final), None
-        made, withdrawn, matches = self._feed(columns.event_type, block, retracts, emitted, final, own.gives)
-        return made, withdrawn, None if matches is None else own.matches(*matches)
+        """Rows of new and of withdrawn matches; new ones as columns, if they can be and none replaces a withdrawn one."""
+        pieces: Sequence[EventColumns] = ()
+        if delta.columns is not None:
+            pieces = (delta.columns,)
+        elif delta.interleaved is not None:
+            pieces = delta.interleaved.pieces
+        if pieces and all(map(self.takes, pieces)):
+            given = [(piece.event_type, piece, piece.batch) for piece in pieces]
+            if (found := self._feed(given, retracts, emitted, final)) is not None:
+                made, withdrawn, columns = found
+                return made, withdrawn, None if columns is None else self._made(*columns)
+        return *self._apply(delta.inserts, retracts, emitted, final), None
+
+    def _made(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
+        if self._columns is None:
+            self._columns = Results(self._plan, self._origin.source, self._origin.level)
+        return self._columns.columns(fields, times, ids)
 
     def _result(self, row: Row) -> Event:
         """A result, even if its type does not take it."""

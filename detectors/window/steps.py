@@ -6,11 +6,11 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from detectors.columnar import ResultColumns, keys, numbers, plain_kinds
+from detectors.columnar import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
@@ -18,6 +18,7 @@ from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.making import recipe
 from middleware.model.operator import Operation, Snapshot
+from middleware.model.schema import fields_of
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns
@@ -34,6 +35,14 @@ Column = tuple[str, bool]
 """A field, and whether it is a float to the native core."""
 
 Row = tuple[Value, ...]
+
+
+class Places(NamedTuple):
+    """Places of columns: of times; of the key, if it is one column of integers that are all there; of what is read."""
+
+    ts: int
+    key: int | None
+    columns: list[int]
 
 
 @dataclass(frozen=True)
@@ -89,14 +98,32 @@ class Steps:
         are_numbers = all(kinds[field] is int or (is_float and kinds[field] is float) for field, is_float in self.columns)
         return are_numbers and all(kinds[field] in (int, str, bool) for field in self.key)
 
+    def places(self, event_type: EventType) -> Places:
+        """Where the core finds what it reads in columns of a type that suits."""
+        place = event_type.__struct_fields__.index
+        is_whole = len(self.key) == 1 and fields_of(event_type)[self.key[0]] is int
+        return Places(place("ts"), place(self.key[0]) if is_whole else None, [place(field) for field, _ in self.columns])
+
     def gives(self, result: EventType) -> bool:
         """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
-        kinds = list(plain_kinds(result).values())
-        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
-        parts: list[type | None] = [*([None] * len(self.key)), int, int, *values]
+        kinds, parts = list(plain_kinds(result).values()), self._parts()
         fitting: dict[type | None, tuple[type, ...]] = {int: (int, float), float: (float,), None: (int, str, bool)}
         own = self.layout[:-4]
         return len(own) == len(kinds) and all(kind in fitting[parts[place]] for kind, place in zip(kinds, own, strict=True))
+
+    def widened(self, result: EventType) -> list[int]:
+        """The fields of results, by number, that are floats where their column has integers."""
+        parts, kinds = self._parts(), plain_kinds(result).values()
+        return [
+            at
+            for at, (place, kind) in enumerate(zip(self.layout, kinds, strict=False))
+            if parts[place] is int and kind is float
+        ]
+
+    def _parts(self) -> list[type | None]:
+        """The kinds of what rows consist of; None for those of keys."""
+        values = [int if name == "count" or column is None or not column[1] else float for name, column in self.aggregates]
+        return [*([None] * len(self.key)), int, int, *values]
 
 
 def is_in_step(over: Hopping) -> bool:
@@ -125,7 +152,8 @@ class SteppedOperation(Operation):
         self._recipe = recipe(result) if result is not None else None
         self._windows = self._start()
         self._as_columns = is_whole and result is not None and steps.gives(result)
-        self._suited: dict[EventType, bool] = {}
+        self._widened = steps.widened(result) if result is not None and self._as_columns else []
+        self._places: dict[EventType, Places | None] = {}
         self._fed = False  # whether columns came last: then what ends as time passes is given as columns, too
         self._results: ResultColumns | None = None
 
@@ -142,25 +170,26 @@ class SteppedOperation(Operation):
         if self.failures:
             retracts = [event for event in retracts if self.failures.pop(IDENTITY(event), None) is None]
         columns = delta.columns
+        places = self._found(columns.event_type) if columns is not None else None
         if columns is not None:
-            self._fed = self._suits(columns.event_type)
+            self._fed = places is not None
         elif delta.inserts:
             self._fed = False
         if not self._fed:
             return *self._windows.apply(delta.inserts, retracts, upto, final, self._failed), None
-        if columns is None:
-            return self._windows.feed([], [], [([], None)] * len(self._steps.columns), upto, final, retracts, self._as_columns)
-        fields = [numbers(columns, field) for field, _ in self._steps.columns]
-        key = keys(columns, self._steps.key)
-        return self._windows.feed(columns.times, key, fields, upto, final, retracts, self._as_columns)
+        if columns is None or places is None:
+            return self._windows.feed(None, 0, None, [], upto, final, retracts, self._as_columns)
+        key = keys(columns, self._steps.key) if places.key is None else places.key
+        return self._windows.feed(columns.batch, places.ts, key, places.columns, upto, final, retracts, self._as_columns)
 
     def takes(self, columns: EventColumns) -> bool:
-        return self._suits(columns.event_type)
+        return self._found(columns.event_type) is not None
 
-    def _suits(self, event_type: EventType) -> bool:
-        if (found := self._suited.get(event_type)) is None:
-            found = self._suited[event_type] = self._takes(event_type)
-        return found
+    def _found(self, event_type: EventType) -> Places | None:
+        """Where the core finds what it reads in columns of this type; None if it takes events."""
+        if event_type not in self._places:
+            self._places[event_type] = self._steps.places(event_type) if self._takes(event_type) else None
+        return self._places[event_type]
 
     def _takes(self, event_type: EventType) -> bool:
         """Whether columns of this type can be taken as they are."""
@@ -173,9 +202,14 @@ class SteppedOperation(Operation):
         if self._results is None:
             assert self._result is not None
             self._results = ResultColumns(self._result, self._name, self._level)
+        import numpy as np
+
         key, starts, ends, values, ids = given
-        parts = [*((field, None) for field in key), (starts, None), (ends, None), *values]
-        return self._results.made([parts[place] for place in self._steps.layout[:-4]], ends, ids)
+        parts: list[Given] = [*((field, None) for field in key), (starts, None), (ends, None), *values]
+        columns = [parts[place] for place in self._steps.layout[:-4]]
+        for place in self._widened:
+            columns[place] = np.frombuffer(columns[place][0], np.int64).astype(float), columns[place][1]
+        return self._results.made(columns, np.frombuffer(ends, np.int64), ids, in_time=True)
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

@@ -21,15 +21,25 @@ class Interleaved(Sequence[Event]):
     ``pieces``
         the columns; several may be of one type.
     ``order``
-        for each event, in order of arrival, its place among those of all pieces laid end to end, int64.
+        for each event, in order of arrival, its place among those of all pieces laid end to end, int64; if it is not given, the
+        pieces came one after the other.
     """
 
-    __slots__ = ("_events", "_times", "order", "pieces")
+    __slots__ = ("_events", "_order", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[EventColumns], order: Array) -> None:
-        self.pieces, self.order = pieces, order
+    def __init__(self, pieces: Sequence[EventColumns], order: Array | None = None) -> None:
+        self.pieces, self._order = pieces, order
         self._times: Array | None = None
         self._events: list[Event] | None = None
+
+    @property
+    def order(self) -> Array:
+        """See above."""
+        if self._order is None:
+            import numpy as np
+
+            self._order = np.arange(len(self))
+        return self._order
 
     @property
     def times(self) -> Array:
@@ -90,7 +100,7 @@ class Interleaved(Sequence[Event]):
         return joined
 
     def __len__(self) -> int:
-        return len(self.order)
+        return sum(map(len, self.pieces))
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())

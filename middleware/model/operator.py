@@ -39,7 +39,12 @@ class Operation:
     their order or batching; no result has ts <= the ``final`` of an earlier call; each result is stamped (``Origin``), and
     its changes name the content published last. An exception in user code affects only the event that causes it (``fail``);
     an exception out of ``apply`` stops the operator.
+
+    ``takes_several``
+        whether ``apply`` takes columns of several types at once (``Delta.interleaved``), in any order.
     """
+
+    takes_several: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.failures: dict[Identity, tuple[Event, str]] = {}

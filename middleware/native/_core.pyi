@@ -101,8 +101,8 @@ Rows = list[tuple[Any, ...]]
 WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 """Inserted, revised (old and new), withdrawn; and whether a whole number among them is beyond 64 bits."""
 
-WindowColumns = tuple[list[Any], Any, Any, list[tuple[Any, bytes | None]], Any]
-"""New results: columns of the keys' fields, starts, ends, values and which are there, ids."""
+WindowColumns = tuple[list[bytes | list[Any]], bytes, bytes, list[tuple[bytes, bytes | None]], bytes]
+"""New results: columns of the keys' fields, starts, ends, values and which are there, ids. Numbers as the bytes of arrays."""
 
 MatchColumns = tuple[list[tuple[Any, bytes | None]], Any, Any]
 """New matches: fields and which are there, times, ids."""
@@ -175,13 +175,14 @@ class KeyedWindows:
     ) -> WindowRows: ...
     def feed(
         self,
-        times: Iterable[int],
-        keys: Iterable[Any],
-        columns: list[tuple[Iterable[Any], Any]],
+        batch: Any,
+        ts: int,
+        keys: Any,
+        columns: list[int],
         upto: int,
         final: int,
-        retracts: list[Event] | None = None,
-        as_columns: bool = False,
+        retracts: list[Event],
+        as_columns: bool,
     ) -> WindowChanges: ...
     def snapshot(self) -> tuple[int, int, list[tuple[Any, tuple[Any, ...], bytes]]]: ...
     def restore(self, upto: int, swept: int, contents: list[tuple[Any, tuple[Any, ...], bytes]]) -> None: ...
@@ -194,14 +195,8 @@ class SequenceMatcher:
     def keys(self) -> int: ...
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[Rows, Rows]: ...
     def feed(
-        self,
-        event_type: type[Event],
-        block: tuple[Any, ...],
-        retracts: list[Event],
-        emitted: int,
-        final: int,
-        as_columns: bool = False,
-    ) -> tuple[Rows, Rows, MatchColumns | None]: ...
+        self, pieces: list[tuple[type[Event], Any, Any]], retracts: list[Event], emitted: int, final: int
+    ) -> tuple[Rows, Rows, MatchColumns | None] | None: ...
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import in_time
@@ -37,13 +38,16 @@ class Ready(NamedTuple):
             return self.behind + self.ahead if self.behind else self.ahead
         return self.behind
 
-    def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool]) -> list[Delta]:
-        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then each of the columns; all as
-        one delta of rows, if there are several and it does not take each of the columns as it is."""
+    def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool], takes_several: bool) -> list[Delta]:
+        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then columns, those of several
+        types together if it takes them so; all as one delta of rows, if it does not take each of the columns as it is."""
         has_rows = bool(self.ahead or self.behind)
         if not self.pieces or (len(self.pieces) + has_rows > 1 and not all(map(takes, self.pieces))):
             return [Delta(self.events(), [], removed)]
-        given = [Delta(columns=piece) for piece in self.pieces]
+        if takes_several and len(self.pieces) > 1:
+            given = [Delta(interleaved=Interleaved(self.pieces))]
+        else:
+            given = [Delta(columns=piece) for piece in self.pieces]
         if has_rows:
             given.insert(0, Delta(self.behind + self.ahead if self.behind else self.ahead))
         given[0].retracts = removed
@@ -183,7 +187,7 @@ class OperatorLane:
             return self.withdraw(self._told[1])
         given: list[Delta] = []
         emitted, promised = self._told
-        *first, last = ready.deltas(removed, self._operation.takes)
+        *first, last = ready.deltas(removed, self._operation.takes, self._operation.takes_several)
         self.counts.executed += last.inserted + sum([delta.inserted for delta in first])
         try:
             may_resume = self._now[1] == END != promised and self._resumes

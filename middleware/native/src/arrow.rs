@@ -196,6 +196,17 @@ impl Cells<'_> {
     }
 }
 
+impl<'a> FromIterator<&'a [u8]> for Texts<'static> {
+    fn from_iter<I: IntoIterator<Item = &'a [u8]>>(texts: I) -> Self {
+        let (mut ends, mut bytes) = (vec![0], Vec::new());
+        for text in texts {
+            bytes.extend_from_slice(text);
+            ends.push(bytes.len() as i32);
+        }
+        Self { ends: Cow::Owned(ends), bytes: Cow::Owned(bytes) }
+    }
+}
+
 impl Texts<'_> {
     pub fn len(&self) -> usize {
         self.ends.len().saturating_sub(1)

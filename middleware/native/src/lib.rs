@@ -79,5 +79,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 30;
+    const VERSION: u32 = 35;
 }

@@ -1,14 +1,15 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
 
 mod aggregate;
+mod arriving;
 mod block;
+mod changes;
 mod entries;
 mod expression;
 mod identity;
 mod matcher;
 mod partitions;
 mod plan;
-mod rows;
 mod runs;
 mod search;
 mod stack;

@@ -67,7 +67,8 @@ impl Tuple {
     }
 }
 
-fn of_object(value: &Bound<'_, PyAny>) -> Cell<'static> {
+/// What is an object, if it is of a type that columns have; texts are left to Python.
+pub fn of_object(value: &Bound<'_, PyAny>) -> Cell<'static> {
     if let Ok(number) = value.cast_exact::<PyFloat>() {
         Cell::Float(number.value())
     } else if let Ok(number) = value.cast_exact::<PyInt>() {

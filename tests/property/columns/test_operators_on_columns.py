@@ -16,6 +16,7 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Identity
+from middleware.model.interleaved import Interleaved
 from middleware.model.operator import Operation, Operator
 
 
@@ -172,13 +173,16 @@ def _numbered(event: Event, number: int, source: str) -> Event:
     return type(event)(**(fields | {"id": number, "source": source}))
 
 
-def deltas(come: list[Event], gone: list[Event], as_columns: bool) -> list[Delta]:
-    """Changes, with what is withdrawn first; columns have events of one type."""
+def deltas(come: list[Event], gone: list[Event], as_columns: bool, together: bool) -> list[Delta]:
+    """Changes, with what is withdrawn first; columns have events of one type, or of several, laid end to end."""
     if not as_columns:
         return [Delta(come, retracts=gone)]
     parts = [Delta(columns=EventColumns(kind, EventColumns.from_events(kind, some).batch)) for kind, some in _by_type(come)]
     if not parts:
         return [Delta(retracts=gone)]
+    if together:
+        pieces = [part.columns for part in parts if part.columns is not None]
+        return [Delta(retracts=gone, interleaved=Interleaved(pieces))]
     parts[0].retracts = gone
     return parts
 
@@ -191,17 +195,18 @@ def _by_type(events: list[Event]) -> list[tuple[type[Event], list[Event]]]:
 class Reader:
     """What stands of an operation's results, as texts: NaN equals itself, zeros differ by their sign."""
 
-    def __init__(self, operator: Operator) -> None:
+    def __init__(self, operator: Operator, together: bool = False) -> None:
         wanted = frozenset(operator.subscribes)
         self.wants, self.operator = wanted.__contains__, operator
         self.operation: Operation = operator.start("Test", 1)
         self.standing: dict[Identity, str] = {}
         self.used_columns = False
+        self.together = together and self.operation.takes_several
 
     def take(self, step: Step, as_columns: bool) -> None:
         come, gone, emitted, final = step
         come, gone = ([event for event in some if self.wants(type(event))] for some in (come, gone))
-        given = deltas(come, gone, as_columns)
+        given = deltas(come, gone, as_columns, self.together)
         for delta in given[:-1]:
             self._note(self.operation.apply(delta, emitted, self.final))
         self._note(self.operation.apply(given[-1], emitted, final))
@@ -231,7 +236,7 @@ class Reader:
 @settings(max_examples=30, deadline=None)
 @given(steps=arrivals(), mixed=st.lists(st.booleans(), min_size=30, max_size=30))
 def test_rows_columns_and_both_mixed_mean_the_same(name: str, steps: list[Step], mixed: list[bool]) -> None:
-    rows, columns, both = (Reader(OPERATORS[name]()) for _ in range(3))
+    rows, columns, both = (Reader(OPERATORS[name](), together) for together in (False, True, False))
     for step, as_columns in zip(steps, mixed, strict=False):
         rows.take(step, False)
         columns.take(step, True)

@@ -55,9 +55,17 @@ pub fn two_product(a: f64, b: f64) -> (f64, f64) {
 }
 
 /// Add to parts of growing size that do not overlap.
-fn grow(parts: &mut Vec<f64>, mut x: f64) {
+fn grow(parts: &mut Vec<f64>, x: f64) {
+    let count = parts.len();
+    parts.push(0.0);
+    let kept = grow_in(parts, count, x);
+    parts.truncate(kept);
+}
+
+/// The same to the first `count` of them, with room for one more; gives how many there are then.
+fn grow_in(parts: &mut [f64], count: usize, mut x: f64) -> usize {
     let mut kept = 0;
-    for i in 0..parts.len() {
+    for i in 0..count {
         let (sum, lost) = two_sum(x, parts[i]);
         if lost != 0.0 {
             parts[kept] = lost;
@@ -65,10 +73,11 @@ fn grow(parts: &mut Vec<f64>, mut x: f64) {
         }
         x = sum;
     }
-    parts.truncate(kept);
     if x != 0.0 {
-        parts.push(x);
+        parts[kept] = x;
+        kept += 1;
     }
+    kept
 }
 
 impl Exact {
@@ -82,15 +91,26 @@ impl Exact {
         }
     }
 
+    /// The same of what has more bits than most sums have room for, as products: nothing is asked on the way.
+    #[inline]
+    pub fn add_long(&mut self, x: f64) {
+        if self.more.is_some() || x.abs() > HUGE || x.is_nan() {
+            return self.add_any(x);
+        }
+        let (sum, error) = two_sum(self.sum, x);
+        let (lost, error) = two_sum(self.lost, error);
+        let (rest, error) = two_sum(self.rest, error);
+        (self.sum, self.lost, self.rest) = (sum, lost, rest);
+        if error != 0.0 {
+            self.add_any(error);
+        }
+    }
+
     #[inline]
     fn add_small(&mut self, x: f64) {
         let (sum, error) = two_sum(self.sum, x);
-        self.sum = sum;
-        if error == 0.0 {
-            return;
-        }
-        let (lost, error) = two_sum(self.lost, error);
-        self.lost = lost;
+        let (lost, error) = two_sum(self.lost, error); // whatever was lost: nobody can foretell whether something was
+        (self.sum, self.lost) = (sum, lost);
         if error == 0.0 {
             return;
         }
@@ -172,11 +192,13 @@ impl Exact {
         found.ok_or_else(|| PyValueError::new_err("this is no saved sum"))
     }
 
-    /// Floats whose sum it is; without huge and special values.
-    pub fn parts(&self) -> Vec<f64> {
+    /// Floats whose sum it is, to `what`; without huge and special values.
+    #[inline]
+    pub fn with_parts<T>(&self, what: impl FnOnce(&[f64]) -> T) -> T {
         match &self.more {
-            Some(more) => more.parts.clone(),
-            None => vec![self.rest, self.lost, self.sum],
+            Some(more) => what(&more.parts),
+            None if self.rest == 0.0 => what(&[self.lost, self.sum]),
+            None => what(&[self.rest, self.lost, self.sum]),
         }
     }
 
@@ -186,11 +208,11 @@ impl Exact {
         match &self.more {
             None if self.rest == 0.0 => self.sum + self.lost, // of two floats, which is rounded correctly
             None => {
-                let mut parts = Vec::with_capacity(3);
+                let (mut parts, mut count) = ([0.0; 3], 0);
                 for part in [self.rest, self.lost, self.sum] {
-                    grow(&mut parts, part);
+                    count = grow_in(&mut parts, count, part);
                 }
-                rounded(&parts)
+                rounded(&parts[..count])
             }
             Some(more) => more.value(),
         }

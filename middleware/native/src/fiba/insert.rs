@@ -21,8 +21,16 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         if self.front > 0 && self.oldest().is_some_and(|oldest| time < oldest) && self.knows_suffixes() {
             return self.prepend(time, slot);
         }
-        self.settle();
+        if !self.is_right(time) {
+            self.settle();
+        }
         self.atomic(|tree| tree.insert_anywhere(time, slot, replace))
+    }
+
+    /// Whether a time belongs below the root's last child: nothing is done to the left finger there.
+    #[inline]
+    fn is_right(&self, time: K) -> bool {
+        M::FINGERS && self.height(self.root) > 0 && time > self.last_time(self.root)
     }
 
     /// In order, and there is room: one combine.

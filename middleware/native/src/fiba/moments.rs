@@ -164,8 +164,8 @@ impl Growing for Spread {
         self.sum.add(value);
         if value.abs() <= LARGEST {
             let (square, rest) = two_product(value, value);
-            self.squares.add(square);
-            self.squares.add(rest);
+            self.squares.add_long(square);
+            self.squares.add_long(rest);
         } else {
             self.squares.add(f64::NAN);
         }
@@ -201,19 +201,18 @@ impl Spread {
             return f64::NAN;
         }
         let mut numerator = Exact::default();
-        for part in self.squares.parts() {
-            let (product, rest) = two_product(count, part);
-            numerator.add(product);
-            numerator.add(rest);
-        }
-        let parts = self.sum.parts();
-        for &a in &parts {
-            for &b in &parts {
-                let (product, rest) = two_product(-a, b);
-                numerator.add(product);
-                numerator.add(rest);
+        let mut add_product = |a: f64, b: f64| {
+            let (product, rest) = two_product(a, b);
+            numerator.add_long(product);
+            numerator.add_long(rest);
+        };
+        self.squares.with_parts(|parts| parts.iter().for_each(|&part| add_product(count, part)));
+        self.sum.with_parts(|parts| {
+            for (i, &a) in parts.iter().enumerate() {
+                add_product(-a, a);
+                parts[..i].iter().for_each(|&b| add_product(-2.0 * a, b));
             }
-        }
+        });
         numerator.value().max(0.0) / (count * (self.count - correction) as f64)
     }
 }

@@ -69,7 +69,7 @@ pub struct Tree<K: Time, M: Monoid> {
     /// Nodes whose entries or children changed, by height: what one repair looks at.
     pub dirty: Vec<Vec<u32>>,
     /// Entries at the front of the left finger that are evicted, but not yet taken out: evicting in order moves nothing.
-    /// `settle` takes them out; only what appends, evicts in order or queries the whole window goes without it.
+    /// `settle` takes them out; only what inserts near the young end, evicts in order or queries the whole window goes without it.
     pub front: usize,
     /// By height, left aggregates of the left spine's node as they will be after each coming loss of its first entry, if known:
     /// evicting in order takes the last. Only of the finger and its parent.

@@ -1,10 +1,16 @@
 //! Windows in step with each other (hopping, tumbling) by key: what `detectors.window.running` does, for plain numbers.
 
 mod aggregate;
+mod correcting;
+mod folds;
 mod key;
 mod lane;
-mod made;
+mod named;
+mod pane;
+mod passing;
 mod plan;
-mod running;
+mod results;
+mod sliding;
+mod states;
 mod taken;
 pub mod windows;

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::aggregate::{State, What};
+use super::aggregate::What;
 use crate::fields::{Field, Stamps};
 
 /// A field that is read: floats, or integers.
@@ -29,9 +29,24 @@ impl Plan {
         -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
     }
 
-    /// An aggregate over no values.
-    pub fn state(&self, what: What, column: Option<usize>) -> State {
-        State::new(what, column.is_some_and(|column| self.columns[column].is_float))
+    /// The pane (start, end] of a time: no window begins or ends within it.
+    pub fn pane(&self, ts: i64) -> (i64, i64) {
+        let (before, end) = (self.end(ts) - self.every, self.end(ts));
+        let starts = self.sizes.iter().map(|size| end - size.rem_euclid(self.every));
+        let mut bounds = (before, end);
+        for start in starts {
+            if start < ts {
+                bounds.0 = bounds.0.max(start);
+            } else {
+                bounds.1 = bounds.1.min(start);
+            }
+        }
+        bounds
+    }
+
+    /// Whether an aggregate reads floats.
+    pub fn is_float(&self, column: Option<usize>) -> bool {
+        column.is_some_and(|column| self.columns[column].is_float)
     }
 
     /// Numbers a row takes: time, which columns are there, and the columns.

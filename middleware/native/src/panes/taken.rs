@@ -1,76 +1,99 @@
 //! Columns of what comes into `KeyedWindows`, as rows of its lanes.
 
+use std::borrow::Cow;
+
 use pyo3::IntoPyObjectExt;
-use pyo3::buffer::PyBuffer;
-use pyo3::exceptions::PyIndexError;
+use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::plan::Row;
-use super::windows::{KeyedWindows, Late};
+use super::correcting::Late;
+use super::windows::KeyedWindows;
+use crate::arrow::{Batch, Cells, Column};
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 
-/// A column from Python: values, and a byte each that says whether it is there (None: all are).
-pub type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyAny>>);
-
-/// A column: its values as bits, and which are there (none named: all).
-struct Cells {
-    bits: Vec<u64>,
+/// Values of a column, and a byte each that says whether it is there (None: all are).
+struct Values<'a> {
+    numbers: Numbers<'a>,
     there: Option<Vec<u8>>,
 }
 
-impl Cells {
-    fn new((values, there): &Given<'_>, is_float: bool, length: usize) -> PyResult<Self> {
-        let bits: Vec<u64> = if is_float {
-            numbers::<f64>(values)?.into_iter().map(f64::to_bits).collect()
-        } else {
-            numbers::<i64>(values)?.into_iter().map(i64::cast_unsigned).collect()
+enum Numbers<'a> {
+    Floats(Cow<'a, [f64]>),
+    Integers(Cow<'a, [i64]>),
+}
+
+impl<'a> Values<'a> {
+    /// Integers that windows read as floats become such.
+    #[expect(clippy::cast_precision_loss, reason = "as Python's arithmetic with floats does")]
+    fn of(column: Column<'a>, is_float: bool) -> PyResult<Self> {
+        let numbers = match column.cells() {
+            Cells::Floats(values) if is_float => Numbers::Floats(values),
+            Cells::Integers(values) if is_float => Numbers::Floats(values.iter().map(|&value| value as f64).collect()),
+            Cells::Integers(values) => Numbers::Integers(values),
+            _ => return Err(PyValueError::new_err("windows read columns of numbers")),
         };
-        same_length(length, bits.len())?;
-        let there = there.as_ref().map(|there| PyBuffer::<u8>::get(there)?.to_vec(there.py())).transpose()?;
-        if let Some(there) = &there {
-            same_length(length, there.len())?;
-        }
-        Ok(Self { bits, there })
+        Ok(Self { numbers, there: column.there() })
     }
 
     #[inline]
-    fn is_there(&self, number: usize) -> bool {
-        self.there.as_ref().is_none_or(|there| there[number] != 0)
+    fn bits(&self, row: usize) -> Option<u64> {
+        if self.there.as_ref().is_some_and(|there| there[row] == 0) {
+            return None;
+        }
+        Some(match &self.numbers {
+            Numbers::Floats(values) => values[row].to_bits(),
+            Numbers::Integers(values) => values[row].cast_unsigned(),
+        })
+    }
+}
+
+fn integers<'a>(batch: &'a Batch<'_>, column: usize) -> PyResult<Cow<'a, [i64]>> {
+    match batch.column(column)?.cells() {
+        Cells::Integers(values) => Ok(values),
+        _ => Err(PyValueError::new_err("times and keys that are given by their columns are 64-bit integers")),
     }
 }
 
 impl KeyedWindows {
-    /// Take what comes as columns, all of one length; nothing if it raises.
+    /// Take what comes as columns, by their places in a batch; nothing if it raises. See `feed`.
     pub(super) fn take_columns(
         &mut self,
-        times: &Bound<'_, PyAny>,
+        batch: &Batch<'_>,
+        ts: usize,
         keys: &Bound<'_, PyAny>,
-        columns: &[Given<'_>],
-        retracts: Option<&Bound<'_, PyList>>,
+        columns: &[usize],
+        retracts: &Bound<'_, PyList>,
         late: &mut Vec<Late>,
     ) -> PyResult<()> {
-        let times = numbers::<i64>(times)?;
-        let lanes = self.lanes_of(keys, times.len())?;
+        let times = integers(batch, ts)?;
         let given = self.plan.columns.iter().zip(columns);
-        let cells =
-            given.map(|(column, given)| Cells::new(given, column.is_float, times.len())).collect::<PyResult<Vec<_>>>()?;
-        if let Some(retracts) = retracts {
-            self.take_back(retracts, late)?;
-        }
-        let mut row = Row::new();
+        let given = given.map(|(column, &at)| Values::of(batch.column(at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
+        let lanes = match keys.extract::<usize>() {
+            Ok(column) => self.lanes_of_integers(keys.py(), &integers(batch, column)?)?,
+            Err(_) => self.lanes_of(keys, times.len())?,
+        };
+        self.take_back(retracts, late)?;
+        let mut row = vec![0; self.plan.width()];
         for (number, (&ts, lane)) in times.iter().zip(lanes).enumerate() {
-            row.clear();
-            row.extend([ts.cast_unsigned(), 0]);
-            for (place, column) in cells.iter().enumerate() {
-                let is_there = column.is_there(number);
-                row[1] |= u64::from(is_there) << place;
-                row.push(if is_there { column.bits[number] } else { 0 });
+            (row[0], row[1]) = (ts.cast_unsigned(), 0);
+            for (place, values) in given.iter().enumerate() {
+                let bits = values.bits(number);
+                row[1] |= u64::from(bits.is_some()) << place;
+                row[2 + place] = bits.unwrap_or_default();
             }
             self.put(lane, ts, &row, late);
         }
         Ok(())
+    }
+
+    fn lanes_of_integers(&mut self, py: Python<'_>, keys: &[i64]) -> PyResult<Vec<usize>> {
+        let lane = |&key: &i64| match self.keys.of_integer(key) {
+            Some(lane) => Ok(lane as usize),
+            None => self.lane_of(&self.keys.key(key.into_bound_py_any(py)?)?),
+        };
+        keys.iter().map(lane).collect()
     }
 
     /// The lanes of a column of keys: integers, codes and what they stand for, or any objects.
@@ -90,12 +113,7 @@ impl KeyedWindows {
             let lane = |code| lane(code).ok_or_else(|| PyIndexError::new_err("a code stands for no key"));
             codes.map(lane).collect::<PyResult<Vec<_>>>()?
         } else if let Ok(keys) = numbers::<i64>(keys) {
-            keys.into_iter()
-                .map(|key| match self.keys.of_integer(key) {
-                    Some(lane) => Ok(lane as usize),
-                    None => self.lane_of(&self.keys.key(key.into_bound_py_any(py)?)?),
-                })
-                .collect::<PyResult<Vec<_>>>()?
+            self.lanes_of_integers(py, &keys)?
         } else {
             self.lanes_of_objects(keys)?
         };

@@ -70,7 +70,33 @@ pub enum Cell<'a> {
     Other,
 }
 
+impl Input<'static> {
+    /// So many zeros.
+    pub fn zeros(count: usize) -> Self {
+        Self { cells: Cells::Integers(Cow::Owned(vec![0; count])), there: None }
+    }
+
+    /// For each row the text that its code stands for; None: all have the first.
+    pub fn of_texts(texts: &[Box<str>], codes: Option<&[i32]>, count: usize) -> Self {
+        let texts = (0..count).map(|row| texts[codes.map_or(0, |codes| codes[row] as usize)].as_bytes());
+        Self { cells: Cells::Texts(texts.collect()), there: None }
+    }
+}
+
 impl Input<'_> {
+    /// Whether its type is none that is read here.
+    pub fn is_other(&self) -> bool {
+        matches!(self.cells, Cells::Other)
+    }
+
+    /// Whole numbers, if it has them and all are there.
+    pub fn integers(&self) -> Option<&[i64]> {
+        match &self.cells {
+            Cells::Integers(cells) if self.there.is_none() => Some(cells),
+            _ => None,
+        }
+    }
+
     /// The same, copied.
     pub fn into_owned(self) -> Input<'static> {
         Input { cells: self.cells.into_owned(), there: self.there }

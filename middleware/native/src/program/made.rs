@@ -58,6 +58,10 @@ impl Made {
         Ok(Self { kind: Kind::named(kind)?, may_miss })
     }
 
+    pub fn kind(self) -> Kind {
+        self.kind
+    }
+
     pub fn column(self, room: usize) -> Column {
         let cells = match self.kind {
             Kind::Ints => Cells::Ints(Vec::with_capacity(room)),

@@ -1,233 +1,281 @@
-//! Events that came as columns, with what matches need of them: no object an event, unless Python asks for one.
+//! What comes in one step: rows of columns, or events as objects. Instances on stacks are rows of such blocks, and a block lives
+//! as long as one of its rows is on a stack.
+
+use std::collections::HashMap;
 
 use pyo3::IntoPyObjectExt;
-use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyValueError;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyAny, PyList, PyString};
+use pyo3::types::{PyAny, PyString};
 
-use super::rows::Cell;
+use super::identity::Encoder;
+use super::plan::{Component, Layout};
+use super::stack::Instance;
 use super::value::Value;
-use crate::fiba::columns::numbers;
-use crate::fiba::errors::same_length;
+use crate::arrow::{Batch, Cells, Column};
 use crate::fields::{Field, Stamps};
-use crate::search::in_time;
+use crate::program::{Cell, Input};
+use crate::tuples::of_object;
 
-enum Cells {
-    Integers(Vec<i64>),
-    Floats(Vec<f64>),
-    Objects(Vec<Py<PyAny>>),
-}
-
-struct Column {
-    name: Py<PyString>,
-    cells: Cells,
-    /// Which values are there; None: all.
-    there: Option<Vec<u8>>,
-}
-
-/// Rows hold it as Python objects are held: counting them needs no atomic instruction, which waits for all that is to be stored.
-#[pyclass(frozen)]
-pub struct Block {
+/// Rows of a record batch, with what matches need of them: no object an event, unless Python asks for one.
+pub struct Columns {
     /// The same as a sequence of events.
     events: Py<PyAny>,
-    pub times: Vec<i64>,
     ids: Vec<i64>,
-    sources: Vec<Py<PyString>>,
-    /// Which source each is of; None: all are of the first.
-    codes: Option<Vec<i64>>,
-    columns: Vec<Column>,
+    /// The sources, and which of them each row has; None: all have the first.
+    names: Vec<Box<str>>,
+    codes: Option<Vec<i32>>,
+    /// By the number of a name in the plan; None: it is not read of this type.
+    inputs: Vec<Option<Input<'static>>>,
 }
 
-type Spec<'py> = (
-    Py<PyAny>,
-    Bound<'py, PyAny>,
-    Bound<'py, PyAny>,
-    Vec<Py<PyString>>,
-    Option<Bound<'py, PyAny>>,
-    Vec<(Py<PyString>, Bound<'py, PyAny>, Option<Bound<'py, PyAny>>)>,
-);
-
-impl Block {
-    /// From (events, times, ids, sources, codes or None, [(field, array or list, bytes or None)]).
-    pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (events, times, ids, sources, codes, columns): Spec<'_> = spec.extract()?;
-        let times = numbers::<i64>(&times)?;
-        let length = times.len();
-        let columns = columns.into_iter().map(|(name, values, there)| Column::new(name, &values, there.as_ref(), length));
-        let block = Self {
-            events,
-            ids: numbers::<i64>(&ids)?,
-            codes: codes.map(|codes| numbers::<i64>(&codes)).transpose()?,
-            columns: columns.collect::<PyResult<_>>()?,
-            sources,
-            times,
+impl Columns {
+    /// And the times; None if a column is of a type that is not read here.
+    pub fn of(layout: &Layout, events: &Bound<'_, PyAny>, batch: &Batch<'_>) -> PyResult<Option<(Self, Vec<i64>)>> {
+        let (ts, id, source) = layout.stamps;
+        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
+            return Ok(None);
         };
-        same_length(length, block.ids.len())?;
-        same_length(length, block.codes.as_ref().map_or(length, Vec::len))?;
-        Ok(block)
+        let Some((names, codes)) = sources(batch.column(source)?)? else { return Ok(None) };
+        let mut inputs = Vec::with_capacity(layout.places.len());
+        for place in &layout.places {
+            let input = match *place {
+                None => None,
+                Some(place) if place == source => Some(Input::of_texts(&names, codes.as_deref(), times.len())),
+                Some(place) if place == source + 1 && batch.column(place).is_err() => Some(Input::zeros(times.len())), // the level
+                Some(place) => Some(Input::of(batch.column(place)?).into_owned()),
+            };
+            if input.as_ref().is_some_and(Input::is_other) {
+                return Ok(None);
+            }
+            inputs.push(input);
+        }
+        let columns = Self { events: events.clone().unbind(), ids: ids.into_owned(), names, codes, inputs };
+        Ok(Some((columns, times.into_owned())))
     }
 
-    /// The rows in order of time; those of one time in order of arrival.
-    pub fn in_time(&self) -> Vec<usize> {
-        in_time(self.times.len(), |row| self.times[row])
+    /// A column that is read, by the number of its name.
+    #[inline]
+    pub fn input(&self, number: usize) -> &Input<'static> {
+        self.inputs[number].as_ref().expect("whatever is read of a type is in its layout")
+    }
+
+    /// An event; all of the block are made, once.
+    fn event<'py>(&self, py: Python<'py>, row: u32) -> PyResult<Bound<'py, PyAny>> {
+        self.events.bind(py).call_method0(intern!(py, "events"))?.get_item(row)
+    }
+
+    fn source(&self, row: usize) -> &str {
+        &self.names[self.codes.as_ref().map_or(0, |codes| codes[row] as usize)]
+    }
+}
+
+type Sources = (Vec<Box<str>>, Option<Vec<i32>>);
+
+fn sources(column: Column<'_>) -> PyResult<Option<Sources>> {
+    let name = |bytes: &[u8]| match std::str::from_utf8(bytes) {
+        Ok(text) => Ok(Box::from(text)),
+        Err(error) => Err(PyValueError::new_err(format!("the name of a source is no text: {error}"))),
+    };
+    if let Some((texts, codes)) = column.coded() {
+        let names = (0..texts.len()).map(|at| name(texts.get(at))).collect::<PyResult<Vec<_>>>()?;
+        let codes = (names.len() != 1).then(|| codes.into_owned());
+        return Ok(Some((names, codes)));
+    }
+    let Cells::Texts(texts) = column.cells() else { return Ok(None) };
+    let (mut names, mut codes, mut known) = (Vec::new(), Vec::with_capacity(texts.len()), HashMap::new());
+    for row in 0..texts.len() {
+        let next = names.len() as i32;
+        let code = *known.entry(texts.get(row)).or_insert(next);
+        if code == next {
+            names.push(name(texts.get(row))?);
+        }
+        codes.push(code);
+    }
+    Ok(Some((names, Some(codes))))
+}
+
+/// Events as objects, each in one role, with the values that conditions read of it as that.
+#[derive(Default)]
+pub struct Events {
+    all: Vec<Py<PyAny>>,
+    /// Where the values of each begin.
+    starts: Vec<u32>,
+    values: Vec<Value>,
+}
+
+pub enum Block {
+    Columns(Box<Columns>),
+    Events(Events),
+}
+
+/// All blocks that rows are held of.
+#[derive(Default)]
+pub struct Blocks {
+    all: Vec<Option<Block>>,
+    /// How many rows of each are held.
+    counts: Vec<u32>,
+    free: Vec<u32>,
+    /// Blocks of which no row was held at some time in this step.
+    idle: Vec<u32>,
+}
+
+impl Blocks {
+    pub fn open(&mut self, block: Block) -> u32 {
+        let number = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.counts.push(0);
+            self.all.len() as u32 - 1
+        });
+        self.all[number as usize] = Some(block);
+        self.idle.push(number);
+        number
+    }
+
+    /// A block for events that are objects.
+    pub fn open_events(&mut self) -> u32 {
+        self.open(Block::Events(Events::default()))
     }
 
     #[inline]
-    fn column(&self, py: Python<'_>, name: &Py<PyString>) -> PyResult<&Column> {
-        if let Some(found) = self.columns.iter().find(|each| each.name.is(name)) {
-            return Ok(found);
+    fn get(&self, number: u32) -> &Block {
+        self.all[number as usize].as_ref().expect("blocks of which rows are held are there")
+    }
+
+    pub fn columns(&self, number: u32) -> Option<&Columns> {
+        match self.get(number) {
+            Block::Columns(columns) => Some(columns),
+            Block::Events(_) => None,
         }
-        let text = name.bind(py).to_str()?;
-        for each in &self.columns {
-            if each.name.bind(py).to_str()? == text {
-                return Ok(each);
+    }
+
+    /// Add an event to a block of such; its row there.
+    pub fn add(&mut self, number: u32, event: Py<PyAny>, values: &mut Vec<Value>) -> u32 {
+        let Some(Block::Events(events)) = &mut self.all[number as usize] else { unreachable!("a block of columns is whole") };
+        events.all.push(event);
+        events.starts.push(events.values.len() as u32);
+        events.values.append(values);
+        events.all.len() as u32 - 1
+    }
+
+    /// One more row of a block is held.
+    #[inline]
+    pub fn hold(&mut self, number: u32) {
+        self.counts[number as usize] += 1;
+    }
+
+    /// One row less is held.
+    #[inline]
+    pub fn release(&mut self, number: u32) {
+        let count = &mut self.counts[number as usize];
+        *count -= 1;
+        if *count == 0 {
+            self.idle.push(number);
+        }
+    }
+
+    /// Forget blocks of which no row is held any more: at the end of a step, whose changes may hold rows of them.
+    pub fn sweep(&mut self) {
+        for number in self.idle.drain(..) {
+            if self.counts[number as usize] == 0 && self.all[number as usize].take().is_some() {
+                self.free.push(number);
             }
         }
-        Err(pyo3::exceptions::PyAttributeError::new_err(format!("the columns have no {text}")))
     }
 
-    fn source(&self, row: usize) -> &Py<PyString> {
-        let code = self.codes.as_ref().map_or(0, |codes| codes[row]);
-        &self.sources[usize::try_from(code).expect("codes are not negative")]
-    }
-}
-
-/// The one object for a text: names are then compared by address.
-pub fn interned(name: &Bound<'_, PyString>) -> Py<PyString> {
-    name.to_str().map_or_else(|_| name.clone().unbind(), |text| PyString::intern(name.py(), text).unbind())
-}
-
-impl Column {
-    fn new(name: Py<PyString>, values: &Bound<'_, PyAny>, there: Option<&Bound<'_, PyAny>>, length: usize) -> PyResult<Self> {
-        let name = interned(name.bind(values.py()));
-        let cells = if let Ok(list) = values.cast::<PyList>() {
-            Cells::Objects(list.iter().map(Bound::unbind).collect())
-        } else if values.getattr(intern!(values.py(), "dtype"))?.getattr(intern!(values.py(), "kind"))?.eq("f")? {
-            Cells::Floats(numbers(values)?)
-        } else {
-            Cells::Integers(numbers(values)?)
-        };
-        let there = there.map(|there| PyBuffer::<u8>::get(there)?.to_vec(there.py())).transpose()?;
-        let count = match &cells {
-            Cells::Integers(cells) => cells.len(),
-            Cells::Floats(cells) => cells.len(),
-            Cells::Objects(cells) => cells.len(),
-        };
-        same_length(length, count)?;
-        same_length(length, there.as_ref().map_or(length, Vec::len))?;
-        Ok(Self { name, cells, there })
-    }
-
-    #[inline]
-    fn is_there(&self, row: usize) -> bool {
-        self.there.as_ref().is_none_or(|there| there[row] != 0)
-    }
-
-    #[inline]
-    fn value(&self, py: Python<'_>, row: usize) -> Value {
-        match &self.cells {
-            _ if !self.is_there(row) => Value::Null,
-            Cells::Integers(cells) => Value::Int(cells[row]),
-            Cells::Floats(cells) => Value::Float(cells[row]),
-            Cells::Objects(cells) => Value::of(cells[row].bind(py)),
-        }
-    }
-
-    fn object<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
-        match &self.cells {
-            _ if !self.is_there(row) => Ok(py.None().into_bound(py)),
-            Cells::Integers(cells) => cells[row].into_bound_py_any(py),
-            Cells::Floats(cells) => cells[row].into_bound_py_any(py),
-            Cells::Objects(cells) => Ok(cells[row].bind(py).clone()),
-        }
-    }
-}
-
-/// An event: an object, or a row of columns.
-pub enum Held {
-    Event(Py<PyAny>),
-    Row(Py<Block>, usize),
-}
-
-impl Held {
-    pub fn clone_ref(&self, py: Python<'_>) -> Self {
-        match self {
-            Self::Event(event) => Self::Event(event.clone_ref(py)),
-            Self::Row(block, row) => Self::Row(block.clone_ref(py), *row),
-        }
+    /// Every invariant; `held`: how many rows are held.
+    pub fn check(&self, held: usize) {
+        assert_eq!(self.counts.iter().map(|count| *count as usize).sum::<usize>(), held, "counts of rows are off");
+        assert!(
+            self.all.iter().zip(&self.counts).all(|(block, count)| block.is_some() == (*count > 0)),
+            "a block is kept, or gone"
+        );
     }
 
     /// The object, made if there is none.
-    pub fn event<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::Event(event) => Ok(event.bind(py).clone()),
-            Self::Row(block, row) => block.get().events.bind(py).get_item(row),
+    pub fn event<'py>(&self, py: Python<'py>, of: Instance) -> PyResult<Bound<'py, PyAny>> {
+        match self.get(of.block) {
+            Block::Columns(columns) => columns.event(py, of.row),
+            Block::Events(events) => Ok(events.all[of.row as usize].bind(py).clone()),
         }
     }
 
-    pub fn attribute<'py>(&self, py: Python<'py>, field: &Field) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::Event(event) => field.of(event.bind(py)),
-            Self::Row(block, row) => block.get().column(py, field.name())?.object(py, *row),
-        }
-    }
-
-    /// A field, as conditions read it.
+    /// One of the values that conditions read of it as a component.
     #[inline]
-    pub fn value(&self, py: Python<'_>, field: &Field) -> PyResult<Value> {
-        match self {
-            Self::Event(event) => Ok(Value::of(&field.of(event.bind(py))?)),
-            Self::Row(block, row) => Ok(block.get().column(py, field.name())?.value(py, *row)),
+    pub fn value(&self, of: Instance, component: &Component, at: usize) -> Value {
+        match self.get(of.block) {
+            Block::Columns(columns) => value(&columns.input(component.read[at]).cell(of.row as usize)),
+            Block::Events(events) => events.values[events.starts[of.row as usize] as usize + at].clone(),
         }
     }
 
-    /// A field, as columns of results take it.
-    pub fn cell(&self, py: Python<'_>, field: &Field) -> PyResult<Cell> {
-        let Self::Row(block, row) = self else { return Ok(Cell::of(self.attribute(py, field)?)) };
-        let column = block.get().column(py, field.name())?;
-        Ok(match &column.cells {
-            _ if !column.is_there(*row) => Cell::Nothing,
-            Cells::Integers(cells) => Cell::Integer(cells[*row]),
-            Cells::Floats(cells) => Cell::Float(cells[*row]),
-            Cells::Objects(cells) => Cell::Object(cells[*row].clone_ref(py)),
-        })
+    /// A field, as columns of results take it; by name and by its number.
+    pub fn cell(&self, py: Python<'_>, of: Instance, field: &Field, number: usize) -> Cell<'_> {
+        match self.get(of.block) {
+            Block::Columns(columns) => columns.input(number).cell(of.row as usize),
+            Block::Events(events) => {
+                field.of(events.all[of.row as usize].bind(py)).map_or(Cell::Other, |found| of_object(&found))
+            }
+        }
     }
 
-    /// A field that is a whole number of a column.
+    /// A field, as Python has it.
+    pub fn attribute<'py>(&self, py: Python<'py>, of: Instance, field: &Field, number: usize) -> PyResult<Bound<'py, PyAny>> {
+        match self.get(of.block) {
+            Block::Columns(columns) => object(py, &columns.input(number).cell(of.row as usize)),
+            Block::Events(events) => field.of(events.all[of.row as usize].bind(py)),
+        }
+    }
+
+    /// Write down whose event it is.
     #[inline]
-    pub fn whole(&self, py: Python<'_>, field: &Field) -> PyResult<Option<i64>> {
-        let Self::Row(block, row) = self else { return Ok(None) };
-        let column = block.get().column(py, field.name())?;
-        Ok(match &column.cells {
-            Cells::Integers(cells) if column.is_there(*row) => Some(cells[*row]),
-            _ => None,
-        })
-    }
-
-    pub fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyString>> {
-        match self {
-            Self::Event(event) => Stamps::get(py)?.source(event.bind(py)),
-            Self::Row(block, row) => Ok(block.get().source(*row).bind(py).clone()),
+    pub fn identify(&self, py: Python<'_>, of: Instance, encoder: &mut Encoder) -> PyResult<()> {
+        let row = of.row as usize;
+        match self.get(of.block) {
+            Block::Columns(columns) => encoder.pair(columns.source(row), columns.ids[row]),
+            Block::Events(events) => encoder.event(events.all[row].bind(py))?,
         }
-    }
-
-    pub fn id<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::Event(event) => Stamps::get(py)?.id(event.bind(py)),
-            Self::Row(block, row) => block.get().ids[*row].into_bound_py_any(py),
-        }
+        Ok(())
     }
 
     /// Whether this is the event with that identity.
-    pub fn is(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
-        let py = event.py();
-        if let Self::Event(own) = self
-            && own.is(event)
-        {
-            return Ok(true);
+    pub fn is(&self, of: Instance, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (stamps, row) = (Stamps::get(event.py())?, of.row as usize);
+        match self.get(of.block) {
+            Block::Columns(columns) => {
+                let is_its_id = stamps.id(event)?.extract::<i64>().is_ok_and(|id| id == columns.ids[row]);
+                Ok(is_its_id && stamps.source(event)?.to_str()? == columns.source(row))
+            }
+            Block::Events(events) => {
+                let own = events.all[row].bind(event.py());
+                Ok(own.is(event)
+                    || (stamps.id(own)?.eq(stamps.id(event)?)? && stamps.source(own)?.as_any().eq(stamps.source(event)?)?))
+            }
         }
-        let stamps = Stamps::get(py)?;
-        Ok(self.id(py)?.eq(stamps.id(event)?)? && self.source(py)?.as_any().eq(stamps.source(event)?)?)
+    }
+}
+
+/// A cell, as conditions read it.
+#[inline]
+pub fn value(cell: &Cell<'_>) -> Value {
+    match cell {
+        Cell::Null => Value::Null,
+        Cell::Int(number) => Value::Int(*number),
+        Cell::Float(number) => Value::Float(*number),
+        Cell::Flag(flag) => Value::Bool(*flag != 0),
+        Cell::Text(text) => std::str::from_utf8(text).map_or(Value::Other, |text| Value::Text(text.into())),
+        Cell::Other => Value::Other,
+    }
+}
+
+/// A cell, as Python has it.
+pub fn object<'py>(py: Python<'py>, cell: &Cell<'_>) -> PyResult<Bound<'py, PyAny>> {
+    match cell {
+        Cell::Null | Cell::Other => Ok(py.None().into_bound(py)),
+        Cell::Int(number) => number.into_bound_py_any(py),
+        Cell::Float(number) => number.into_bound_py_any(py),
+        Cell::Flag(flag) => (*flag != 0).into_bound_py_any(py),
+        Cell::Text(text) => Ok(PyString::from_bytes(py, text)?.into_any()),
     }
 }

@@ -55,7 +55,9 @@ impl Entry {
 pub struct Entries(pub Vec<Entry>);
 
 impl Content for Entries {
-    fn purge(&mut self, upto: i64) -> usize {
+    type Room = ();
+
+    fn purge(&mut self, upto: i64, (): &mut ()) -> usize {
         let count = self.0.partition_point(|each| each.ts <= upto);
         self.0.drain(..count).count()
     }

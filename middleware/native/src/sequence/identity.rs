@@ -4,7 +4,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::block::Held;
+use crate::fields::Stamps;
 use crate::msgpack::encode;
 
 /// The msgpack encoding of the parts of an identity.
@@ -28,19 +28,28 @@ impl Encoder {
         }
     }
 
-    /// The source and id of an event.
-    pub fn event(&mut self, py: Python<'_>, event: &Held) -> PyResult<()> {
-        self.array(2);
-        self.text(event.source(py)?.to_str()?);
-        let id = event.id(py)?;
+    /// An event, which is an object.
+    pub fn event(&mut self, event: &Bound<'_, PyAny>) -> PyResult<()> {
+        let stamps = Stamps::get(event.py())?;
+        let (source, id) = (stamps.source(event)?, stamps.id(event)?);
         if let Ok(id) = id.extract::<i64>() {
-            self.int(id);
+            self.pair(source.to_str()?, id);
         } else if let Ok(id) = id.extract::<u64>() {
+            self.array(2);
+            self.text(source.to_str()?);
             self.headed(0xcf, &id.to_be_bytes());
         } else {
             return Err(PyValueError::new_err("the id of an event does not fit 64 bits"));
         }
         Ok(())
+    }
+
+    /// The source and the id of an event.
+    #[inline]
+    pub fn pair(&mut self, source: &str, id: i64) {
+        self.array(2);
+        self.text(source);
+        self.int(id);
     }
 
     fn headed(&mut self, head: u8, rest: &[u8]) {

@@ -6,9 +6,6 @@ use std::hash::{BuildHasherDefault, Hasher};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 
-use super::block::Held;
-use crate::fields::Field;
-
 /// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
 const LIMIT: f64 = 9_223_372_036_854_775_808.0;
 
@@ -44,33 +41,33 @@ pub enum Key<'py> {
 }
 
 impl<'py> Key<'py> {
-    /// The key that an event has by these fields; None if it has none, as NULL and NaN equal nothing.
+    /// The key that values make; None if there is none, as NULL and NaN equal nothing.
     ///
     /// `lenient`: NULL and NaN are a key too, that of what matches alone.
-    pub fn of(py: Python<'py>, event: &Held, fields: &[Field], lenient: bool) -> PyResult<Option<Self>> {
-        if let [field] = fields {
-            if let Some(number) = event.whole(py, field)? {
-                return Ok(Some(Self::Whole(number)));
+    pub fn of(
+        py: Python<'py>,
+        mut values: impl ExactSizeIterator<Item = PyResult<Bound<'py, PyAny>>>,
+        lenient: bool,
+    ) -> PyResult<Option<Self>> {
+        match (values.len(), values.next()) {
+            (1, Some(value)) => {
+                let value = value?;
+                if let Ok(number) = value.cast_exact::<PyInt>()
+                    && let Ok(number) = number.extract()
+                {
+                    return Ok(Some(Self::Whole(number)));
+                }
+                Ok(Self::plain(value, lenient)?.map(|value| whole(&value).map_or(Self::Object(value), Self::Whole)))
             }
-            let value = event.attribute(py, field)?;
-            if let Ok(number) = value.cast_exact::<PyInt>()
-                && let Ok(number) = number.extract()
-            {
-                return Ok(Some(Self::Whole(number)));
-            }
-            return Ok(Self::plain(value, lenient)?.map(|value| whole(&value).map_or(Self::Object(value), Self::Whole)));
-        }
-        if fields.is_empty() {
-            return Ok(Some(Self::Only));
-        }
-        let mut values = Vec::with_capacity(fields.len());
-        for field in fields {
-            match Self::plain(event.attribute(py, field)?, lenient)? {
-                Some(value) => values.push(value),
-                None => return Ok(None),
+            (_, None) => Ok(Some(Self::Only)),
+            (_, Some(first)) => {
+                let plain = |value: PyResult<_>| Self::plain(value?, lenient);
+                let Some(parts) = std::iter::once(first).chain(values).map(plain).collect::<PyResult<Option<Vec<_>>>>()? else {
+                    return Ok(None);
+                };
+                Ok(Some(Self::Object(PyTuple::new(py, parts)?.into_any())))
             }
         }
-        Ok(Some(Self::Object(PyTuple::new(py, values)?.into_any())))
     }
 
     /// The value, if it equals itself; NULL in its stead if that is let pass.
@@ -104,8 +101,10 @@ enum Found {
 
 /// What is kept of a key.
 pub trait Content {
+    /// Where what it holds lies, if elsewhere.
+    type Room;
     /// Forget what has ts <= `upto`; how much.
-    fn purge(&mut self, upto: i64) -> usize;
+    fn purge(&mut self, upto: i64, room: &mut Self::Room) -> usize;
     fn is_empty(&self) -> bool;
     /// Become as new, for another key; room may be kept, if it is little.
     fn clear(&mut self);
@@ -202,11 +201,11 @@ impl<P: Content> Partitions<P> {
     }
 
     /// Forget instances with ts <= `upto`, and partitions that hold nothing; returns how many instances.
-    pub fn purge(&mut self, py: Python<'_>, upto: i64) -> PyResult<usize> {
+    pub fn purge(&mut self, py: Python<'_>, upto: i64, room: &mut P::Room) -> PyResult<usize> {
         let mut count = 0;
         for at in 0..self.all.len() {
             let Some((partition, _)) = &mut self.all[at] else { continue };
-            count += partition.purge(upto);
+            count += partition.purge(upto, room);
             if partition.is_empty()
                 && let Some((mut partition, found)) = self.all[at].take()
             {

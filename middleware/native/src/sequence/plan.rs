@@ -1,10 +1,13 @@
 //! The plan of a query, as `detectors.sequence.native` hands it over.
 
+use std::collections::HashMap;
+
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use super::expression::Condition;
 use crate::fields::{Field, Maker};
+use crate::program::Made;
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {
@@ -27,6 +30,43 @@ pub struct Component {
     pub filters: Vec<usize>,
     /// For a negated one: what makes an event rule a match out.
     pub conditions: Vec<usize>,
+    /// The numbers of the names of `key` and of `fields`.
+    pub key_numbers: Option<Vec<usize>>,
+    pub read: Vec<usize>,
+}
+
+/// A field of one of a match's events, which is a value of its result.
+pub struct Plain {
+    pub place: usize,
+    pub field: Field,
+    /// The number of its name.
+    pub number: usize,
+}
+
+/// Where in a record batch of a type the fields lie that are read of it.
+pub struct Layout {
+    /// By the number of a name; None: it is not read.
+    pub places: Vec<Option<usize>>,
+    /// Where ts, id and source lie.
+    pub stamps: (usize, usize, usize),
+}
+
+/// Names of fields that are read of events, each once; each has its number.
+#[derive(Default)]
+struct Names(Vec<String>);
+
+impl Names {
+    fn number(&mut self, py: Python<'_>, field: &Field) -> PyResult<usize> {
+        let name = field.name().bind(py).to_str()?;
+        Ok(self.0.iter().position(|known| known == name).unwrap_or_else(|| {
+            self.0.push(name.to_owned());
+            self.0.len() - 1
+        }))
+    }
+
+    fn numbers(&mut self, py: Python<'_>, fields: &[Field]) -> PyResult<Vec<usize>> {
+        fields.iter().map(|field| self.number(py, field)).collect()
+    }
 }
 
 pub struct Plan {
@@ -35,6 +75,8 @@ pub struct Plan {
     pub components: Vec<Component>,
     /// For each event type (by address), the components that its events may be, negated ones first.
     pub roles: Vec<(Py<PyType>, Vec<usize>)>,
+    /// For each of them, how it is read in columns; None: it is not.
+    layouts: Vec<Option<Layout>>,
     pub conditions: Vec<Condition>,
     /// For each place whose event is given; the last one for when none is.
     pub schedules: Vec<Schedule>,
@@ -46,8 +88,10 @@ pub struct Plan {
     pub has_groups: bool,
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
-    /// The same as (place, field), if those are all its values.
-    pub plain: Option<Vec<(usize, Field)>>,
+    /// The same, if fields are all its values.
+    pub plain: Option<Vec<Plain>>,
+    /// What columns of these take; None: results are no columns.
+    pub gives: Option<Vec<Made>>,
     /// Makes results; None if they are left to Python as rows.
     pub maker: Option<Maker>,
     pub source: Py<PyAny>,
@@ -59,7 +103,20 @@ impl Plan {
     pub fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
         let of = |name: &str| spec.get_item(name);
         let list = |name: &str| of(name)?.try_iter()?.collect::<PyResult<Vec<_>>>();
-        let components = list("components")?.iter().map(Component::parse).collect::<PyResult<Vec<_>>>()?;
+        let mut names = Names::default();
+        let component = |each: &Bound<'_, PyAny>| Component::parse(each, &mut names);
+        let components = list("components")?.iter().map(component).collect::<PyResult<Vec<_>>>()?;
+        let plain = |(place, field): (usize, Field)| Ok(Plain { place, number: names.number(spec.py(), &field)?, field });
+        let plain: Option<PyResult<Vec<_>>> =
+            of("plain")?.extract::<Option<Vec<(usize, Field)>>>()?.map(|fields| fields.into_iter().map(plain).collect());
+        let layout = |(places, stamps): (HashMap<String, usize>, _)| Layout {
+            places: names.0.iter().map(|name| places.get(name).copied()).collect(),
+            stamps,
+        };
+        let layouts = of("columns")?.extract::<Vec<Option<_>>>()?.into_iter().map(|each| each.map(layout)).collect();
+        let gives = of("gives")?.extract::<Option<Vec<(String, bool)>>>()?;
+        let gives: Option<PyResult<Vec<_>>> =
+            gives.map(|fields| fields.iter().map(|(kind, may_miss)| Made::new(kind, *may_miss)).collect());
         let schedules = list("schedules")?
             .iter()
             .map(|each| each.extract().map(|(at, stepwise)| Schedule { at, stepwise }))
@@ -77,7 +134,9 @@ impl Plan {
             reach: of("reach")?.extract()?,
             trails: of("trails")?.extract()?,
             values: of("values")?.unbind(),
-            plain: of("plain")?.extract()?,
+            plain: plain.transpose()?,
+            gives: gives.transpose()?,
+            layouts,
             maker: Maker::new(&of("recipe")?)?,
             source: of("source")?.unbind(),
             level: of("level")?.unbind(),
@@ -91,21 +150,20 @@ impl Plan {
         &self.components[self.steps[place]]
     }
 
-    /// The result of a match, or the row of its fields if that is left to Python: its values, ts, id, source and level.
-    pub fn result<'py>(
-        &self,
-        py: Python<'py>,
-        mut row: Vec<Bound<'py, PyAny>>,
-        ts: i64,
-        identity: i64,
-        in_rows: bool,
-    ) -> PyResult<Py<PyAny>> {
+    /// The result of a match, or the row of its fields if it is left to Python: its values, ts, id, source and level.
+    pub fn result<'py>(&self, py: Python<'py>, mut row: Vec<Bound<'py, PyAny>>, ts: i64, identity: i64) -> PyResult<Py<PyAny>> {
         row.push(ts.into_pyobject(py)?.into_any());
         row.push(identity.into_pyobject(py)?.into_any());
         row.push(self.source.bind(py).clone());
         row.push(self.level.bind(py).clone());
-        let made = self.maker.as_ref().filter(|_| !in_rows).map(|maker| maker.make(py, &row)).transpose()?.flatten();
+        let made = self.maker.as_ref().map(|maker| maker.make(py, &row)).transpose()?.flatten();
         made.map_or_else(|| Ok(PyTuple::new(py, row)?.into_any().unbind()), |made| Ok(made.unbind()))
+    }
+
+    /// The components that events of a type may be, and how it is read in columns, if it is.
+    pub fn layout_of(&self, event_type: &Bound<'_, PyAny>) -> Option<(&[usize], &Layout)> {
+        let at = self.roles.iter().position(|(known, _)| known.is(event_type))?;
+        Some((&self.roles[at].1, self.layouts[at].as_ref()?))
     }
 
     /// The components that events of a type may be.
@@ -116,15 +174,18 @@ impl Plan {
 }
 
 impl Component {
-    fn parse(spec: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn parse(spec: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Self> {
         let of = |name: &str| spec.get_item(name);
+        let (key, fields): (Option<Vec<Field>>, Vec<Field>) = (of("key")?.extract()?, of("fields")?.extract()?);
         Ok(Self {
+            key_numbers: key.as_ref().map(|key| names.numbers(spec.py(), key)).transpose()?,
+            read: names.numbers(spec.py(), &fields)?,
             slot: of("slot")?.extract()?,
             place: of("place")?.extract()?,
             kleene: of("kleene")?.extract()?,
             negation: of("negation")?.extract()?,
-            key: of("key")?.extract()?,
-            fields: of("fields")?.extract()?,
+            key,
+            fields,
             filters: of("filters")?.extract()?,
             conditions: of("conditions")?.extract()?,
         })

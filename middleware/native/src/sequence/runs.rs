@@ -10,7 +10,6 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::block::Held;
 use super::entries::{Entries, Entry, Role};
 use super::identity::Encoder;
 use super::partitions::{Content, Key, Partitions, Scattered};
@@ -124,7 +123,7 @@ impl SequenceRuns {
         let (made, withdrawn) = (rows(&after, &before)?, rows(&before, &after)?);
         let upto = r#final.saturating_sub(plan.reach);
         if upto > self.swept {
-            self.held -= self.partitions.purge(py, upto)? + self.common.purge(upto);
+            self.held -= self.partitions.purge(py, upto, &mut ())? + self.common.purge(upto, &mut ());
             self.swept = upto.saturating_add(plan.within / 4);
         }
         Ok((made, withdrawn))
@@ -200,14 +199,13 @@ impl SequenceRuns {
     /// The keys of an event (None: it belongs to all partitions), each with a role, if it fits that. Raises TypeError if a key
     /// cannot be hashed.
     fn roles<'py>(&self, plan: &Plan, event: &Bound<'py, PyAny>) -> PyResult<Vec<(Option<Key<'py>>, Option<Role>)>> {
-        let held = Held::Event(event.clone().unbind());
         let mut found = Vec::new();
         for slot in plan.roles_of(&event.get_type()) {
             let component = &plan.components[*slot];
             let mut key = None;
             if let Some(fields) = &component.key {
                 let lenient = plan.steps.len() == 1 && component.negation.is_none();
-                key = Key::of(event.py(), &held, fields, lenient)?;
+                key = Key::of(event.py(), fields.iter().map(|field| field.of(event)), lenient)?;
                 let Some(known) = &key else { continue };
                 self.partitions.find(known)?; // raises if it cannot be hashed
             }
@@ -479,7 +477,7 @@ fn identity(py: Python<'_>, plan: &Plan, found: &Match, encoder: &mut Encoder) -
             encoder.array(part.len());
         }
         for event in part {
-            encoder.event(py, &Held::Event(event.clone_ref(py)))?;
+            encoder.event(event.bind(py))?;
         }
     }
     Ok(encoder.hash(plan.seed))
@@ -489,8 +487,8 @@ fn identity(py: Python<'_>, plan: &Plan, found: &Match, encoder: &mut Encoder) -
 fn result(py: Python<'_>, plan: &Plan, found: &Match, identity: i64) -> PyResult<Py<PyAny>> {
     let mut row: Vec<Bound<'_, PyAny>> = Vec::with_capacity(plan.plain.as_ref().map_or(0, Vec::len) + Stamps::COUNT);
     if let Some(fields) = &plan.plain {
-        for (place, name) in fields {
-            row.push(name.of(found[*place][0].bind(py))?);
+        for each in fields {
+            row.push(each.field.of(found[each.place][0].bind(py))?);
         }
     } else {
         let part = |(place, events): (usize, &Vec<Py<PyAny>>)| match &events[..] {
@@ -504,5 +502,5 @@ fn result(py: Python<'_>, plan: &Plan, found: &Match, identity: i64) -> PyResult
         |event: Option<&Py<PyAny>>| -> PyResult<i64> { Stamps::get(py)?.ts(event.expect("a match has events").bind(py)) };
     let ts =
         if plan.trails { time(found[0].first())?.saturating_add(plan.within) } else { time(found[found.len() - 1].last())? };
-    plan.result(py, row, ts, identity, false)
+    plan.result(py, row, ts, identity)
 }

@@ -1,64 +1,12 @@
-//! Construction of matches: a depth-first search down the RIP pointers, from the last step to the first.
+//! Construction of matches: a depth-first search down the stacks, from the last step to the first.
 
 use pyo3::exceptions::PyRecursionError;
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
 
-use super::plan::{Plan, Schedule};
-use super::stack::{Instance, Partition};
-
-/// Where the instances of a match lie on the stacks, by place; those of Kleene steps, oldest first, apart.
-#[derive(Clone, Default)]
-pub struct Found {
-    pub bound: Vec<usize>,
-    pub groups: Vec<Vec<usize>>,
-}
-
-impl Found {
-    fn clear(&mut self, plan: &Plan) {
-        self.bound.clear();
-        self.bound.resize(plan.steps.len(), 0);
-        if plan.has_groups {
-            self.groups.clear();
-            self.groups.resize(plan.steps.len(), Vec::new());
-        }
-    }
-
-    /// The oldest and the newest instance of a place.
-    pub fn ends<'a>(&self, plan: &Plan, partition: &'a Partition, place: usize) -> (&'a Instance, &'a Instance) {
-        let items = &partition.positive(place).items;
-        match self.groups.get(place).map(Vec::as_slice) {
-            Some([oldest, .., newest]) if plan.step(place).kleene => (&items[*oldest], &items[*newest]),
-            Some([only]) if plan.step(place).kleene => (&items[*only], &items[*only]),
-            _ => (&items[self.bound[place]], &items[self.bound[place]]),
-        }
-    }
-
-    /// What Python sees of a place: the event, or the tuple of events of a Kleene step.
-    pub fn part<'py>(&self, py: Python<'py>, plan: &Plan, partition: &Partition, place: usize) -> PyResult<Bound<'py, PyAny>> {
-        let items = &partition.positive(place).items;
-        if !plan.step(place).kleene {
-            return items[self.bound[place]].event.event(py);
-        }
-        let group = self.groups[place].iter().map(|at| items[*at].event.event(py)).collect::<PyResult<Vec<_>>>()?;
-        Ok(PyTuple::new(py, group)?.into_any())
-    }
-
-    /// An instance of a positive component: of a Kleene step the one of that number, from 0, oldest first.
-    #[inline]
-    pub fn instance<'a>(&self, plan: &Plan, partition: &'a Partition, slot: usize, number: usize) -> &'a Instance {
-        let component = &plan.components[slot];
-        let at = if component.kleene { self.groups[component.place][number] } else { self.bound[component.place] };
-        &partition.positive(component.place).items[at]
-    }
-
-    /// How many events a positive component has.
-    #[inline]
-    pub fn count(&self, plan: &Plan, slot: usize) -> usize {
-        let component = &plan.components[slot];
-        if component.kleene { self.groups[component.place].len() } else { 1 }
-    }
-}
+use super::changes::Changes;
+use super::plan::{Component, Schedule};
+use super::stack::Instance;
+use super::standing::{Bound, View};
 
 /// The search goes one call deeper for each event of a Kleene group; beyond this it is given up.
 const LARGEST: usize = 2_000;
@@ -68,86 +16,118 @@ const LARGEST: usize = 2_000;
 pub struct Scratch {
     floors: Vec<i64>,
     ceilings: Vec<i64>,
-    now: Found,
-    found: Vec<Found>,
+    bound: Bound,
 }
 
-/// One search for matches in a partition.
-pub struct Search<'a, 'py> {
-    py: Python<'py>,
-    plan: &'a Plan,
-    partition: &'a Partition,
-    schedule: &'a Schedule,
+/// Which of the matches that stand are looked for.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'a> {
     /// The place, and the instance on its stack, that a match must hold.
-    given: Option<(usize, usize)>,
-    scratch: Box<Scratch>,
+    pub given: Option<(usize, usize)>,
+    /// The time of the first event.
+    pub first: Option<i64>,
+    /// What must rule it out; it is on no stack.
+    pub negative: Option<(&'a Component, Instance)>,
+}
+
+/// One search for matches in a partition, which notes them as made or withdrawn.
+pub struct Search<'a, 'py> {
+    view: View<'a, 'py>,
+    wanted: Wanted<'a>,
+    schedule: &'a Schedule,
+    scratch: &'a mut Scratch,
+    changes: &'a mut Changes,
+    makes: bool,
+    /// The latest time of a first event whose match is complete.
+    complete: i64,
     low: i64,
 }
 
 impl<'a, 'py> Search<'a, 'py> {
+    /// `emitted`: how far time has come.
     pub fn new(
-        py: Python<'py>,
-        plan: &'a Plan,
-        partition: &'a Partition,
-        given: Option<(usize, usize)>,
-        mut scratch: Box<Scratch>,
+        view: View<'a, 'py>,
+        wanted: Wanted<'a>,
+        emitted: i64,
+        scratch: &'a mut Scratch,
+        changes: &'a mut Changes,
+        makes: bool,
     ) -> Self {
-        let count = plan.steps.len();
-        scratch.now.clear(plan);
-        scratch.found.clear();
+        let (plan, count) = (view.plan, view.plan.steps.len());
+        scratch.bound.clear(plan);
         scratch.floors.clear();
+        scratch.floors.resize(count, wanted.first.unwrap_or(i64::MIN));
         scratch.ceilings.clear();
         scratch.ceilings.resize(count, i64::MAX);
-        if let Some((given, at)) = given {
-            let ts = partition.positive(given).items[at].ts;
-            let before = ts.saturating_sub(plan.within);
-            scratch.floors.extend((0..count).map(|place| if place > given { ts + 1 } else { before }));
+        if let Some((given, at)) = wanted.given {
+            let ts = view.partition.positive(given).items()[at].ts;
+            for (place, floor) in scratch.floors.iter_mut().enumerate() {
+                *floor = if place > given { ts + 1 } else { ts.saturating_sub(plan.within) };
+            }
             scratch.ceilings[count - 1] = ts.saturating_add(plan.within);
-            scratch.now.bound[given] = at;
-        } else {
-            scratch.floors.resize(count, i64::MIN);
+            scratch.bound.single[given] = at;
         }
-        let schedule = &plan.schedules[given.map_or(count, |(place, _)| place)];
-        Self { py, plan, partition, schedule, given, scratch, low: i64::MIN }
+        if let Some((component, negative)) = wanted.negative {
+            for (place, floor) in scratch.floors.iter_mut().enumerate() {
+                let within = negative.ts.saturating_sub(plan.within);
+                *floor = if place >= component.place { negative.ts + 1 } else { within };
+            }
+            scratch.ceilings[count - 1] = negative.ts.saturating_add(plan.within);
+            if let Some(before) = component.place.checked_sub(1) {
+                scratch.ceilings[before] = negative.ts - 1;
+            }
+        }
+        let complete = if plan.trails { emitted.saturating_sub(plan.within) } else { i64::MAX };
+        if plan.trails && !plan.step(0).kleene {
+            scratch.ceilings[0] = scratch.ceilings[0].min(wanted.first.unwrap_or(i64::MAX)).min(complete);
+        }
+        let schedule = &plan.schedules[wanted.given.map_or(count, |(place, _)| place)];
+        Self { view, wanted, schedule, scratch, changes, makes, complete, low: i64::MIN }
     }
 
-    /// The first time that events of each place may have.
-    pub fn floors(&mut self) -> &mut [i64] {
-        &mut self.scratch.floors
+    pub fn run(mut self) -> PyResult<()> {
+        let last = self.view.plan.steps.len();
+        self.grow(last, self.view.partition.positive(last - 1).items().len())
     }
 
-    /// The last time that events of each place may have.
-    pub fn ceilings(&mut self) -> &mut [i64] {
-        &mut self.scratch.ceilings
-    }
-
-    /// The matches, and the room that the search took.
-    pub fn run(mut self) -> PyResult<(Vec<Found>, Box<Scratch>)> {
-        let last = self.plan.steps.len();
-        self.grow(last, self.partition.positive(last - 1).items.len())?;
-        let found = std::mem::take(&mut self.scratch.found);
-        Ok((found, self.scratch))
+    /// A match is whole: note it, if it is wanted and stands.
+    fn whole(&mut self) -> PyResult<()> {
+        let (view, bound) = (&self.view, &self.scratch.bound);
+        if view.plan.trails {
+            let first = view.ends(bound, 0).0;
+            if first > self.complete || self.wanted.first.is_some_and(|wanted| wanted != first) {
+                return Ok(());
+            }
+        }
+        if !view.plan.negations.is_empty() {
+            if view.is_ruled_out(bound)? {
+                return Ok(());
+            }
+            if let Some((component, _)) = self.wanted.negative
+                && !view.hold(&component.conditions, bound, self.wanted.negative)?
+            {
+                return Ok(());
+            }
+        }
+        self.changes.note(view, bound, self.makes);
+        Ok(())
     }
 
     /// Bind the place before `places` to each of the first `end` instances of its stack that fits, and go on below.
     fn grow(&mut self, places: usize, end: usize) -> PyResult<()> {
-        let Some(place) = places.checked_sub(1) else {
-            let found = self.scratch.now.clone();
-            self.scratch.found.push(found);
-            return Ok(());
-        };
-        if self.plan.step(place).kleene {
+        let Some(place) = places.checked_sub(1) else { return self.whole() };
+        if self.view.plan.step(place).kleene {
             return self.grow_group(place, end);
         }
-        if let Some((given, at)) = self.given
+        if let Some((given, at)) = self.wanted.given
             && given == place
         {
             return if at < end { self.bind(place, at) } else { Ok(()) };
         }
-        let stack = self.partition.positive(place);
+        let stack = self.view.partition.positive(place);
         let low = if self.is_last(place) { self.scratch.floors[place] } else { self.scratch.floors[place].max(self.low) };
         for at in (0..end.min(stack.up_to(self.scratch.ceilings[place]))).rev() {
-            if stack.items[at].ts < low {
+            if stack.items()[at].ts < low {
                 break;
             }
             self.bind(place, at)?;
@@ -156,72 +136,55 @@ impl<'a, 'py> Search<'a, 'py> {
     }
 
     fn bind(&mut self, place: usize, at: usize) -> PyResult<()> {
-        self.scratch.now.bound[place] = at;
+        self.scratch.bound.single[place] = at;
+        let ts = self.view.partition.positive(place).items()[at].ts;
         if self.is_last(place) {
-            self.low = self.partition.positive(place).items[at].ts.saturating_sub(self.plan.within);
+            self.low = ts.saturating_sub(self.view.plan.within);
         }
-        if self.hold(&self.schedule.at[place])? {
-            self.grow(place, self.below(place, at))?;
-        }
-        Ok(())
+        if self.hold(&self.schedule.at[place])? { self.grow(place, self.below(place, ts)) } else { Ok(()) }
     }
 
     fn is_last(&self, place: usize) -> bool {
-        place + 1 == self.plan.steps.len()
+        place + 1 == self.view.plan.steps.len()
     }
 
-    /// How many instances of the stack below are earlier: where the RIP points.
-    fn below(&self, place: usize, at: usize) -> usize {
-        match place.checked_sub(1) {
-            Some(previous) => {
-                let rip = self.partition.positive(place).items[at].rip;
-                rip.saturating_sub(self.partition.positive(previous).purged)
-            }
-            None => 0,
-        }
+    /// How many instances of the stack below are earlier.
+    fn below(&self, place: usize, ts: i64) -> usize {
+        place.checked_sub(1).map_or(0, |previous| self.view.partition.positive(previous).below(ts))
     }
 
     fn hold(&self, conditions: &[usize]) -> PyResult<bool> {
-        let (plan, partition) = (self.plan, self.partition);
-        for number in conditions {
-            let now = &self.scratch.now;
-            let value = |slot, at: usize, number| now.instance(plan, partition, slot, number).values[at].clone();
-            let part = |slot: usize| now.part(self.py, plan, partition, plan.components[slot].place);
-            if !plan.conditions[*number].holds(self.py, |slot| now.count(plan, slot), value, part)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        self.view.hold(conditions, &self.scratch.bound, None)
     }
 
     /// Put each fitting instance before those of a group so far; with each group go on below, and let it grow further.
     fn grow_group(&mut self, place: usize, end: usize) -> PyResult<()> {
-        let stack = self.partition.positive(place);
-        let group = self.scratch.now.groups[place].clone();
+        let stack = self.view.partition.positive(place);
+        let group = self.scratch.bound.groups[place].clone();
         if group.len() > LARGEST {
             return Err(PyRecursionError::new_err("a Kleene group is too large to be searched"));
         }
         let begins = self.is_last(place) && group.is_empty();
-        let must = self.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
+        let must = self.wanted.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
         for at in (0..end.min(stack.up_to(self.scratch.ceilings[place]))).rev() {
-            let ts = stack.items[at].ts;
+            let ts = stack.items()[at].ts;
             let low = if begins { self.scratch.floors[place] } else { self.scratch.floors[place].max(self.low) };
-            if ts < low || must.is_some_and(|must| ts < stack.items[must].ts) {
+            if ts < low || must.is_some_and(|must| ts < stack.items()[must].ts) {
                 break;
             }
             if begins {
-                self.low = ts.saturating_sub(self.plan.within);
+                self.low = ts.saturating_sub(self.view.plan.within);
             }
-            self.scratch.now.groups[place] = std::iter::once(at).chain(group.first().copied()).collect();
+            self.scratch.bound.groups[place] = std::iter::once(at).chain(group.first().copied()).collect();
             if self.hold(&self.schedule.stepwise[place])? {
-                self.scratch.now.groups[place] = std::iter::once(at).chain(group.iter().copied()).collect();
+                self.scratch.bound.groups[place] = std::iter::once(at).chain(group.iter().copied()).collect();
                 if must.is_none_or(|must| must == at) && self.hold(&self.schedule.at[place])? {
-                    self.grow(place, self.below(place, at))?;
+                    self.grow(place, self.below(place, ts))?;
                 }
                 self.grow_group(place, stack.below(ts))?;
             }
         }
-        self.scratch.now.groups[place] = group;
+        self.scratch.bound.groups[place] = group;
         Ok(())
     }
 }

@@ -1,25 +1,28 @@
-//! Active instance stacks: the events that matches are built of, in order of time, each with its RIP.
-
-use std::collections::VecDeque;
+//! Active instance stacks: the events that matches are built of, in order of time.
+//!
+//! Instances are two words each and lie side by side, so where those before a time end is found by a look at the top, or by a
+//! binary search in a few cache lines: they keep no RIP, which each late event would have to reset (its twin in Python does).
 
 use pyo3::prelude::*;
 
-use super::block::Held;
-use super::partitions::{Content, LITTLE};
-use super::value::Value;
+use super::block::Blocks;
+use super::partitions::Content;
 
+/// An event in one of its roles: when it is, and which row of which block.
+#[derive(Clone, Copy)]
 pub struct Instance {
     pub ts: i64,
-    /// How many of the previous stack are earlier (purged ones counted): the one below that place is the RIP.
-    pub rip: usize,
-    pub event: Held,
-    /// What conditions read of it.
-    pub values: Box<[Value]>,
+    pub block: u32,
+    pub row: u32,
 }
 
+/// Instances for which a stack keeps room.
+const ROOM: usize = 64;
+
 pub struct Stack {
-    pub items: VecDeque<Instance>,
-    pub purged: usize,
+    /// Those from `first` on are held.
+    items: Vec<Instance>,
+    first: usize,
     /// The times of the first and the last of them, so that most questions need no look at what lies elsewhere in memory.
     oldest: i64,
     newest: i64,
@@ -27,21 +30,32 @@ pub struct Stack {
 
 impl Default for Stack {
     fn default() -> Self {
-        Self { items: VecDeque::new(), purged: 0, oldest: i64::MAX, newest: i64::MIN }
+        Self { items: Vec::new(), first: 0, oldest: i64::MAX, newest: i64::MIN }
     }
 }
 
 impl Stack {
+    /// What it holds, in order of time.
+    #[inline]
+    pub fn items(&self) -> &[Instance] {
+        &self.items[self.first..]
+    }
+
     /// How many instances are earlier than `ts`. O(1) where all are.
     #[inline]
     pub fn below(&self, ts: i64) -> usize {
-        if self.newest < ts { self.items.len() } else { self.items.partition_point(|each| each.ts < ts) }
+        if self.newest < ts { self.items().len() } else { self.items().partition_point(|each| each.ts < ts) }
     }
 
     /// How many are not later than `ts`.
     #[inline]
     pub fn up_to(&self, ts: i64) -> usize {
-        if self.newest <= ts { self.items.len() } else { self.items.partition_point(|each| each.ts <= ts) }
+        if self.newest <= ts { self.items().len() } else { self.items().partition_point(|each| each.ts <= ts) }
+    }
+
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.newest == i64::MIN
     }
 
     /// Put an instance in its place; returns where. O(1) on top.
@@ -49,54 +63,59 @@ impl Stack {
     pub fn add(&mut self, instance: Instance) -> usize {
         let (at, ts) = (self.up_to(instance.ts), instance.ts);
         (self.oldest, self.newest) = (self.oldest.min(ts), self.newest.max(ts));
-        if at == self.items.len() {
-            self.items.push_back(instance);
+        if at == self.items().len() {
+            self.items.push(instance);
         } else {
-            self.items.insert(at, instance);
+            self.items.insert(self.first + at, instance);
         }
         at
     }
 
+    /// Put an instance on top, whatever its time (append semantics); returns where.
+    #[inline]
+    pub fn append(&mut self, instance: Instance) -> usize {
+        self.items.push(instance);
+        self.look();
+        self.items().len() - 1
+    }
+
     /// Take out an instance. O(n).
-    pub fn take(&mut self, at: usize) -> Option<Instance> {
-        let taken = self.items.remove(at);
+    pub fn take(&mut self, at: usize) -> Instance {
+        let taken = self.items.remove(self.first + at);
         self.look();
         taken
     }
 
     fn look(&mut self) {
-        self.oldest = self.items.front().map_or(i64::MAX, |each| each.ts);
-        self.newest = self.items.back().map_or(i64::MIN, |each| each.ts);
-    }
-
-    /// An earlier instance came (or went) in the previous stack at `ts`: reset the RIPs that it affects.
-    pub fn shift(&mut self, ts: i64, by: isize) {
-        for each in self.items.iter_mut().rev().take_while(|each| each.ts > ts) {
-            each.rip = each.rip.wrapping_add_signed(by);
-        }
+        self.oldest = self.items().first().map_or(i64::MAX, |each| each.ts);
+        self.newest = self.items().last().map_or(i64::MIN, |each| each.ts);
     }
 
     /// Where an event lies. O(log n).
-    pub fn place(&self, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    pub fn place(&self, blocks: &Blocks, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
         for at in self.below(ts)..self.up_to(ts) {
-            if self.items[at].event.is(event)? {
+            if blocks.is(self.items()[at], event)? {
                 return Ok(Some(at));
             }
         }
         Ok(None)
     }
 
-    /// Forget instances with ts <= `upto`; how many.
-    pub fn purge(&mut self, upto: i64) -> usize {
+    /// Forget instances with ts <= `upto`; how many. Amortised O(1) each.
+    #[inline]
+    pub fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
         if self.oldest > upto {
             return 0;
         }
-        let mut count = 0;
-        while self.items.front().is_some_and(|each| each.ts <= upto) {
-            self.items.pop_front();
-            count += 1;
+        let count = self.items().iter().take_while(|each| each.ts <= upto).count();
+        for each in &self.items[self.first..self.first + count] {
+            blocks.release(each.block);
         }
-        self.purged += count;
+        self.first += count;
+        if 2 * self.first >= self.items.len() {
+            self.items.drain(..self.first);
+            self.first = 0;
+        }
         self.look();
         count
     }
@@ -107,19 +126,21 @@ impl Stack {
 pub struct Partition {
     stacks: Box<[Stack]>,
     steps: usize,
-    /// AIS-CLOCK: the largest time that was put on a positive stack.
-    pub clock: i64,
 }
 
 impl Partition {
     pub fn new(steps: usize, negations: usize) -> Self {
-        let stacks = std::iter::repeat_with(Stack::default).take(steps + negations).collect();
-        Self { stacks, steps, clock: i64::MIN }
+        Self { stacks: std::iter::repeat_with(Stack::default).take(steps + negations).collect(), steps }
     }
 
     #[inline]
     pub fn positive(&self, place: usize) -> &Stack {
         &self.stacks[place]
+    }
+
+    #[inline]
+    pub fn positive_mut(&mut self, place: usize) -> &mut Stack {
+        &mut self.stacks[place]
     }
 
     #[inline]
@@ -141,119 +162,62 @@ impl Partition {
     /// Whether some step has no event, so that there is no match.
     #[inline]
     pub fn lacks_a_step(&self) -> bool {
-        self.stacks[..self.steps].iter().any(|stack| stack.items.is_empty())
+        self.stacks[..self.steps].iter().any(Stack::is_empty)
     }
 
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
+}
 
-    #[inline]
-    pub fn positive_mut(&mut self, place: usize) -> &mut Stack {
-        &mut self.stacks[place]
-    }
-
-    /// Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns where it lies.
-    #[inline]
-    pub fn add(&mut self, place: usize, mut instance: Instance) -> usize {
-        let ts = instance.ts;
-        if place > 0 {
-            let previous = &self.stacks[place - 1];
-            instance.rip = previous.purged + previous.below(ts);
-        }
-        let at = self.stacks[place].add(instance);
-        if ts >= self.clock {
-            self.clock = ts;
-        } else if place + 1 < self.steps {
-            self.stacks[place + 1].shift(ts, 1);
-        }
-        at
-    }
-
-    /// Add an instance that is taken to be the newest of all (append semantics); returns where it lies.
-    #[inline]
-    pub fn append(&mut self, place: usize, mut instance: Instance) -> usize {
-        if place > 0 {
-            let previous = &self.stacks[place - 1];
-            instance.rip = previous.purged + previous.items.len();
-        }
-        let stack = &mut self.stacks[place];
-        stack.items.push_back(instance);
-        stack.look();
-        stack.items.len() - 1
-    }
-
-    /// Take back an instance of a positive step.
-    pub fn remove(&mut self, place: usize, at: usize) {
-        if let Some(instance) = self.stacks[place].take(at)
-            && place + 1 < self.steps
-        {
-            self.stacks[place + 1].shift(instance.ts, -1);
-        }
-    }
-
-    /// Every invariant: order, and each RIP.
+impl Stack {
+    /// Every invariant.
     pub fn check(&self) {
-        for (place, stack) in self.stacks[..self.steps].iter().enumerate() {
-            assert!(stack.items.iter().zip(stack.items.iter().skip(1)).all(|(one, next)| one.ts <= next.ts), "out of order");
-            let ends = (stack.items.front().map(|each| each.ts), stack.items.back().map(|each| each.ts));
-            assert_eq!((stack.oldest, stack.newest), (ends.0.unwrap_or(i64::MAX), ends.1.unwrap_or(i64::MIN)), "times are off");
-            assert!(stack.newest <= self.clock, "the clock is behind");
-            if place > 0 {
-                let previous = &self.stacks[place - 1];
-                // what is outdated itself may point to what has been purged
-                let right =
-                    |each: &Instance| each.rip < previous.purged || each.rip == previous.purged + previous.below(each.ts);
-                assert!(stack.items.iter().all(right), "a RIP points elsewhere");
-            }
-        }
+        assert!(self.items().is_sorted_by_key(|each| each.ts), "out of order");
+        let ends = (self.items().first().map(|each| each.ts), self.items().last().map(|each| each.ts));
+        assert_eq!((self.oldest, self.newest), (ends.0.unwrap_or(i64::MAX), ends.1.unwrap_or(i64::MIN)), "times are off");
     }
 }
 
 impl Content for Partition {
-    fn purge(&mut self, upto: i64) -> usize {
-        self.stacks.iter_mut().map(|stack| stack.purge(upto)).sum()
+    type Room = Blocks;
+
+    fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
+        self.stacks.iter_mut().map(|stack| stack.purge(upto, blocks)).sum()
     }
 
     fn is_empty(&self) -> bool {
-        self.stacks.iter().all(|stack| stack.items.is_empty())
+        self.stacks.iter().all(Stack::is_empty)
     }
 
     fn clear(&mut self) {
         for stack in &mut self.stacks {
             stack.items.clear();
-            stack.items.shrink_to(LITTLE);
-            stack.purged = 0;
-            stack.look();
+            stack.items.shrink_to(ROOM);
+            stack.first = 0;
         }
-        self.clock = i64::MIN;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Content, Held, Instance, Partition};
-    use pyo3::prelude::*;
-
-    fn instance(py: Python<'_>, ts: i64) -> Instance {
-        Instance { ts, rip: 0, event: Held::Event(py.None()), values: Box::default() }
-    }
+    use super::{Blocks, Instance, Stack};
 
     #[test]
-    fn late_instances_reset_rips() {
-        Python::initialize();
-        Python::attach(|py| {
-            let mut partition = Partition::new(2, 0);
-            for (place, ts) in [(0, 3), (1, 6), (1, 11), (0, 7), (1, 8), (0, 5), (0, 3)] {
-                partition.add(place, instance(py, ts));
-                partition.check();
-            }
-            let rips: Vec<_> = partition.positive(1).items.iter().map(|each| each.rip).collect();
-            assert_eq!(rips, [3, 4, 4]);
-            partition.remove(0, 0);
-            partition.check();
-            assert_eq!(partition.purge(5), 2);
-            partition.check();
-        });
+    fn late_instances_find_their_place() {
+        let (mut stack, mut blocks) = (Stack::default(), Blocks::default());
+        let block = blocks.open_events();
+        for (row, ts) in [3, 6, 11, 7, 8, 5, 3].into_iter().enumerate() {
+            blocks.hold(block);
+            stack.add(Instance { ts, block, row: row as u32 });
+            stack.check();
+        }
+        let rows: Vec<_> = stack.items().iter().map(|each| each.row).collect();
+        assert_eq!(rows, [0, 6, 5, 1, 3, 4, 2]);
+        assert_eq!((stack.below(7), stack.up_to(7), stack.below(100)), (4, 5, 7));
+        assert_eq!(stack.take(1).row, 6);
+        assert_eq!(stack.purge(5, &mut blocks), 2);
+        stack.check();
+        assert_eq!(stack.items()[0].ts, 6);
     }
 }

@@ -1,53 +1,114 @@
-//! Which matches of a partition stand, and the results that they give.
+//! Which matches of a partition stand: what negatives rule out.
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::identity::Encoder;
+use super::block::Blocks;
 use super::plan::{Component, Plan};
-use super::rows::Cell;
-use super::search::{Found, Scratch, Search};
 use super::stack::{Instance, Partition, Stack};
-use crate::fields::{Field, Stamps};
 
 /// A partition, with all that says which of its matches stand.
+#[derive(Clone, Copy)]
 pub struct View<'a, 'py> {
     pub py: Python<'py>,
     pub plan: &'a Plan,
     pub partition: &'a Partition,
     pub common: &'a [Stack],
+    pub blocks: &'a Blocks,
 }
 
-impl<'a, 'py> View<'a, 'py> {
-    /// The matches of a search that are complete by `emitted`, and that no negative rules out.
-    pub fn standing(&self, mut search: Search<'a, 'py>, emitted: i64) -> PyResult<(Vec<Found>, Box<Scratch>)> {
-        let complete = if self.plan.trails { emitted.saturating_sub(self.plan.within) } else { i64::MAX };
-        if self.plan.trails && !self.plan.step(0).kleene {
-            search.ceilings()[0] = search.ceilings()[0].min(complete);
+/// Where the instances of a match lie on the stacks, by place; those of Kleene steps, oldest first, apart.
+#[derive(Default)]
+pub struct Bound {
+    pub single: Vec<usize>,
+    pub groups: Vec<Vec<usize>>,
+}
+
+impl Bound {
+    pub fn clear(&mut self, plan: &Plan) {
+        self.single.clear();
+        self.single.resize(plan.steps.len(), 0);
+        if plan.has_groups {
+            self.groups.clear();
+            self.groups.resize(plan.steps.len(), Vec::new());
         }
-        let (found, scratch) = search.run()?;
-        if self.plan.negations.is_empty() {
-            return Ok((found, scratch));
-        }
-        let mut standing = Vec::with_capacity(found.len());
-        for each in found {
-            if each.ends(self.plan, self.partition, 0).0.ts <= complete && !self.is_ruled_out(&each)? {
-                standing.push(each);
-            }
-        }
-        Ok((standing, scratch))
     }
 
-    fn is_ruled_out(&self, found: &Found) -> PyResult<bool> {
+    /// How many events a positive component has.
+    #[inline]
+    fn count(&self, component: &Component) -> usize {
+        if component.kleene { self.groups[component.place].len() } else { 1 }
+    }
+}
+
+impl<'py> View<'_, 'py> {
+    /// The instances of a place, oldest first.
+    pub fn instances(&self, bound: &Bound, place: usize) -> impl Iterator<Item = Instance> {
+        let items = self.partition.positive(place).items();
+        let group = if self.plan.step(place).kleene { &bound.groups[place][..] } else { &bound.single[place..=place] };
+        group.iter().map(|at| items[*at])
+    }
+
+    /// An instance of a positive component: of a Kleene step the one of that number, from 0, oldest first.
+    #[inline]
+    fn instance(&self, bound: &Bound, component: &Component, number: usize) -> Instance {
+        let place = component.place;
+        self.partition.positive(place).items()[if component.kleene { bound.groups[place][number] } else { bound.single[place] }]
+    }
+
+    /// The oldest and the newest time of a place.
+    pub fn ends(&self, bound: &Bound, place: usize) -> (i64, i64) {
+        let items = self.partition.positive(place).items();
+        match bound.groups.get(place).map(Vec::as_slice) {
+            Some([oldest, .., newest]) if self.plan.step(place).kleene => (items[*oldest].ts, items[*newest].ts),
+            Some([only]) if self.plan.step(place).kleene => (items[*only].ts, items[*only].ts),
+            _ => (items[bound.single[place]].ts, items[bound.single[place]].ts),
+        }
+    }
+
+    /// What Python sees of a positive component: the event, or the tuple of events of a Kleene step.
+    fn part(&self, bound: &Bound, component: &Component) -> PyResult<pyo3::Bound<'py, PyAny>> {
+        if !component.kleene {
+            return self.blocks.event(self.py, self.instance(bound, component, 0));
+        }
+        let events = self.instances(bound, component.place).map(|each| self.blocks.event(self.py, each));
+        Ok(PyTuple::new(self.py, events.collect::<PyResult<Vec<_>>>()?)?.into_any())
+    }
+
+    /// Whether conditions hold for what is bound, and for a negative if they read it.
+    #[inline]
+    pub fn hold(&self, conditions: &[usize], bound: &Bound, negative: Option<(&Component, Instance)>) -> PyResult<bool> {
+        let plan = self.plan;
+        let of_negative = |slot: usize| negative.filter(|(component, _)| component.slot == slot);
+        for number in conditions {
+            let value = |slot: usize, at: usize, number: usize| {
+                let component = &plan.components[slot];
+                let instance = of_negative(slot).map_or_else(|| self.instance(bound, component, number), |(_, each)| each);
+                self.blocks.value(instance, component, at)
+            };
+            let part = |slot: usize| match of_negative(slot) {
+                Some((_, instance)) => self.blocks.event(self.py, instance),
+                None => self.part(bound, &plan.components[slot]),
+            };
+            let count = |slot: usize| bound.count(&plan.components[slot]);
+            if !plan.conditions[*number].holds(self.py, count, value, part)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Whether some negative rules a match out.
+    pub fn is_ruled_out(&self, bound: &Bound) -> PyResult<bool> {
         for (negation, slot) in self.plan.negations.iter().enumerate() {
             let component = &self.plan.components[*slot];
             let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
-            if stack.items.is_empty() {
+            if stack.is_empty() {
                 continue;
             }
-            let (low, high) = self.range(component.place, found);
+            let (low, high) = self.range(component.place, bound);
             for at in stack.below(low)..stack.up_to(high) {
-                if self.rules_out(component, &stack.items[at], found)? {
+                if self.hold(&component.conditions, bound, Some((component, stack.items()[at])))? {
                     return Ok(true);
                 }
             }
@@ -56,92 +117,22 @@ impl<'a, 'py> View<'a, 'py> {
     }
 
     /// The first and the last time at which a negative before `place` rules a match out.
-    fn range(&self, place: usize, found: &Found) -> (i64, i64) {
-        let ends = |place| found.ends(self.plan, self.partition, place);
+    fn range(&self, place: usize, bound: &Bound) -> (i64, i64) {
+        let ends = |place| self.ends(bound, place);
         let last = self.plan.steps.len() - 1;
         let low = match place.checked_sub(1) {
-            Some(before) => ends(before).1.ts + 1,
-            None => ends(last).1.ts.saturating_sub(self.plan.within),
+            Some(before) => ends(before).1 + 1,
+            None => ends(last).1.saturating_sub(self.plan.within),
         };
-        let high = if place <= last { ends(place).0.ts - 1 } else { ends(0).0.ts.saturating_add(self.plan.within) };
+        let high = if place <= last { ends(place).0 - 1 } else { ends(0).0.saturating_add(self.plan.within) };
         (low, high)
     }
 
-    /// Whether the conditions on a negative hold for it and a match.
-    pub fn rules_out(&self, component: &Component, negative: &Instance, found: &Found) -> PyResult<bool> {
-        let (plan, partition) = (self.plan, self.partition);
-        for number in &component.conditions {
-            let value = |slot, at: usize, number| {
-                let instance = if slot == component.slot { negative } else { found.instance(plan, partition, slot, number) };
-                instance.values[at].clone()
-            };
-            let part = |slot: usize| {
-                if slot == component.slot {
-                    return negative.event.event(self.py);
-                }
-                found.part(self.py, plan, partition, plan.components[slot].place)
-            };
-            if !plan.conditions[*number].holds(self.py, |slot| found.count(plan, slot), value, part)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    /// The identity of a match, as `Origin.id` has it.
-    pub fn identity(&self, found: &Found, encoder: &mut Encoder) -> PyResult<i64> {
-        encoder.clear();
-        encoder.array(self.plan.steps.len());
-        for place in 0..self.plan.steps.len() {
-            let items = &self.partition.positive(place).items;
-            if self.plan.step(place).kleene {
-                encoder.array(found.groups[place].len());
-                for at in &found.groups[place] {
-                    encoder.event(self.py, &items[*at].event)?;
-                }
-            } else {
-                encoder.event(self.py, &items[found.bound[place]].event)?;
-            }
-        }
-        Ok(encoder.hash(self.plan.seed))
-    }
-
-    /// The values that RETURN gives.
-    fn values(&self, found: &Found) -> PyResult<Vec<Bound<'py, PyAny>>> {
-        let (py, plan) = (self.py, self.plan);
-        if let Some(fields) = &plan.plain {
-            let mut values = Vec::with_capacity(fields.len() + Stamps::COUNT);
-            for (place, name) in fields {
-                let instance = &self.partition.positive(*place).items[found.bound[*place]];
-                values.push(instance.event.attribute(py, name)?);
-            }
-            return Ok(values);
-        }
-        let parts = (0..plan.steps.len()).map(|place| found.part(py, plan, self.partition, place));
-        let parts = parts.collect::<PyResult<Vec<_>>>()?;
-        Ok(plan.values.bind(py).call1(PyTuple::new(py, parts)?)?.cast::<PyTuple>()?.iter().collect())
-    }
-
     /// When the result of a match happens.
-    pub fn ts(&self, found: &Found) -> i64 {
-        let (plan, partition) = (self.plan, self.partition);
-        if plan.trails {
-            return found.ends(plan, partition, 0).0.ts.saturating_add(plan.within);
+    pub fn ts(&self, bound: &Bound) -> i64 {
+        if self.plan.trails {
+            return self.ends(bound, 0).0.saturating_add(self.plan.within);
         }
-        found.ends(plan, partition, plan.steps.len() - 1).1.ts
-    }
-
-    /// What RETURN gives as cells of columns; None if it gives more than fields.
-    pub fn cells(&self, found: &Found) -> PyResult<Option<Box<[Cell]>>> {
-        let Some(fields) = &self.plan.plain else { return Ok(None) };
-        let cell = |(place, name): &(usize, Field)| {
-            self.partition.positive(*place).items[found.bound[*place]].event.cell(self.py, name)
-        };
-        fields.iter().map(cell).collect::<PyResult<_>>().map(Some)
-    }
-
-    /// The result of a match, or the row of its fields.
-    pub fn result(&self, found: &Found, identity: i64, in_rows: bool) -> PyResult<Py<PyAny>> {
-        self.plan.result(self.py, self.values(found)?, self.ts(found), identity, in_rows)
+        self.ends(bound, self.plan.steps.len() - 1).1
     }
 }

@@ -1,0 +1,56 @@
+//! Time passes: windows that have ended are published, and what no window needs any more is forgotten.
+
+use pyo3::prelude::*;
+
+use super::windows::{END, KeyedWindows};
+
+impl KeyedWindows {
+    /// Publish the windows that end until `upto`, in order of time.
+    pub(super) fn pass(&mut self, upto: i64) {
+        if upto <= self.upto {
+            return;
+        }
+        let (plan, longest) = (&self.plan, self.plan.longest);
+        let mut end = plan.end(self.upto.saturating_add(1));
+        while let Some(first) = self.panes.first_after(end - longest).filter(|_| end <= upto) {
+            if first > end {
+                end = plan.end(first); // all windows until there are empty
+                continue;
+            }
+            for sliding in &mut self.sliding {
+                sliding.go_on(plan, end, &self.panes, &self.lanes);
+                sliding.publish(plan, &mut self.results);
+            }
+            self.panes.drop_until(end - longest);
+            end += plan.every;
+        }
+        self.upto = upto;
+        let last = plan.end(upto.saturating_add(1)) - plan.every;
+        if self.panes.first_after(i64::MIN).is_some_and(|first| first <= last - longest) {
+            for sliding in &mut self.sliding {
+                sliding.go_on(plan, last, &self.panes, &self.lanes);
+            }
+            self.panes.drop_until(last - longest);
+        }
+    }
+
+    /// Forget what no window needs any more; now and then, since each key is looked at.
+    pub(super) fn purge(&mut self, py: Python<'_>, r#final: i64) -> PyResult<()> {
+        if r#final <= self.swept || (r#final != END && r#final - self.swept < self.plan.longest / 4) {
+            return Ok(());
+        }
+        self.swept = r#final;
+        let (last, width) = (self.plan.end(r#final + 1) - self.plan.longest, self.plan.width());
+        for number in 0..self.lanes.len() {
+            let lane = &mut self.lanes[number];
+            self.held -= lane.drop_until(last, width);
+            if lane.len(width) == 0 && !lane.is_free && self.sliding.iter().all(|each| each.counts[number] == 0) {
+                lane.is_free = true;
+                let key = self.named[number].key.clone_ref(py);
+                self.keys.remove(key.bind(py))?;
+                self.free.push(number);
+            }
+        }
+        Ok(())
+    }
+}
