@@ -15,7 +15,7 @@ from middleware import native
 from middleware.link.codec import encode
 from middleware.link.columnar import pack_columns, unpack_columns
 from middleware.model.columns import EventColumns, has_own_form
-from middleware.model.errors import EventError, WireError
+from middleware.model.errors import WireError
 from middleware.model.event import Event, Timestamp
 from middleware.model.making import recipe
 
@@ -106,6 +106,16 @@ def columns_of(kind: type[Event], events: list[Event]) -> bytes:
     return pack_columns(batch.set_column(at, "source", batch.column(at).dictionary_encode()))
 
 
+def read_by_arrow(kind: type[Event], block: bytes, rows: int) -> list[Event] | None:
+    """What Python reads of a block. None if Arrow finds bytes wrong that neither of the two needs."""
+    try:
+        return EventColumns.of(kind, unpack_columns(block, rows)).events()
+    except WireError as error:
+        if "Invalid flatbuffers" in str(error):
+            return None
+        raise
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @given(data=st.data(), seed=st.integers(0, 2**32))
 def test_columns(kind: type[Event], data: st.DataObject, seed: int) -> None:
@@ -127,12 +137,9 @@ def test_columns(kind: type[Event], data: st.DataObject, seed: int) -> None:
         block = reader.read_columns(cut, len(events))
         if block is None:
             continue
-        try:  # what the core takes, Arrow takes, and finds the same in it
-            found = EventColumns.of(kind, unpack_columns(cut, len(events)))
-        except (WireError, EventError) as error:
-            assert "Invalid flatbuffers" in str(error), f"the core takes what is refused elsewhere: {error}"  # unread bytes
-            continue
-        same(block, kind, found.events())
+        found = read_by_arrow(kind, cut, len(events))
+        if found is not None:  # what the core takes, Arrow takes, and finds the same in it
+            same(block, kind, found)
 
 
 @given(
