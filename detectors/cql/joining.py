@@ -29,6 +29,7 @@ from detectors.window.kinds import end_at
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
+from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
 
@@ -168,11 +169,12 @@ class PairJoin(_Join):
         return self._columns is not None
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        if delta.given is None or self._columns is None:
+        given = delta.given
+        if given is None or self._columns is None:
             return super().apply(delta, emitted, final)
         before = self._changes(delta.retracts, self._pairs.remove) if delta.retracts else []
         self._emitted = emitted
-        pieces = delta.interleaved.pieces if delta.interleaved is not None else [delta.columns]
+        pieces = given.pieces if isinstance(given, Interleaved) else [given]
         parts = [(left, piece) for left, kind, _ in self._sides for piece in pieces if piece.event_type is kind]
         found = self._columns.fed(self._pairs, parts)  # type: ignore[arg-type]
         columns, met = (None, None) if found is None else found

@@ -81,7 +81,7 @@ class _Native:
         for name in self._whole:
             if given.column(name).null_count:
                 return None
-        found = self._core.of(given.block, self._hashes)
+        found = self._core.of(given.in_core, self._hashes)
         if found is None:
             return None
         rows, times, ids, made = found

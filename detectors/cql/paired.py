@@ -50,7 +50,7 @@ class PairedColumns:
 
     def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, EventColumns]]) -> Fed | None:
         """Insert tuples of the left and of the right side; None, and nothing is done, if it must be row by row."""
-        found = pairs.feed([(is_left, columns, columns.block, self._keys_of(is_left, columns)) for is_left, columns in parts])
+        found = pairs.feed([(is_left, columns, columns.in_core, self._keys_of(is_left, columns)) for is_left, columns in parts])
         if found is None:
             return None
         results, met = found

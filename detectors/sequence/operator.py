@@ -198,7 +198,7 @@ class SequenceOperation(Operation):
         elif delta.interleaved is not None:
             pieces = delta.interleaved.pieces
         if pieces and all(map(self.takes, pieces)):
-            given = [(piece.event_type, piece, piece.block) for piece in pieces]
+            given = [(piece.event_type, piece, piece.in_core) for piece in pieces]
             if (found := self._feed(given, retracts, emitted, final)) is not None:
                 made, withdrawn, columns = found
                 return made, withdrawn, None if columns is None else self._made(*columns)

@@ -179,7 +179,7 @@ class SteppedOperation(Operation):
         if columns is None or places is None:
             return self._windows.feed(None, None, [], upto, final, retracts, self._as_columns)
         key = keys(columns, self._steps.key) if places.key is None else places.key
-        return self._windows.feed(columns.block, key, places.columns, upto, final, retracts, self._as_columns)
+        return self._windows.feed(columns.in_core, key, places.columns, upto, final, retracts, self._as_columns)
 
     def takes(self, columns: EventColumns) -> bool:
         return self._found(columns.event_type) is not None

@@ -39,9 +39,11 @@ class EventColumns(Sequence[Event]):
         occurrence times, if they are known already; to be given with ``later``.
     ``in_time``
         whether the events are known to be in order of time.
+    ``block``
+        the same as the native core read it, if it came in a block and is as it came.
     """
 
-    __slots__ = ("_arrays", "_batch", "_block", "_events", "_later", "_length", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_events", "_in_core", "_later", "_length", "block", "event_type", "in_time")
 
     def __init__(
         self,
@@ -51,12 +53,14 @@ class EventColumns(Sequence[Event]):
         times: np.ndarray[Any, Any] | None = None,
         later: Callable[[], pa.RecordBatch] | None = None,
         in_time: bool = False,
+        block: native.Block | None = None,
     ) -> None:
         self.event_type = event_type
         self.in_time = in_time
         self._batch = batch
-        self._block: native.Block | None = None
+        self._in_core: native.EventBatch | None = None
         self._later = later
+        self.block = block
         self._events = events
         self._length = batch.num_rows if batch is not None else len(times) if times is not None else len(events or ())
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
@@ -112,11 +116,12 @@ class EventColumns(Sequence[Event]):
         return self._batch
 
     @property
-    def block(self) -> native.Block:
+    def in_core(self) -> native.EventBatch:
         """The batch as the native core reads it, looked up once. O(columns)."""
-        if self._block is None:
-            self._block = native.Block(self.batch, len(self.event_type.__struct_fields__) - 4)
-        return self._block
+        if self._in_core is None:
+            given = self.batch if self.block is None else self.block
+            self._in_core = native.EventBatch(given, len(self.event_type.__struct_fields__) - 4)
+        return self._in_core
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """A field, or ts, id, source or level, as an array that cannot be written to; for numbers a view where it can be one.
@@ -178,12 +183,13 @@ class EventColumns(Sequence[Event]):
 
     def last_source(self) -> str:
         """The source of the last event. Raises IndexError if there is none."""
-        return self.block.source(len(self) - 1) if native.AVAILABLE else self[-1].source
+        return self.in_core.source(len(self) - 1) if native.AVAILABLE else self[-1].source
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
         if self._events is None:
-            self._events = rows_of(self.event_type, self.batch).events(0, len(self))
+            rows = self.block if self.block is not None else rows_of(self.event_type, self.batch)
+            self._events = rows.events(0, len(self))
         return self._events
 
     def filter(self, mask: Any) -> EventColumns:
@@ -404,6 +410,13 @@ def _with_dictionary(event_type: EventType) -> pa.Schema:
     schema = _schema(event_type)
     at = schema.get_field_index("source")
     return schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
+
+
+def has_own_form(event_type: EventType, schema: pa.Schema) -> bool:
+    """Whether these are just the columns of the type, sources encoded in a dictionary, and then, it may be, levels."""
+    wanted = _with_dictionary(event_type)
+    own = list(zip(wanted.names, wanted.types, strict=True))
+    return list(zip(schema.names, schema.types, strict=True)) in (own, [*own, ("level", wanted.field("ts").type)])
 
 
 def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:

@@ -28,22 +28,22 @@ class Interleaved(Sequence[Event]):
         the columns; several may be of one type.
     """
 
-    __slots__ = ("_block", "_events", "_length", "_order", "_places", "_times", "pieces")
+    __slots__ = ("_events", "_in_core", "_length", "_order", "_places", "_times", "pieces")
 
     def __init__(self, pieces: Sequence[EventColumns], places: Places | None = None) -> None:
         self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
         self._length = sum(map(len, pieces))
-        self._block: native.Interleaving | None = None
+        self._in_core: native.Interleaving | None = None
         self._order: Array | None = None
         self._times: Array | None = None
         self._events: list[Event] | None = None
 
     @property
-    def block(self) -> native.Interleaving:
+    def in_core(self) -> native.Interleaving:
         """The order and the times as the native core reads them. O(n log n), once."""
-        if self._block is None:
-            self._block = native.Interleaving([piece.block for piece in self.pieces], self._places)
-        return self._block
+        if self._in_core is None:
+            self._in_core = native.Interleaving([piece.in_core for piece in self.pieces], self._places)
+        return self._in_core
 
     @property
     def order(self) -> Array:
@@ -52,7 +52,7 @@ class Interleaved(Sequence[Event]):
             import numpy as np
 
             plain = None if native.AVAILABLE else plain_order(self.pieces, self._places)
-            self._order = np.frombuffer(self.block.order(), np.int64) if plain is None else plain
+            self._order = np.frombuffer(self.in_core.order(), np.int64) if plain is None else plain
         return self._order
 
     @property
@@ -62,7 +62,7 @@ class Interleaved(Sequence[Event]):
             import numpy as np
 
             joined = None if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
-            self._times = np.frombuffer(self.block.times(), np.int64) if joined is None else joined
+            self._times = np.frombuffer(self.in_core.times(), np.int64) if joined is None else joined
         return self._times
 
     @property
@@ -85,10 +85,10 @@ class Interleaved(Sequence[Event]):
 
     def last_source(self) -> str:
         """The source of the last event. Raises IndexError if there is none."""
-        place = self.block.last() if native.AVAILABLE else int(self.order[-1])
+        place = self.in_core.last() if native.AVAILABLE else int(self.order[-1])
         for piece in self.pieces:
             if place < len(piece):
-                return piece.block.source(place) if native.AVAILABLE else piece[place].source
+                return piece.in_core.source(place) if native.AVAILABLE else piece[place].source
             place -= len(piece)
         raise IndexError("there are no events")
 

@@ -107,7 +107,7 @@ def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bo
         return plain_survey(list(map(TS, arrived)) if type(arrived) is list else arrived.times.tolist(), top, clk)  # type: ignore[union-attr]
     if type(arrived) is list:
         return Survey(*native.survey_events(arrived, top, clk, only_earliest))
-    return Survey(*arrived.block.survey(top, clk, only_earliest))  # type: ignore[union-attr]
+    return Survey(*arrived.in_core.survey(top, clk, only_earliest))  # type: ignore[union-attr]
 
 
 def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, hold: bool) -> None:

@@ -20,6 +20,7 @@ from middleware.model.event import ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
+from middleware.spark.archive.files import Files
 from middleware.spark.archive.packing import parts_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
@@ -100,8 +101,8 @@ def tiny_batches(spark: SparkSession) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tiny_batches")
-@pytest.mark.parametrize("form", ["json", "csv"])
-def test_files_of_other_formats_and_a_key_of_many_batches(spark: SparkSession, tmp_path: Path, form: str) -> None:
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_files_of_all_formats_and_a_key_of_many_batches(spark: SparkSession, tmp_path: Path, form: str) -> None:
     events: list[Event] = [Reading(at % 7 and 1, at / 7, ts=at * 5 % 999, id=at, source="s") for at in range(300)]
     names = schema_of(Reading).arrow.names[:-1]
     rows = [tuple(getattr(event, name) for name in names) for event in events]
@@ -109,6 +110,7 @@ def test_files_of_other_formats_and_a_key_of_many_batches(spark: SparkSession, t
     folder = f"file://{tmp_path}/type={type_name(Reading)}"
     frame.select(*reversed(names)).write.format(form).option("header", True).save(folder)
     frames = stored_frames(spark, f"file://{tmp_path}", [Reading], form)
+    assert isinstance(frames[type_name(Reading)], Files) == (form == "parquet")
     found = archive(frames, [Peaks()])
     assert found.collect() == in_order(oracle(events, [Peaks()]))
     assert found.clashes.count() == 0

@@ -186,7 +186,7 @@ def test_a_stream_whose_driver_is_killed_has_each_result_once(tmp_path: Path) ->
     events = prepared(tmp_path)
     process = started(tmp_path)
     deadline = time.monotonic() + DEADLINE
-    while not [*(tmp_path / "checkpoint" / "state" / "0").glob("[0-9]/2.zip")]:  # a shard's state after the second micro-batch
+    while not [*(tmp_path / "checkpoint" / "state" / "0").glob("[0-9]/2.changelog")]:  # a shard's state after two micro-batches
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
 use crate::arrow::Cells;
-use crate::block::Block;
+use crate::event_batch::EventBatch;
 use crate::fields::Field;
 use crate::pairs::{Held, Key, Marks, Met, identity};
 use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, bytes, gathered, passing};
@@ -43,7 +43,7 @@ pub struct Entering {
 }
 
 /// Which side they enter, the same as a sequence of events, and keys, unless these are a column of whole numbers.
-pub type Part<'py> = (bool, Bound<'py, PyAny>, Bound<'py, Block>, Option<Bound<'py, PyList>>);
+pub type Part<'py> = (bool, Bound<'py, PyAny>, Bound<'py, EventBatch>, Option<Bound<'py, PyList>>);
 
 impl Entering {
     /// None: ask Python.
@@ -121,9 +121,8 @@ impl<'py> Pairing<'_, 'py> {
         let times: Vec<i64> = self.pairs.iter().map(|Pair([left, right])| left.ts.max(right.ts)).collect();
         let Ok(chosen) = projector.chosen(times.len(), self, |at| times[at]) else { return Ok(None) };
         let Ok(made) = projector.made(py, &chosen, self)? else { return Ok(None) };
-        let of = |number: &dyn Fn(usize) -> i64| {
-            bytes(py, chosen.len(), chosen.iter().map(|at| number(*at as usize).to_ne_bytes()))
-        };
+        let of =
+            |number: &dyn Fn(usize) -> i64| bytes(py, chosen.len(), chosen.iter().map(|at| number(*at as usize).to_ne_bytes()));
         let ids = of(&|at| self.pairs[at].identity())?;
         Ok(Some((made, of(&|at| times[at])?, ids)))
     }

@@ -5,7 +5,7 @@
 
 mod arrivals;
 mod arrow;
-mod block;
+mod blocks;
 mod buffer;
 mod columns;
 mod counts;
@@ -13,10 +13,13 @@ mod detector;
 mod disturbance;
 mod emission;
 mod entry;
+mod event_batch;
+mod export;
 mod fiba;
 mod fields;
 mod held;
 mod ids;
+mod ipc;
 mod keyless;
 mod keys;
 mod lane;
@@ -47,13 +50,15 @@ use pyo3::prelude::*;
 #[pymodule]
 mod _core {
     #[pymodule_export]
-    use crate::block::{Block, Interleaving};
+    use crate::blocks::{Block, BlockReader};
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
     use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
+    #[pymodule_export]
+    use crate::event_batch::{EventBatch, Interleaving};
     #[pymodule_export]
     use crate::fiba::baselines::python::Baseline;
     #[pymodule_export]

@@ -63,7 +63,9 @@ mod tests {
     #[test]
     fn rows_are_put_in_order_of_time() {
         for seed in 0..400_u64 {
-            let times: Vec<i64> = (0..if seed < 200 { seed % 17 } else { seed }).map(|row| ((row + 1) * (seed + 3) * 7919 % 11 + row % 150 / 3) as i64).collect();
+            let times: Vec<i64> = (0..if seed < 200 { seed % 17 } else { seed })
+                .map(|row| ((row + 1) * (seed + 3) * 7919 % 11 + row % 150 / 3) as i64)
+                .collect();
             let mut expected: Vec<usize> = (0..times.len()).collect();
             expected.sort_by_key(|&row| times[row]);
             assert_eq!(in_time(times.len(), |row| times[row]), expected);

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 use crate::arrow::Column;
-use crate::block::Block;
+use crate::event_batch::EventBatch;
 use crate::program::{Input, Projector, Rows, Spec, Unsuited, Values, bytes};
 
 /// Rows chosen, if they are asked for, times, ids; values and which are there, field by field.
@@ -37,7 +37,7 @@ impl Selection {
     }
 
     /// The results of a block, in order of time, with the identity id ^ number of the source; None: ask Python.
-    fn of<'py>(&self, block: &Bound<'py, Block>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
+    fn of<'py>(&self, block: &Bound<'py, EventBatch>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
         let (py, block) = (block.py(), block.get());
         let (times, ids) = (block.times(py)?, block.ids(py)?);
         let Some(sources) = block.sources(numbers)? else { return Ok(None) };

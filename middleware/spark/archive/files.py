@@ -43,7 +43,7 @@ class Files:
     def mapInArrow(self, work: Work, schema: str) -> DataFrame:
         """As that of ``frame``."""
         tasks = max(1, min(len(self.groups), sum(rows for _, _, rows in self.groups) // _ROWS))
-        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(carried(_Read(self, tasks, work)), schema)
+        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(carried(ReadGroups(self, tasks, work)), schema)
 
 
 def files_of(frame: DataFrame, schema: EventSchema) -> Files | None:
@@ -73,7 +73,7 @@ def files_of(frame: DataFrame, schema: EventSchema) -> Files | None:
     return Files(frame, tuple(groups), tuple(column.name for column in wanted))
 
 
-class _Read:
+class ReadGroups:
     """Gives a task the rows of its row groups, in place of its number."""
 
     def __init__(self, files: Files, tasks: int, work: Work) -> None:

@@ -25,7 +25,7 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 """The state store that ``transformWithState`` needs."""
 
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
-"""Whether a micro-batch writes what has changed, and not all files of RocksDB: a tenth of what it takes."""
+"""Whether a micro-batch writes what has changed, and not all files of RocksDB: it takes a tenth less."""
 
 
 def stream(

@@ -299,6 +299,22 @@ def test_a_detector_raises_in_the_middle_of_a_large_lane(is_native: bool, monkey
     assert failed == [("Count", "s", at) for at in sorted(wrong)]
 
 
+class Sealed(Count):
+    """Its state can no longer be copied after two events."""
+
+    def snapshot(self) -> Any:
+        if self.count > 2:
+            raise TypeError("no copy")
+        return super().snapshot()
+
+
+@pytest.mark.parametrize("is_native", [True, False])
+def test_a_lane_whose_state_cannot_be_copied_runs_on(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native, "AVAILABLE", native.AVAILABLE and is_native)
+    events: list[Event] = [Ping("a", at // 10, ts=at, id=at, source="s") for at in range(30)]
+    assert archived(events, [Sealed()], 3, at_once=4) == (expected(events, [Sealed()]), [])
+
+
 @pytest.mark.parametrize("rows", [1, 2, 1000])
 @pytest.mark.parametrize(
     "other", [Ping("a", 1, size=0.5, ts=5, id=1, source="s"), Ping("a", 1, size=-0.0, ts=5, id=1, source="s")]

@@ -10,7 +10,7 @@ use pyo3::types::{PyList, PyTuple};
 use super::correcting::Late;
 use super::windows::KeyedWindows;
 use crate::arrow::{Cells, Column};
-use crate::block::Block;
+use crate::event_batch::EventBatch;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 
@@ -54,7 +54,7 @@ impl KeyedWindows {
     /// Take what comes as columns, by their places in a block; nothing if it raises. See `feed`.
     pub(super) fn take_columns(
         &mut self,
-        block: &Block,
+        block: &EventBatch,
         keys: &Bound<'_, PyAny>,
         columns: &[usize],
         retracts: &Bound<'_, PyList>,
@@ -63,7 +63,8 @@ impl KeyedWindows {
         let py = keys.py();
         let times = block.times(py)?;
         let given = self.plan.columns.iter().zip(columns);
-        let given = given.map(|(column, &at)| Values::of(block.column(py, at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
+        let given =
+            given.map(|(column, &at)| Values::of(block.column(py, at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
         let lanes = match keys.extract::<usize>() {
             Ok(column) => self.lanes_of_integers(py, &block.integers(py, column)?)?,
             Err(_) => self.lanes_of(keys, times.len())?,

@@ -17,7 +17,7 @@ use super::pane::{Panes, head};
 use super::plan::{Column, Plan, Row};
 use super::results::Results;
 use super::sliding::Sliding;
-use crate::block::Block;
+use crate::event_batch::EventBatch;
 use crate::fields::{Field, Maker, Stamps};
 
 /// Watermark of a stream that has promised nothing.
@@ -143,11 +143,11 @@ impl KeyedWindows {
     /// array of them, or a pair of codes and what they stand for, or any objects. `as_columns`: give new results as columns,
     /// too (`Results::columns`); rows only if some do not fit. Raises, with nothing taken, for a key of which no result can be
     /// made.
-    #[pyo3(signature = (block, keys, columns, upto, r#final, retracts, as_columns))]
+    #[pyo3(signature = (batch, keys, columns, upto, r#final, retracts, as_columns))]
     #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
-        block: Option<Bound<'py, Block>>,
+        batch: Option<Bound<'py, EventBatch>>,
         keys: Bound<'py, PyAny>,
         columns: Vec<usize>,
         upto: i64,
@@ -157,8 +157,8 @@ impl KeyedWindows {
     ) -> PyResult<Bound<'py, PyTuple>> {
         let py = retracts.py();
         let mut late = Vec::new();
-        let outcome = match block {
-            Some(block) => self.take_columns(block.get(), &keys, &columns, &retracts, &mut late),
+        let outcome = match batch {
+            Some(batch) => self.take_columns(batch.get(), &keys, &columns, &retracts, &mut late),
             None => self.take_back(&retracts, &mut late),
         };
         let corrected = self.changed(late, outcome, upto)?;

@@ -14,7 +14,7 @@ use super::plan::{Component, Layout};
 use super::stack::Instance;
 use super::value::Value;
 use crate::arrow::{Cells, Column};
-use crate::block::Block as Source;
+use crate::event_batch::EventBatch;
 use crate::fields::{Field, Stamps};
 use crate::program::{Cell, Input};
 use crate::tuples::of_object;
@@ -33,7 +33,7 @@ pub struct Columns {
 
 impl Columns {
     /// And the times; None if a column is of a type that is not read here. `events`: the same as a sequence of events.
-    pub fn of(layout: &Layout, events: &Bound<'_, PyAny>, block: &Source) -> PyResult<Option<(Self, Vec<i64>)>> {
+    pub fn of(layout: &Layout, events: &Bound<'_, PyAny>, block: &EventBatch) -> PyResult<Option<(Self, Vec<i64>)>> {
         let py = events.py();
         let (source, count) = (block.source_place(), block.len());
         let Some((names, codes)) = sources(block.column(py, source)?)? else { return Ok(None) };

@@ -15,7 +15,7 @@ use super::plan::{Component, Plan};
 use super::search::{Scratch, Search, Wanted};
 use super::stack::{Partition, Stack};
 use super::standing::View;
-use crate::block::Block as Source;
+use crate::event_batch::EventBatch;
 use crate::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
@@ -93,7 +93,7 @@ impl SequenceMatcher {
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
-        pieces: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, Source>)>,
+        pieces: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, EventBatch>)>,
         retracts: &Bound<'py, PyList>,
         emitted: i64,
         r#final: i64,

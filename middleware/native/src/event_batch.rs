@@ -13,14 +13,14 @@ use crate::program::{Sources, bytes};
 
 /// A record batch of events: their own fields, then ts, id and source. It is looked up once, whoever reads it.
 #[pyclass(frozen, module = "middleware.native")]
-pub struct Block {
+pub struct EventBatch {
     batch: Batch,
     own: usize,
     rows: usize,
 }
 
 #[pymethods]
-impl Block {
+impl EventBatch {
     /// From a record batch that has `own` columns before ts.
     #[new]
     fn new(batch: &Bound<'_, PyAny>, own: usize) -> PyResult<Self> {
@@ -52,7 +52,7 @@ impl Block {
     }
 }
 
-impl Block {
+impl EventBatch {
     pub fn len(&self) -> usize {
         self.rows
     }
@@ -100,7 +100,7 @@ pub struct Interleaving {
 impl Interleaving {
     /// `places`: for each block, those of its events in the order of arrival, or None if they came at once.
     #[new]
-    fn new(py: Python<'_>, blocks: Vec<Bound<'_, Block>>, places: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<Self> {
+    fn new(py: Python<'_>, blocks: Vec<Bound<'_, EventBatch>>, places: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<Self> {
         let mut times = Vec::with_capacity(blocks.iter().map(|block| block.get().len()).sum());
         let (mut placed, mut runs): (Vec<(i64, u32)>, _) = (Vec::new(), Vec::new());
         for (block, places) in blocks.iter().zip(places) {
