@@ -98,7 +98,7 @@ class Broker:
         self._rests = {name: self._derivations.get(name, self.publications) for name in self.subscriptions}
         self.types = types if types is not None else EventTypes()
         self.log: AnyLog = log if log is not None else NullLog()
-        codec = EventCodec(self.types)
+        codec = EventCodec(self.types, in_columns=True)
         self.ingress = Ingress(self.types, codec, Drops())
         self.inbox = Inbox(self.subscriptions, codec, self.drops, self.ingress)
         self.tracker = WatermarkTracker(self.publications, backdate)

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from operator import attrgetter
 from struct import pack, unpack
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
 from middleware import native
-from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, rows_in, unpack_columns
+from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, rows_in, takes_columns, unpack_columns
 from middleware.link.frames import Count, Parts
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
+from middleware.model.making import recipe
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
@@ -33,6 +38,9 @@ BLOCK_TARGET = 256 * 1024
 
 FEWEST_ROWS = 32
 """Fewer events than this are sent as rows, even where they are at hand in columns."""
+
+FEWEST_IN_COLUMNS = 128
+"""Fewer events than this that came as rows stay rows: what is done once for columns would cost more than it saves."""
 
 MOST_TYPES = 10_000
 """Types, or patterns of types, that one peer may name; a node widens the patterns of its readers until they fit."""
@@ -279,8 +287,21 @@ class _TypeCodec:
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
             tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
         ).decode
+        making = recipe(event_type) if native.AVAILABLE else None
+        self._reader = native.BlockReader.of(making) if making is not None else None
         self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
+
+    def read(self, head: BlockHead, block: bytes) -> native.Block | None:
+        """A block of insertions, read by the native core. None if it cannot: another way reads it, or says why. O(bytes)."""
+        if self._reader is None:
+            return None
+        return self._reader.read_columns(block, head.inserts) if head.columns else self._reader.read(block, head.inserts)
+
+    def accept(self, block: bytes, batch: pa.RecordBatch) -> None:
+        """Note that this block in columns is sound: the core reads others of its schema, if that is the type's own."""
+        if self._reader is not None and has_own_form(self.event_type, batch.schema):
+            self._reader.accept(block, batch.schema.names[-1] == "level")
 
 
 def packed(places: list[int] | None) -> bytes | None:
@@ -304,10 +325,14 @@ def places_left(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] 
 
 
 class EventCodec:
-    """Events to and from blocks, against the registered types. Decoders are made once per type."""
+    """Events to and from blocks, against the registered types. Decoders are made once per type.
 
-    def __init__(self, types: EventTypes) -> None:
+    ``in_columns``: blocks of many rows become columns, too, where this process can read those.
+    """
+
+    def __init__(self, types: EventTypes, in_columns: bool = False) -> None:
         self.types = types
+        self._fewest = FEWEST_IN_COLUMNS if in_columns and takes_columns() else END
         self._codecs: dict[str, _TypeCodec] = {}
 
     def decode(self, head: BlockHead, block: bytes, drops: Drops) -> Delta:
@@ -317,6 +342,11 @@ class EventCodec:
             drops["unknown type"] += head.count
             return Delta()
         try:
+            read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
+            if read is not None and not (head.raw and _needs_look(head, read)):
+                if head.columns or head.inserts >= self._fewest:
+                    return Delta(columns=_columns_of(codec.event_type, read))
+                return Delta(read.events(0, len(read)))
             if head.columns:
                 return _of_columns(head, _columns(codec, head, block), drops)
             delta = Delta(codec.plain(block)) if head.plain else _full(codec, block)
@@ -363,7 +393,24 @@ def _columns(codec: _TypeCodec, head: BlockHead, block: bytes) -> EventColumns:
     """The events in a block in columns. Raises WireError, EventError: such a block is refused as a whole."""
     if head.count != head.inserts:
         raise WireError("malformed columns: they hold new events only")
-    return EventColumns.of(codec.event_type, unpack_columns(block, head.inserts))
+    batch = unpack_columns(block, head.inserts)
+    found = EventColumns.of(codec.event_type, batch)
+    codec.accept(block, batch)
+    return found
+
+
+def _columns_of(event_type: EventType, block: native.Block) -> EventColumns:
+    """What was read of a block as columns; Arrow sees them when somebody asks."""
+    import numpy as np
+    import pyarrow as pa
+
+    times = np.frombuffer(block.times(), np.int64)
+    return EventColumns(event_type, None, times=times, later=partial(pa.record_batch, block), block=block)
+
+
+def _needs_look(head: BlockHead, block: native.Block) -> bool:
+    """Whether a block from a publisher may hold what publishers may not send: see ``_raw``."""
+    return block.has_levels or (head.newest is not None and block.newest > head.newest)
 
 
 def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:

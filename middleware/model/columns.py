@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, overload
 
 import msgspec
 
+from middleware import native
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.rows import needs_conversion, rows_of, source_codes, values
@@ -38,9 +39,11 @@ class EventColumns(Sequence[Event]):
         occurrence times, if they are known already; to be given with ``later``.
     ``in_time``
         whether the events are known to be in order of time.
+    ``block``
+        the same as the native core read it, if it came in a block and is as it came.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_later", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_events", "_later", "block", "event_type", "in_time")
 
     def __init__(
         self,
@@ -50,11 +53,13 @@ class EventColumns(Sequence[Event]):
         times: np.ndarray[Any, Any] | None = None,
         later: Callable[[], pa.RecordBatch] | None = None,
         in_time: bool = False,
+        block: native.Block | None = None,
     ) -> None:
         self.event_type = event_type
         self.in_time = in_time
         self._batch = batch
         self._later = later
+        self.block = block
         self._events = events
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
@@ -173,7 +178,8 @@ class EventColumns(Sequence[Event]):
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
         if self._events is None:
-            self._events = rows_of(self.event_type, self.batch).events(0, len(self))
+            rows = self.block if self.block is not None else rows_of(self.event_type, self.batch)
+            self._events = rows.events(0, len(self))
         return self._events
 
     def filter(self, mask: Any) -> EventColumns:
@@ -393,6 +399,13 @@ def _with_dictionary(event_type: EventType) -> pa.Schema:
     schema = _schema(event_type)
     at = schema.get_field_index("source")
     return schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
+
+
+def has_own_form(event_type: EventType, schema: pa.Schema) -> bool:
+    """Whether these are just the columns of the type, sources encoded in a dictionary, and then, it may be, levels."""
+    wanted = _with_dictionary(event_type)
+    own = list(zip(wanted.names, wanted.types, strict=True))
+    return list(zip(schema.names, schema.types, strict=True)) in (own, [*own, ("level", wanted.field("ts").type)])
 
 
 def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:

@@ -23,6 +23,8 @@ try:
         raise ImportError(f"cannot import name: it is of version {VERSION}, not {_VERSION}")
     from middleware.native._core import (
         Baseline,
+        Block,
+        BlockReader,
         Counts,
         EventMaker,
         Fiba,
@@ -58,6 +60,8 @@ else:
     __all__ = [
         "AVAILABLE",
         "Baseline",
+        "Block",
+        "BlockReader",
         "Counts",
         "EventMaker",
         "Fiba",

@@ -164,12 +164,18 @@ class Ingress:
         columns = delta.columns
         if columns is None or not len(columns):
             return None
-        import numpy as np
-
-        good = columns.times <= bounds.high
-        new = self.seen.take_columns(columns if good.all() else columns.filter(good))
+        block = columns.block
+        is_timely = block is not None and block.oldest > bounds.low and block.newest <= bounds.high  # nearly always
+        good = None if is_timely else columns.times <= bounds.high
+        new = self.seen.take_columns(columns if good is None or good.all() else columns.filter(good))
         if new is None:
             return None
+        if good is None:
+            if 0 not in new:
+                return delta
+            good = columns.times <= bounds.high
+        import numpy as np
+
         good[good] = np.frombuffer(new, np.bool_)
         if good.all() and columns.times.min() > bounds.low:
             return delta

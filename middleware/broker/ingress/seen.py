@@ -151,6 +151,8 @@ class SeenIds:
         twice among them, or without a source. O(events), in the core."""
         if not len(columns):
             return b""
+        if columns.block is not None:
+            return self.take_block(columns.block)
         import numpy as np
 
         names, codes = source_codes(columns.batch)
@@ -159,6 +161,11 @@ class SeenIds:
             return None
         of = [self.of(name) if code in used else Intervals() for code, name in enumerate(names)]
         return take_ids(columns.ids.astype("<i8", copy=False).tobytes(), codes.astype("<u4", copy=False).tobytes(), of)
+
+    def take_block(self, block: native.Block) -> bytes | None:
+        """The same of a block that the core has read. O(events)."""
+        names = block.sources()
+        return block.take_ids(list(map(self.of, names))) if all(names) else None
 
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or none, and return False, if any had been seen or they are not sound."""

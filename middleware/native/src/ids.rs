@@ -45,11 +45,24 @@ pub fn take_ids<'py>(
     if ids.len() != codes.len() || codes.iter().any(|code| *code as usize >= of.len()) {
         return Err(PyValueError::new_err("one source for each id"));
     }
-    let entries = codes.into_iter().zip(ids).enumerate().map(|(at, (code, id))| (code, id, at)).collect();
+    take(py, &ids, codes.into_iter(), &of)
+}
+
+/// The same, where each code is known to be that of a source.
+pub fn take<'py>(
+    py: Python<'py>,
+    ids: &[i64],
+    codes: impl Iterator<Item = u32>,
+    of: &[Bound<'py, Intervals>],
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let entries = codes.zip(ids).enumerate().map(|(at, (code, id))| (code, *id, at)).collect();
     let Some(entries) = in_order(entries) else { return Ok(None) };
     let mut new = vec![1u8; entries.len()];
     for run in entries.chunk_by(follows) {
-        let mut intervals = of[run[0].0 as usize].borrow_mut();
+        let Some(intervals) = of.get(run[0].0 as usize) else {
+            return Err(PyValueError::new_err("a source without intervals"));
+        };
+        let mut intervals = intervals.borrow_mut();
         if intervals.take(run[0].1, run[run.len() - 1].1) {
             continue;
         }

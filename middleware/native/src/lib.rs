@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod arrow;
+mod blocks;
 mod buffer;
 mod columns;
 mod counts;
@@ -12,10 +13,12 @@ mod detector;
 mod disturbance;
 mod emission;
 mod entry;
+mod export;
 mod fiba;
 mod fields;
 mod held;
 mod ids;
+mod ipc;
 mod keyless;
 mod keys;
 mod lane;
@@ -45,6 +48,8 @@ use pyo3::prelude::*;
 
 #[pymodule]
 mod _core {
+    #[pymodule_export]
+    use crate::blocks::{Block, BlockReader};
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
