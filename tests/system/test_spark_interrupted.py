@@ -40,7 +40,7 @@ def test_leaves_no_java_behind(tmp_path, moment, number):
         out, err = process.communicate(timeout=DEADLINE)
         expected = ExitCode.INTERRUPTED if number == signal.SIGINT else ExitCode.TERMINATED
         assert (process.returncode, err) == (expected, ""), out
-        assert not [each for each in before if runs(each)]
+        assert all(ends(each) for each in before)
     finally:
         process.kill()
         for each in before:
@@ -69,6 +69,14 @@ def line(process: psutil.Process) -> list[str]:
         return process.cmdline()
     except psutil.Error:
         return []
+
+
+def ends(process: psutil.Process) -> bool:
+    """Whether it is gone soon: a process that is ending closes its standard output a moment before it is no more."""
+    deadline = time.monotonic() + 10
+    while runs(process) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not runs(process)
 
 
 def runs(process: psutil.Process) -> bool:

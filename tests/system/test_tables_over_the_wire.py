@@ -91,7 +91,8 @@ def test_a_table_comes_out_as_it_went_in_for_readers_of_any_kind(node: Node) -> 
         found = tables_to_end(early)
         ops = found["op"].to_pylist()
         assert len(found) - 2 * ops.count("retract") - ops.count("revise") == len(expected)
-        assert tables_to_end(results).num_rows == COUNT + 15
+        # what is withdrawn may have come and gone before Echoes sees it
+        assert tables_to_end(results).num_rows in (COUNT + 15, COUNT + 14)
     assert drops(node) == {"duplicate": COUNT}
 
 
