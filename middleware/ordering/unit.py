@@ -96,9 +96,8 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
-        self._choice = (
-            RetractionChoice() if is_auto and self._operator is None else None
-        )  # operators withdraw nothing to replay
+        # operators withdraw nothing to replay
+        self._choice = RetractionChoice() if is_auto and self._operator is None else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
@@ -106,10 +105,8 @@ class Unit:
         self._look_at = 1 if self._operator is None else END
         self._waiting: list[Event] = []
         self._columns = WaitingColumns()  # the same, for operators: what came as columns
-        self._reached, self._lateness = (
-            0,
-            self.policies.lateness.of(0),
-        )  # the allowed lateness is computed anew when the reach changes
+        # the allowed lateness is computed anew when the reach changes
+        self._reached, self._lateness = 0, self.policies.lateness.of(0)
         self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0

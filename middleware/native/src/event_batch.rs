@@ -88,24 +88,24 @@ impl EventBatch {
     }
 }
 
-/// The order of arrival over several blocks: the twin of `plain_order` in `middleware.model.interleaved`.
+/// The order of arrival over several batches: the twin of `plain_order` in `middleware.model.interleaved`.
 #[pyclass(frozen, module = "middleware.native")]
 pub struct Interleaving {
-    /// In order of arrival: places in the blocks laid end to end, and times.
+    /// In order of arrival: places in the batches laid end to end, and times.
     order: Vec<u32>,
     times: Vec<i64>,
 }
 
 #[pymethods]
 impl Interleaving {
-    /// `places`: for each block, those of its events in the order of arrival, or None if they came at once.
+    /// `places`: for each batch, those of its events in the order of arrival, or None if they came at once.
     #[new]
-    fn new(py: Python<'_>, blocks: Vec<Bound<'_, EventBatch>>, places: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<Self> {
-        let mut times = Vec::with_capacity(blocks.iter().map(|block| block.get().len()).sum());
+    fn new(py: Python<'_>, batches: Vec<Bound<'_, EventBatch>>, places: Vec<Option<Bound<'_, PyAny>>>) -> PyResult<Self> {
+        let mut times = Vec::with_capacity(batches.iter().map(|batch| batch.get().len()).sum());
         let (mut placed, mut runs): (Vec<(i64, u32)>, _) = (Vec::new(), Vec::new());
-        for (block, places) in blocks.iter().zip(places) {
+        for (batch, places) in batches.iter().zip(places) {
             let start = times.len() as u32;
-            times.extend_from_slice(&block.get().times(py)?);
+            times.extend_from_slice(&batch.get().times(py)?);
             let own = start..times.len() as u32;
             match places {
                 Some(places) => placed.extend(integers(&places)?.into_iter().zip(own)),
@@ -124,7 +124,7 @@ impl Interleaving {
         Ok(Self { order, times })
     }
 
-    /// The same as that of a block.
+    /// The same as that of a batch.
     fn survey(&self, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
         seen(self.times.iter().copied().map(Ok), top, clk, only_earliest)
     }
@@ -134,7 +134,7 @@ impl Interleaving {
         self.order.last().copied().ok_or_else(|| PyIndexError::new_err("there are no events"))
     }
 
-    /// In order of arrival, places in the blocks laid end to end: the bytes of int64.
+    /// In order of arrival, places in the batches laid end to end: the bytes of int64.
     fn order<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         bytes(py, self.order.len(), self.order.iter().map(|at| i64::from(*at).to_ne_bytes()))
     }
