@@ -189,7 +189,9 @@ class Transport:
 
     def connects(self, name: str, timeout: float) -> bool:
         """Wait up to ``timeout`` seconds for the connection to a dialled node; returns whether it takes messages."""
-        return (dealer := self._dealers.get(name)) is not None and bool(dealer.poll(max(0, round(timeout * 1_000)), zmq.POLLOUT))
+        return (dealer := self._dealers.get(name)) is not None and bool(
+            dealer.poll(max(0, round(timeout * 1_000)), zmq.POLLOUT)
+        )
 
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
         """Wait up to ``timeout`` seconds for messages; returns the sockets that have some."""
