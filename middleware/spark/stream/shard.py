@@ -194,7 +194,7 @@ class Shard:
         buckets: dict[int, list[Any]] = {}
         for name, lanes in parts.items():
             for lane in lanes:
-                bucket = xxhash.xxh3_64_intdigest(lane_text(lane[0])) % self._buckets  # not the hash that chose the shard
+                bucket = xxhash.xxh3_64_intdigest(lane_text(lane[0]).encode()) % self._buckets  # shards have another hash
                 buckets.setdefault(bucket, []).append((name, lane))
         types = self._plan.types
         encoded = {bucket: encode_state(sorted(lanes, key=_place), types) for bucket, lanes in buckets.items()}
