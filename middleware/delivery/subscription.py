@@ -38,7 +38,7 @@ from middleware.link.codec import (
 )
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Change, Delta, Insert, Watermark
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, NEVER, Event, EventType, type_name
 
@@ -233,10 +233,17 @@ class Subscription:
         return changes
 
     def deltas(self, arrived: Arrived) -> list[Delta]:
-        """What has arrived, early, as the changes of each block, in the order in which they were sent. O(changes)."""
-        self._goes_on(arrived)
-        self._advance(_latest_watermarks(arrived))
-        return [delta for _, delta in self._deltas(arrived)]
+        """What has arrived of one type. Early: the changes of each block, in the order in which they were sent. Finals:
+        insertions in total order, in columns if the type has such and nobody counts which of its events were taken. O(changes).
+        """
+        if self.barrier is None:
+            self._goes_on(arrived)
+            self._advance(_latest_watermarks(arrived))
+            return [delta for _, delta in self._deltas(arrived)]
+        _, event_type = self.only_type()
+        if self._interest.resumes or not has_columns(event_type):
+            return list(self.batch(arrived).deltas.values())
+        return [Delta(columns=columns) for columns in self._finals_in_columns(self.barrier, arrived).values()]
 
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
@@ -259,9 +266,7 @@ class Subscription:
             inserts = {name: delta.inserts for name, delta in self.batch(arrived).deltas.items()}
             finals = {name: EventColumns.from_events(self._codec.types[name], events) for name, events in inserts.items()}
         else:
-            batch = self._decoded(arrived)
-            self._advance(batch.watermarks)
-            finals = self.barrier.take_columns(batch)
+            finals = self._finals_in_columns(self.barrier, arrived)
         return {name: finals_table(columns) for name, columns in finals.items()}
 
     def only_type(self) -> tuple[str, EventType]:
@@ -301,6 +306,11 @@ class Subscription:
         if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)
         return self._cursor.fresh(finals)
+
+    def _finals_in_columns(self, barrier: Barrier, arrived: Arrived) -> dict[str, EventColumns]:
+        batch = self._decoded(arrived)
+        self._advance(batch.watermarks)
+        return barrier.take_columns(batch)
 
     def _deltas(self, arrived: Arrived) -> list[tuple[str, Delta]]:
         """The changes of each block, in the order in which they were sent, by type name."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, spelled_out
 from middleware.model.event import EventType
 from middleware.model.schema import arrow_schema
 
@@ -17,9 +17,7 @@ def finals_table(columns: EventColumns) -> pa.Table:
     """Events as a table: the fields of their type, ts (ns), id, source, level. O(rows) for the texts of sources."""
     import pyarrow as pa
 
-    given = dict(zip(columns.batch.schema.names, columns.batch.columns, strict=True))
-    given["source"] = given["source"].cast(pa.string())
-    given.setdefault("level", pa.repeat(pa.scalar(0, pa.int64()), len(columns)))
+    given = spelled_out(columns.batch)
     schema = arrow_schema(columns.event_type).append(pa.field("level", pa.int64()))
     return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)
 

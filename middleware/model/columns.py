@@ -340,11 +340,20 @@ def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     names = max((batch.schema.names for batch in batches), key=len)
     alike = []
     for batch in batches:
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        columns["source"] = columns["source"].cast(pa.string())
-        columns.setdefault("level", pa.array([0] * len(batch), pa.int64()))
+        columns = spelled_out(batch)
         alike.append(pa.record_batch([columns[name] for name in names], names=names))
     return alike
+
+
+def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
+    """The columns of a batch of events by name: sources as texts, and levels even if all are 0. O(rows)."""
+    import pyarrow as pa
+
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    columns["source"] = columns["source"].cast(pa.string())
+    if "level" not in columns:
+        columns["level"] = pa.repeat(pa.scalar(0, pa.int64()), len(batch))
+    return columns
 
 
 def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:
@@ -410,6 +419,15 @@ def _with_dictionary(event_type: EventType) -> pa.Schema:
     schema = _schema(event_type)
     at = schema.get_field_index("source")
     return schema.set(at, schema.field(at).with_type(pa.dictionary(pa.int32(), pa.string())))
+
+
+@cache
+def has_columns(event_type: EventType) -> bool:
+    """Whether there are columns for all fields of the type."""
+    try:
+        return bool(arrow_schema(event_type))
+    except EventError:
+        return False
 
 
 def has_own_form(event_type: EventType, schema: pa.Schema) -> bool:

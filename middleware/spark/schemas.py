@@ -16,10 +16,10 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from middleware.model.columns import EventColumns
+from middleware.model.columns import EventColumns, spelled_out
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
-from middleware.model.rows import values
+from middleware.model.rows import needs_conversion, values
 from middleware.model.schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -99,9 +99,15 @@ class EventSchema:
         return pa.schema([(column.name, column.kind.arrow) for column in self.columns])
 
     def batch(self, events: Sequence[Event]) -> pa.RecordBatch:
-        """Events of this type as a record batch, in order. Raises EventError for a value that no column can hold. O(n)."""
+        """Events of this type as a record batch, in order. Raises EventError for a value that no column can hold. O(n).
+
+        Of ``EventColumns`` no event is made, if their columns say all that there is to say.
+        """
         import pyarrow as pa
 
+        if isinstance(events, EventColumns) and self.has_columns and not needs_conversion(self.type):
+            given = spelled_out(events.batch)
+            return pa.RecordBatch.from_arrays([given[name] for name in self.arrow.names], schema=self.arrow)
         rows = zip(*map(astuple, events), strict=True) if events else [()] * len(self.columns)
         arrays = [self._array(column, values) for column, values in zip(self.columns, rows, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.model.change import Change, Insert, Watermark
+from middleware.model.change import Change, Delta, Insert, Watermark
 from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError
 from middleware.model.event import END, ORDER, Event, EventTypes
@@ -63,8 +63,8 @@ def durable_node(folder: Path) -> Iterator[Node]:
 
 def published(node: Node, ticks: list[Tick], end: bool = False) -> None:
     with Publisher(node.address, types=[Tick]) as publisher:
-        for start in range(0, len(ticks), 100):
-            publisher.publish(ticks[start : start + 100])
+        for start in range(0, len(ticks), 200):  # blocks that are read as columns, and smaller ones at the end of some ticks
+            publisher.publish(ticks[start : start + 200])
             publisher.flush(DEADLINE)
         publisher.advance([Tick], END if end else max(tick.ts for tick in ticks))
         publisher.flush(DEADLINE)
@@ -119,6 +119,20 @@ def test_finals_go_on_after_the_last_one_taken_wherever_that_was(tmp_path: Path)
             wanted.append((tick.ts, tick.price - price))
         price = tick.price
     assert [(event.ts, event.by) for event in finals if isinstance(event, Rise)] == wanted
+
+
+def test_finals_come_in_columns_each_once_and_in_total_order(tmp_path: Path) -> None:
+    with durable_node(tmp_path) as node:
+        published(node, DISORDERED[:500])
+        published(node, DISORDERED[500:], end=True)
+        held = extent(node.address, Tick, name="r")
+        deltas: list[Delta] = []
+        with LogReader(node.address, Tick, (held.line, 0), consistency="final", name="r") as reader:
+            while reader.watermark != END:
+                deltas += reader.deltas(DEADLINE)
+            assert not reader.gaps
+        assert all(delta.columns is not None for delta in deltas)
+        assert [event for delta in deltas for event in delta.inserts] == TICKS
 
 
 def test_an_offset_of_another_log_is_a_gap_and_a_node_without_a_log_says_so(tmp_path: Path) -> None:

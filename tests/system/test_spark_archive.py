@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import time
@@ -12,20 +13,27 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import pyspark
 import pytest
 
+from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
-from middleware.model.event import ORDER, Event, type_name
+from middleware.model.event import END, ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
 from middleware.spark.archive.files import Files
 from middleware.spark.archive.packing import parts_of
+from middleware.spark.archive.plan import Plan
+from middleware.spark.places import place_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
-from middleware.spark.stream import stream
+from middleware.spark.stream import stream, typed
+from middleware.spark.stream.parcels import Arrived
+from middleware.spark.stream.shard import SCHEMA, Shard
+from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
@@ -117,10 +125,9 @@ def test_files_of_all_formats_and_a_key_of_many_batches(spark: SparkSession, tmp
 
 
 def test_each_part_has_a_partition(spark: SparkSession) -> None:
-    rows = spark.createDataFrame([(number,) for number in parts_of(37)], "number int").selectExpr(
-        "pmod(hash(number), 37) AS at"
-    )
-    assert [row.at for row in rows.collect()] == list(range(37))
+    parts = parts_of(37)
+    rows = spark.createDataFrame([(number,) for number in parts], "number int").selectExpr("hash(number) AS at")
+    assert [row.at for row in rows.collect()] == list(map(place_of, parts)) == list(range(37))
 
 
 def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:
@@ -215,3 +222,62 @@ def test_a_worker_is_killed_while_an_archive_runs(spark: SparkSession, cluster: 
 def test_a_master_that_nobody_is_at_is_named() -> None:
     with pytest.raises(TraceError, match=r"no Spark answers at spark://127\.0\.0\.9:9"):
         check_reachable("spark://127.0.0.9:9")
+
+
+class Measured(Event):
+    whole: int
+    real: float
+    text: str | None
+    maybe: float | None
+    truth: bool
+
+
+class Copied(Measured):
+    pass
+
+
+class Listed(Event):
+    many: list[float | None]
+
+
+class Copies(Detector):
+    """Publishes what it reads, and its numbers once more in a list, which is no plain column."""
+
+    subscribes, publishes = (Measured,), (Copied, Listed)
+
+    def on_event(self, event: Measured) -> list[Event]:
+        own = Copied(event.whole, event.real, event.text, event.maybe, event.truth, ts=event.ts)
+        return [own, Listed([event.real, event.maybe], ts=event.ts)]
+
+
+def test_rows_of_a_stream_are_typed_exactly(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    reals = [0.1 + 0.2, -0.0, 5e-324, 1.7976931348623157e308, math.nan, math.inf, -math.inf, 1e22, 123456789.123456789]
+    wholes, texts = [2**63 - 1, -(2**63), 0], [None, "", "null", 'é\u0000"\\\n{', "NaN", "1"]
+    events: list[Event] = [
+        Measured(whole, real, text, maybe, number % 2 == 0, ts=number, id=number, source="s")
+        for number, (whole, real, text, maybe) in enumerate(
+            zip(wholes * 6, reals * 2, texts * 3, [None, *reals] * 2, strict=False), 1
+        )
+    ]
+    assert len(events) == 18
+    came = Shard(StreamPlan.of(Plan.of([Copies()]), 1, 0, finals=True), 0).take(Arrived(events, watermark=END))
+    rows = spark.createDataFrame([row for row in came if row.op == "final"], SCHEMA)
+    for event_type in (Copied, Listed):
+        own = msgspec.msgpack.Decoder(event_type)
+        wanted = [own.decode(row.body) for row in came if row.type == type_name(event_type)]
+        found = typed(rows, event_type)
+        capsys.readouterr()
+        found.explain()
+        assert ("MapInArrow" in capsys.readouterr().out) == (event_type is Listed)
+        batch = schema_of(event_type).batch(wanted)
+        assert len(wanted) == 18
+        assert repr(found.orderBy("ts").toArrow().to_pylist()) == repr(batch.to_pylist())
+
+
+def test_a_number_that_no_column_holds_is_told(spark: SparkSession) -> None:
+    came = Shard(StreamPlan.of(Plan.of([Copies()]), 1, 0, finals=True), 0).take(
+        Arrived([Measured(2**63, 1.0, "", None, True, ts=1, id=1, source="s")], watermark=END)
+    )
+    rows = spark.createDataFrame(came, SCHEMA)
+    with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):
+        typed(rows, Copied).collect()

@@ -73,6 +73,7 @@ class Connection:
             raise
         now = time.monotonic_ns()
         self._answered_at = now
+        self._has_connected = False
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
         self._upkeep = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
@@ -107,6 +108,8 @@ class Connection:
         """Do all pending work; if there was none, wait for the node up to ``timeout`` seconds."""
         link, transport = self._link, self._transport
         self._flush_out()
+        if not self._has_connected:  # nothing can come, and Hello has to leave as soon as it can
+            self._has_connected, timeout = transport.connects(_CHANNEL, timeout), 0
         for sock in transport.poll(timeout):
             now = time.monotonic_ns()
             for _, parts in transport.messages(sock):

@@ -41,6 +41,8 @@ class LogReader(Subscriber):
         derived types only what others had subscribed to.
     """
 
+    _in_columns = True
+
     def __init__(
         self,
         address: str,
@@ -90,7 +92,7 @@ class LogReader(Subscriber):
         return self._subscription.changes(self._next(timeout))
 
     def deltas(self, timeout: float) -> list[Delta]:
-        """Like ``changes``, early and without watermarks, block by block: what is inserted stays a list."""
+        """Like ``changes``, without watermarks, and in columns where they came so: see ``Subscription.deltas``."""
         return self._subscription.deltas(self._next(timeout))
 
     def commit(self) -> None:

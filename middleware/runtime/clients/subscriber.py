@@ -66,6 +66,9 @@ class Subscriber(Connection):
         line and offset in the node's log at which to begin, for who stores them: see ``LogReader``.
     """
 
+    _in_columns = False
+    """Whether blocks of rows are read into columns as well (see ``EventCodec``)."""
+
     def __init__(
         self,
         address: str,
@@ -94,7 +97,7 @@ class Subscriber(Connection):
         self._told_drops: set[str] = set()
         self._subscription = Subscription(
             patterns,
-            EventCodec(known),
+            EventCodec(known, self._in_columns),
             final=consistency == "final",
             on_slow=on_slow,
             resumes=resume is not None,

@@ -187,6 +187,12 @@ class Transport:
         """Let ``poll`` also end when this file descriptor is readable."""
         self._poller.register(descriptor, zmq.POLLIN)
 
+    def connects(self, name: str, timeout: float) -> bool:
+        """Wait up to ``timeout`` seconds for the connection to a dialled node; returns whether it takes messages."""
+        return (dealer := self._dealers.get(name)) is not None and bool(
+            dealer.poll(max(0, round(timeout * 1_000)), zmq.POLLOUT)
+        )
+
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
         """Wait up to ``timeout`` seconds for messages; returns the sockets that have some."""
         found = [socket for socket, _ in self._poller.poll(max(0, round(timeout * 1_000))) if not isinstance(socket, int)]

@@ -19,6 +19,7 @@ from middleware.model.event import Event, type_name
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sorting import LANE
 from middleware.spark.blocks import batch_of, columns_of, gathered, is_plain, parted, sealed
+from middleware.spark.places import number_at
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.travel import unpacked
 
@@ -42,8 +43,6 @@ ROWS = 65_536
 
 _LANES = 65_536
 """Lanes of a detector that a task remembers."""
-
-_WORD = 2**32 - 1
 
 Row = tuple[int, int, int, int, bytes]
 """What ``PACKED`` has."""
@@ -173,27 +172,7 @@ def part_of(detector: int, lane: str, parts: int) -> int:
 
 def parts_of(count: int) -> list[int]:
     """Parts, by numbers that Spark's ``hash`` puts into as many partitions, one into each."""
-    found: dict[int, int] = {}
-    number = 0
-    while len(found) < count:
-        found.setdefault(_hash(number) % count, number)
-        number += 1
-    return [found[at] for at in range(count)]
-
-
-def _hash(number: int) -> int:
-    """Spark's ``hash`` of an int from 0: MurmurHash3 with seed 42."""
-    mixed = _rotated(number * 0xCC9E2D51, 15) * 0x1B873593
-    state = (_rotated(42 ^ (mixed & _WORD), 13) * 5 + 0xE6546B64) & _WORD ^ 4  # the length in bytes
-    state = (state ^ state >> 16) * 0x85EBCA6B & _WORD
-    state = (state ^ state >> 13) * 0xC2B2AE35 & _WORD
-    state ^= state >> 16
-    return state - 2**32 if state >= 2**31 else state
-
-
-def _rotated(word: int, bits: int) -> int:
-    word &= _WORD
-    return (word << bits | word >> 32 - bits) & _WORD
+    return list(map(number_at, range(count)))
 
 
 def packed_rows(rows: list[Row]) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from middleware.model.errors import TraceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
 from middleware.spark.source.options import Options
-from middleware.spark.source.rows import batch_of, batch_of_deltas
+from middleware.spark.source.rows import batch_of
 from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
@@ -82,7 +82,4 @@ def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
 
 def _next(reader: LogReader, options: Options, timeout: float) -> pa.RecordBatch:
     """What arrives next, as rows; none if nothing does in time."""
-    event_type = options.target.event_type
-    if options.consistency == "early":
-        return batch_of_deltas(event_type, reader.deltas(timeout))
-    return batch_of(event_type, "final", reader.changes(timeout))
+    return batch_of(options.target.event_type, options.consistency, reader.deltas(timeout))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
-from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.schemas import schema_of
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 OP = "op"
 """The column of early changes before those of the event: insert, revise (the event as it is now) or retract."""
 
-_OPS: dict[type[Change], str] = {Insert: "insert", Revise: "revise", Retract: "retract"}
-
 
 def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
     """The columns of what is read, with their types in Spark's DDL."""
@@ -25,31 +25,24 @@ def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
     return own if consistency == "final" else {OP: "string", **own}
 
 
-def batch_of(event_type: EventType, consistency: Consistency, changes: Sequence[Change]) -> pa.RecordBatch:
-    """Changes as a record batch, in order, without watermarks. O(n)."""
-    events: list[Event] = []
-    ops: list[str] = []
-    for change in changes:
-        if not isinstance(change, Watermark):
-            events.append(change.event)
-            ops.append(_OPS[type(change)])
-    return _batch(event_type, events, None if consistency == "final" else ops)
-
-
-def batch_of_deltas(event_type: EventType, deltas: Sequence[Delta]) -> pa.RecordBatch:
-    """The same of early changes as they stand in blocks. O(n)."""
-    events: list[Event] = []
-    ops: list[str] = []
-    for delta in deltas:  # in the order of ``Delta.changes``
-        events += [*delta.retracts, *(new for _, new in delta.revises), *delta.inserts]
-        ops += ["retract"] * len(delta.retracts) + ["revise"] * len(delta.revises) + ["insert"] * len(delta.inserts)
-    return _batch(event_type, events, ops)
-
-
-def _batch(event_type: EventType, events: list[Event], ops: list[str] | None) -> pa.RecordBatch:
+def batch_of(event_type: EventType, consistency: Consistency, deltas: Sequence[Delta]) -> pa.RecordBatch:
+    """Changes as a record batch, those of a delta in the order of ``Delta.changes``. O(n); no event is made of columns."""
     import pyarrow as pa
 
-    batch = schema_of(event_type).batch(events)
-    if ops is None:
+    schema = schema_of(event_type)
+    parts = [part for delta in deltas for part in _parts(delta) if part[1]]
+    batches: list[pa.RecordBatch] = []
+    for are_columns, same in groupby((events for _, events in parts), lambda part: isinstance(part, EventColumns)):
+        each = list(same)
+        batches += map(schema.batch, each) if are_columns else [schema.batch(list(chain.from_iterable(each)))]
+    batch = pa.concat_batches(batches) if batches else schema.batch([])
+    if consistency == "final":
         return batch
-    return pa.RecordBatch.from_arrays([pa.array(ops, pa.string()), *batch.columns], [OP, *batch.schema.names])
+    ops = pa.chunked_array([pa.repeat(op, len(events)) for op, events in parts], pa.string()).combine_chunks()
+    return pa.RecordBatch.from_arrays([ops, *batch.columns], [OP, *batch.schema.names])
+
+
+def _parts(delta: Delta) -> Iterator[tuple[str, Sequence[Event]]]:
+    yield "retract", delta.retracts
+    yield "revise", [new for _, new in delta.revises]
+    yield "insert", delta.columns if delta.columns is not None else delta.inserts

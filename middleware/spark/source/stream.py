@@ -8,7 +8,7 @@ after it; and a batch that Spark runs again is the number of rows between two po
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -16,9 +16,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from middleware.link.codec import Mark
-from middleware.model.change import Change, Insert, Watermark
+from middleware.model.change import Delta
 from middleware.model.errors import NetworkError, TraceError
-from middleware.model.event import ORDER
 from middleware.runtime.clients.log_reader import Extent, LogReader, extent
 from middleware.spark.source.options import Options
 from middleware.spark.source.rows import batch_of
@@ -66,65 +65,67 @@ class Read(Protocol):
     def seen(self) -> int: ...
     @property
     def gaps(self) -> int: ...
-    def changes(self, timeout: float) -> list[Change]: ...
+    def deltas(self, timeout: float) -> list[Delta]: ...
 
 
 class Tail:
-    """Reads on from a position. ``position``: up to where it has given rows."""
+    """Reads on from a position. ``position``: up to where it has given rows. ``rows``: makes them of what the reader gives."""
 
-    def __init__(self, reader: Read, start: Position, where: str = "the log") -> None:
+    def __init__(
+        self, reader: Read, start: Position, rows: Callable[[Sequence[Delta]], pa.RecordBatch], where: str = "the log"
+    ) -> None:
         self.reader, self.position = reader, start
-        self._where = where
+        self._rows, self._where = rows, where
         self._skip = start.skip
-        self._waiting: list[Change] = []
+        self._waiting: pa.RecordBatch = rows([])
         """What came, and lies behind the position."""
         self._reached: tuple[int, int, Mark | None] = (start.line, start.offset, start.mark)
 
-    def take(self, most: int, until: int | None = None) -> list[Change]:
-        """The next changes, up to ``most``: those that come until nothing comes for a while, or up to an offset of the log.
+    def take(self, most: int, until: int | None = None) -> list[pa.RecordBatch]:
+        """The next rows, up to ``most``: those that come until nothing comes for a while, or up to an offset of the log.
 
         Raises TraceError.
         """
-        taken: list[Change] = []
-        while len(taken) < most:
-            if not self._waiting and ((until is not None and self.reader.seen >= until) or not self._more(_QUIET)):
+        taken: list[pa.RecordBatch] = []
+        while most:
+            if not len(self._waiting) and ((until is not None and self.reader.seen >= until) or not self._more(_QUIET)):
                 break
-            part = self._waiting[: most - len(taken)]
-            self._waiting = self._waiting[len(part) :]
-            taken += part
+            part = self._waiting.slice(0, most)
+            self._waiting = self._waiting.slice(len(part))
+            taken += [part] if len(part) else []
+            most -= len(part)
             self._moved(part)
         return taken
 
     def _more(self, quiet: float) -> bool:
-        """Whether more has come: changes, or word that the log goes on with others."""
-        changes: list[Change] = [change for change in self.reader.changes(quiet) if not isinstance(change, Watermark)]
+        """Whether more has come: rows, or word that the log goes on with others."""
+        came = self._rows(self.reader.deltas(quiet))
         line, offset, mark = self.reader.reached
         if self.reader.gaps:
             raise TraceError(
                 f"{self._where} no longer has what follows offset {self.position.offset}, from which this stream goes on: it "
                 "was cut off, or lost. Begin anew: another name, another checkpoint"
             )
-        has_come = bool(changes) or (line, offset, mark) != self._reached
-        if self._skip:
-            self._skip -= len(left := changes[: self._skip])
-            changes = changes[len(left) :]
-        self._waiting, self._reached = changes, (line, offset, mark)
-        if not changes and has_come:
-            self._moved([])
+        has_come = len(came) > 0 or (line, offset, mark) != self._reached
+        left = min(self._skip, len(came))
+        self._skip -= left
+        self._waiting, self._reached = came.slice(left), (line, offset, mark)
+        if not len(self._waiting) and has_come:
+            self._moved(self._waiting)
         return has_come
 
-    def _moved(self, part: list[Change]) -> None:
+    def _moved(self, part: pa.RecordBatch) -> None:
         before = self.position
         rows = before.rows + len(part)
-        if self._waiting or self._skip:  # in the midst of what came together: its offset lies behind the place
-            if not part:
+        if len(self._waiting) or self._skip:  # in the midst of what came together: its offset lies behind the place
+            if not len(part):
                 return
             is_final = self._reached[2] is not None
             self.position = Position(
                 before.line,
                 before.offset,
                 0 if is_final else before.skip + len(part),
-                _mark(part[-1]) if is_final else None,
+                _mark(part) if is_final else None,
                 rows,
             )
             return
@@ -132,9 +133,10 @@ class Tail:
         self.position = Position(line, offset, 0, mark, rows)
 
 
-def _mark(change: Change) -> Mark:
-    assert isinstance(change, Insert), "finals are insertions"
-    return ORDER(change.event)
+def _mark(rows: pa.RecordBatch) -> Mark:
+    """The order key of the last of some finals."""
+    last = rows.slice(len(rows) - 1).to_pylist()[0]
+    return last["ts"], last["level"], last["source"], last["id"]
 
 
 class LogBatch(InputPartition):
@@ -169,15 +171,15 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = _read(start)
         tail = self._tail_at(position)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ALL
-        changes = tail.take(most) if self._until is None else self._taken_until(self._until, tail, most)
+        rows = tail.take(most) if self._until is None else self._taken_until(self._until, tail, most)
         end = _told(tail.position)
-        if not changes and tail.position.offset - position.offset < _FAR:
+        if not rows and tail.position.offset - position.offset < _FAR:
             return start
-        self._batches[_key(start, end)] = self._rows(changes)
+        self._batches[_key(start, end)] = self._stream(rows)
         return end
 
-    def _taken_until(self, until: int, tail: Tail, most: int) -> list[Change]:
-        """The changes of the next batch that were there when the query began, or came together with one of those."""
+    def _taken_until(self, until: int, tail: Tail, most: int) -> list[pa.RecordBatch]:
+        """The rows of the next batch that were there when the query began, or came together with one of those."""
         deadline = time.monotonic() + _AGAIN
         while not (taken := tail.take(most, until)) and tail.reader.seen < until:
             if time.monotonic() > deadline:
@@ -211,16 +213,16 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _again(self, start: Position, end: Position) -> bytes:
         """The rows of a batch that was planned in an earlier life of the query."""
         tail, wanted = self._tail_at(start), end.rows - start.rows
-        changes: list[Change] = []
+        rows: list[pa.RecordBatch] = []
         deadline = time.monotonic() + _AGAIN
-        while len(changes) < wanted:
-            changes += tail.take(wanted - len(changes))
+        while (found := sum(map(len, rows))) < wanted:
+            rows += tail.take(wanted - found)
             if time.monotonic() > deadline:
                 raise TraceError(
-                    f"the node gave {len(changes)} of the {wanted} rows that it had given after offset {start.offset}, "
+                    f"the node gave {found} of the {wanted} rows that it had given after offset {start.offset}, "
                     f"within {_AGAIN:g} s: was its log lost?"
                 )
-        return self._rows(changes)
+        return self._stream(rows)
 
     def _tail_at(self, position: Position) -> Tail:
         if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same place
@@ -236,7 +238,8 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 keys=target.keys,
                 node=target.node,
             )
-            self._reader, self._tail = reader, Tail(reader, position, f"the log of the node at {target.address}")
+            where = f"the log of the node at {target.address}"
+            self._reader, self._tail = reader, Tail(reader, position, self._rows, where)
         return self._tail
 
     def _close(self) -> None:
@@ -244,13 +247,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._reader.close()
             self._reader = self._tail = None
 
-    def _rows(self, changes: list[Change]) -> bytes:
+    def _rows(self, deltas: Sequence[Delta]) -> pa.RecordBatch:
+        return batch_of(self._options.target.event_type, self._options.consistency, deltas)
+
+    def _stream(self, rows: list[pa.RecordBatch]) -> bytes:
+        """Rows as bytes: an Arrow stream."""
         import pyarrow as pa
 
-        batch = batch_of(self._options.target.event_type, self._options.consistency, changes)
         sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, batch.schema) as writer:
-            writer.write_batch(batch)
+        with pa.ipc.new_stream(sink, self._rows([]).schema) as writer:
+            for batch in rows:
+                writer.write_batch(batch)
         return sink.getvalue().to_pybytes()  # type: ignore[no-any-return]
 
     def _extent(self, name: str | None) -> Extent:

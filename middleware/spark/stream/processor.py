@@ -9,6 +9,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from middleware.model.event import NEVER
 from middleware.spark.blocks import batch_of
+from middleware.spark.places import number_at, place_of
 from middleware.spark.stream.parcels import Parcel, arrived, of_raw, of_results, of_rows, of_times, rows_in
 from middleware.spark.stream.shard import Row, Shard
 from middleware.spark.stream.stages import StreamPlan
@@ -43,9 +44,9 @@ class HashRaw:
                 batch = batch.filter(column.is_null()).drop_columns(["watermark"])
             if batch.column("ts").null_count < len(batch):
                 clock = max(clock, compute.max(batch.column("ts")).as_py())
-            yield batch_of(list(of_raw(plan, self._type, batch)), schema)
+            yield batch_of(_placed(of_raw(plan, self._type, batch)), schema)
         if some:
-            yield batch_of(list(of_times(plan, watermark, clock)), schema)
+            yield batch_of(_placed(of_times(plan, watermark, clock)), schema)
 
 
 class StageProcessor(StatefulProcessor):
@@ -58,12 +59,15 @@ class StageProcessor(StatefulProcessor):
         self._plan, self._stage = plan, stage
 
     def init(self, handle: Any) -> None:
-        self._base = handle.getValueState("base", "blob binary")
-        self._lanes = handle.getMapState("lanes", "bucket int", "blob binary")
+        from pyspark.sql.types import StructType
+
+        blob = StructType().add("blob", "binary")  # Java would have to be asked what a text means
+        self._base = handle.getValueState("base", blob)
+        self._lanes = handle.getMapState("lanes", StructType().add("bucket", "long"), blob)  # "int" while shards had other keys
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
         plan: StreamPlan = unpacked(self._plan)
-        number, is_last = int(key[0]), self._stage == plan.stages
+        number, is_last = place_of(int(key[0])), self._stage == plan.stages
         if number < 0 and is_last:
             yield _frame(rows_in(_parcels(rows)), Row)
         elif number < 0 or plan.group_of(number).stage > self._stage:
@@ -76,13 +80,13 @@ class StageProcessor(StatefulProcessor):
                 yield _frame(out, Row)
             else:
                 sent = of_results(plan, number, shard.published, shard.watermarks)
-                yield _frame([*sent, *of_rows(number, out)], Parcel)
+                yield _frame(_placed([*sent, *of_rows(number, out)]), Parcel)
 
     def _taken_up(self, plan: StreamPlan, number: int) -> Shard:
         shard = Shard(plan, number)
-        if self._base.exists():
+        if (base := self._base.get()) is not None:
             buckets = {bucket[0]: bytes(blob[0]) for bucket, blob in self._lanes.iterator()}
-            shard.restore(bytes(self._base.get()[0]), buckets)
+            shard.restore(bytes(base[0]), buckets)
         return shard
 
     def _put_away(self, shard: Shard) -> None:
@@ -96,6 +100,11 @@ class StageProcessor(StatefulProcessor):
 
     def close(self) -> None:
         """Nothing is open."""
+
+
+def _placed(parcels: Iterable[Parcel]) -> list[Parcel]:
+    """Parcels with the numbers of their shards by which Spark puts these into as many partitions as it can."""
+    return [parcel._replace(shard=number_at(parcel.shard)) for parcel in parcels]
 
 
 def _parcels(rows: Iterable[pd.DataFrame]) -> Iterator[Parcel]:

@@ -6,9 +6,9 @@ results that are held back) and the lanes of keyed detectors in buckets, of whic
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from math import isfinite, isnan
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from middleware.spark.archive.plan import lane_text
 from middleware.spark.stream.parcels import Arrived
 from middleware.spark.stream.stages import StreamPlan
 
-BUCKETS, LANES = 64, 8
+BUCKETS, LANES = 32, 16
 """The least number of buckets for a shard's lanes, and above how many lanes a bucket, on average, it doubles.
 
 A bucket is written when one of its lanes has changed.
@@ -40,8 +40,9 @@ FORMAT = "4"
 class Row(NamedTuple):
     """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed, clash.
 
-    ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON (NaN is
-    null there), or, of what is late or failed, where and why. ``body``: the whole event as msgpack, exact.
+    ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON ("NaN",
+    "Infinity" and "-Infinity" are texts there), or, of what is late or failed, where and why. ``body``: the whole event as
+    msgpack.
     A clash is an event whose source and id another one had that came before; it is left out. An event that comes again after it
     has become final is ``late``: older identities are not kept.
     """
@@ -193,7 +194,7 @@ class Shard:
         buckets: dict[int, list[Any]] = {}
         for name, lanes in parts.items():
             for lane in lanes:
-                bucket = zlib.crc32(lane_text(lane[0]).encode()) % self._buckets
+                bucket = xxhash.xxh3_64_intdigest(lane_text(lane[0]).encode()) % self._buckets  # shards have another hash
                 buckets.setdefault(bucket, []).append((name, lane))
         types = self._plan.types
         encoded = {bucket: encode_state(sorted(lanes, key=_place), types) for bucket, lanes in buckets.items()}
@@ -241,4 +242,17 @@ def _place(named: tuple[str, Any]) -> tuple[str, str]:
 
 
 def _json(event: Event) -> str:
-    return msgspec.json.encode({name: getattr(event, name) for name in result_fields(event.__class__)}).decode()
+    own = {name: getattr(event, name) for name in result_fields(event.__class__)}
+    encoded = msgspec.json.encode(own)
+    if b"null" in encoded:  # which stands for a float that is no number, too
+        encoded = msgspec.json.encode(_spelled(msgspec.to_builtins(own)))
+    return encoded.decode()
+
+
+def _spelled(value: Any) -> Any:
+    """The same with floats that JSON does not know as texts."""
+    if isinstance(value, float) and not isfinite(value):
+        return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, dict):
+        return {key: _spelled(each) for key, each in value.items()}
+    return [_spelled(each) for each in value] if isinstance(value, list | tuple) else value

@@ -12,7 +12,7 @@ from middleware.model.quantities import parse_duration
 from middleware.spark.archive.decoding import TypedBodies
 from middleware.spark.archive.frames import by_type
 from middleware.spark.archive.plan import Plan
-from middleware.spark.schemas import schema_of
+from middleware.spark.schemas import STAMP, ddl, schema_of
 from middleware.spark.stream.parcels import PARCEL
 from middleware.spark.stream.shard import SCHEMA
 from middleware.spark.stream.stages import StreamPlan
@@ -26,6 +26,9 @@ ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvi
 
 _CHANGES = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
 """Whether a micro-batch writes what has changed, and not all files of RocksDB: it takes a tenth less."""
+
+_READ_BY_SPARK = ("bigint", "double", "string", "boolean")
+"""Types of columns whose values Spark reads from JSON just as they are."""
 
 
 def stream(
@@ -88,6 +91,16 @@ def explain(detectors: Iterable[Detector] | Mapping[str, Detector], shards: int)
 
 
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
-    """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``."""
-    found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')").select("body")
-    return found.mapInArrow(carried(TypedBodies(packed(event_type))), schema_of(event_type).ddl)
+    """The rows of one type, as events in columns of their own: of changes or finals that came out of ``stream``.
+
+    Numbers, texts and truth values Spark reads by itself; for types with other fields it needs another look by Python.
+    """
+    from pyspark.sql import functions as sql
+
+    schema = schema_of(event_type)
+    found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')")
+    own = schema.columns[: -len(STAMP)]
+    if own and all(column.kind.ddl in _READ_BY_SPARK and not (column.kind.out or column.kind.back) for column in own):
+        fields = sql.from_json("fields", ddl(own), {"mode": "FAILFAST"})
+        return found.select(fields.alias("own"), *STAMP).select("own.*", *STAMP)
+    return found.select("body").mapInArrow(carried(TypedBodies(packed(event_type))), schema.ddl)

@@ -22,6 +22,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, type_name
 from middleware.spark.archive.plan import Plan
+from middleware.spark.places import place_of
 from middleware.spark.schemas import schema_of
 from middleware.spark.stream import explain
 from middleware.spark.stream.parcels import Arrived, arrived, of_results
@@ -104,11 +105,8 @@ class Value:
     def __init__(self) -> None:
         self.held: dict[Any, Any] = {}
 
-    def exists(self) -> bool:
-        return bool(self.held)
-
     def get(self) -> Any:
-        return self.held[()]
+        return self.held.get(())
 
     def update(self, value: Any) -> None:
         self.held[()] = value
@@ -129,7 +127,7 @@ class Handle:
     def __init__(self) -> None:
         self.states: dict[str, Value] = {}
 
-    def state(self, name: str, *_: str) -> Value:
+    def state(self, name: str, *_: Any) -> Value:
         return self.states.setdefault(name, Value())
 
     getValueState = getMapState = state
@@ -160,7 +158,7 @@ def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: 
 
 
 def is_own(plan: StreamPlan, shard: int, stage: int) -> bool:
-    return shard >= 0 and plan.group_of(shard).stage == stage
+    return place_of(shard) >= 0 and plan.group_of(place_of(shard)).stage == stage
 
 
 def hashed(plan: StreamPlan, code: bytes, number: int, events: list[Event], watermark: int) -> pd.DataFrame:

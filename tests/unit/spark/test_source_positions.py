@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import accumulate
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.link.codec import Mark
-from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import ORDER, Event
-from middleware.spark.source.rows import batch_of, batch_of_deltas, columns
+from middleware.runtime.clients.subscriber import Consistency
+from middleware.spark.source.rows import batch_of, columns
 from middleware.spark.source.stream import Position, Tail
+
+CONSISTENCIES: tuple[Consistency, Consistency] = ("early", "final")
 
 
 class Tick(Event):
     price: int
 
 
-LOG = [[Insert(Tick(n, ts=n * 10 + m, id=n, source=str(m))) for m in range(n % 4)] for n in range(1, 40)]
-"""Changes by block of the log: none, one or several."""
+LOG = [[Tick(n, ts=n * 10 + m, id=n, source=str(m)) for m in range(n % 4)] for n in range(1, 40)]
+"""New events by block of the log: none, one or several."""
 
 
 class Cut:
@@ -36,53 +42,101 @@ class Cut:
     def seen(self) -> int:
         return self.reached[1]
 
-    def changes(self, timeout: float) -> list[Change]:
+    def deltas(self, timeout: float) -> list[Delta]:
         if not self._ends:
             return []
         before, end = self.reached[1], self._ends.pop(0)
-        came: list[Insert] = [change for block in LOG[before:end] for change in block]
+        blocks: list[list[Event]] = [list(block) for block in LOG[before:end]]
         if self._final:
-            came = [change for change in came if self._mark is None or ORDER(change.event) > self._mark]
-            self._mark = ORDER(came[-1].event) if came else self._mark
+            came = [event for block in blocks for event in block if self._mark is None or ORDER(event) > self._mark]
+            self._mark = ORDER(came[-1]) if came else self._mark
+            blocks = [came]
         self.reached = (1, end, self._mark)
-        return [*came, Watermark(end)]
+        return [
+            Delta(columns=EventColumns.from_events(Tick, block)) if at % 2 else Delta(block) for at, block in enumerate(blocks)
+        ]
 
 
 def test_early_changes_are_rows_that_say_what_happened_and_how_the_event_is_now() -> None:
     old, new, gone = (Tick(price, ts=5, id=1, source="s") for price in (1, 2, 3))
-    changes: list[Change] = [Insert(old), Revise(new, old), Watermark(4), Retract(gone)]
-    rows = batch_of(Tick, "early", changes).to_pylist()
-    assert [(row["op"], row["price"]) for row in rows] == [("insert", 1), ("revise", 2), ("retract", 3)]
-    deltas = [Delta([old], [(old, new)], [gone]), Delta([gone])]
-    single = [change for delta in deltas for change in delta.changes()]
-    assert batch_of_deltas(Tick, deltas) == batch_of(Tick, "early", single)
+    deltas = [Delta([old]), Delta(columns=EventColumns.from_events(Tick, [gone, old])), Delta([old], [(old, new)], [gone])]
+    rows = batch_of(Tick, "early", deltas).to_pylist()
+    inserts = [("insert", 1), ("insert", 3), ("insert", 1)]
+    assert [(row["op"], row["price"]) for row in rows] == [*inserts, ("retract", 3), ("revise", 2), ("insert", 1)]
     assert batch_of(Tick, "final", []).schema.names == ["price", "ts", "id", "source", "level"]
     assert list(columns(Tick, "early")) == ["op", "price", "ts", "id", "source", "level"]
+    assert batch_of(Tick, "early", []) == batch_of(Tick, "early", deltas).slice(0, 0)
+
+
+class Reading(Event):
+    whole: int
+    real: float | None
+    text: str | None
+    truth: bool
+    raw: bytes
+    many: list[int]
+
+
+@st.composite
+def readings(draw: st.DrawFn) -> Reading:
+    own = draw(
+        st.tuples(
+            st.integers(-(2**63), 2**63 - 1),
+            st.none() | st.floats(allow_nan=False),
+            st.none() | st.text(),
+            st.booleans(),
+            st.binary(max_size=3),
+            st.lists(st.integers(0, 3), max_size=2),
+        )
+    )
+    return Reading(
+        *own, ts=draw(st.integers(0, 9)), id=draw(st.integers(0, 9)), source=draw(st.text()), level=draw(st.integers(0, 1))
+    )
+
+
+@given(st.lists(st.tuples(st.lists(readings(), max_size=4), st.booleans()), max_size=5))
+def test_rows_of_columns_are_those_of_events(blocks: list[tuple[list[Reading], bool]]) -> None:
+    kept = [
+        Delta(columns=EventColumns.from_events(Reading, events)) if in_columns else Delta(list[Event](events))
+        for events, in_columns in blocks
+    ]
+    made = [Delta([event for events, _ in blocks for event in events])]
+    for consistency in CONSISTENCIES:
+        assert batch_of(Reading, consistency, kept) == batch_of(Reading, consistency, made)
 
 
 pieces = st.lists(st.integers(1, 9), max_size=12)
 
 
+def keys(rows: list[pa.RecordBatch]) -> list[tuple[int, str]]:
+    return [(row["ts"], row["source"]) for batch in rows for row in batch.to_pylist()]
+
+
 @given(st.booleans(), st.lists(st.tuples(pieces, st.lists(st.integers(1, 30), min_size=1, max_size=4)), max_size=8), pieces)
 def test_rows_go_on_after_any_position(final: bool, lives: list[tuple[list[int], list[int]]], again: list[int]) -> None:
-    whole: list[Change] = [change for block in LOG for change in block]
+    whole = [(event.ts, event.source) for block in LOG for event in block]
+    made = partial(batch_of, Tick, "final" if final else "early")
+
+    def tail_at(position: Position, cuts: list[int]) -> Tail:
+        return Tail(Cut(position, cuts, final), position, made)
+
     position, given_rows = Position(1, 0), 0
     for cuts, wanted in lives:
-        tail = Tail(Cut(position, cuts, final), position)
+        tail = tail_at(position, cuts)
         for most in wanted:
-            before, rows = tail.position, tail.take(most)
+            before, rows = tail.position, keys(tail.take(most))
             assert rows == whole[given_rows : given_rows + len(rows)]
             assert len(rows) == most or given_rows + len(rows) == len(whole)
             given_rows += len(rows)
             assert tail.position.rows == given_rows
-            repeated = Tail(Cut(before, again, final), before)
-            found: list[Change] = []
+            repeated = tail_at(before, again)
+            found: list[tuple[int, str]] = []
             while len(found) < len(rows):
-                found += repeated.take(len(rows) - len(found))
+                found += keys(repeated.take(len(rows) - len(found)))
             assert found == rows
         position = tail.position
-    rest: list[Change] = []
-    tail = Tail(Cut(position, again, final), position)
+    rest: list[tuple[int, str]] = []
+    tail = tail_at(position, again)
     while len(rest) < len(whole) - given_rows:
-        rest += tail.take(5)
+        rest += keys(tail.take(5))
     assert rest == whole[given_rows:]
