@@ -7,11 +7,12 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
-use pyo3::types::{PyFloat, PyInt, PyList};
+use pyo3::types::PyList;
 
 use crate::arrivals::{Entering, Pair, Pairing, Part, Reading, ReadingSpec, Results};
 use crate::fields::Stamps;
 use crate::program::{Projector, Spec};
+use crate::sequence::whole;
 use crate::tuples::Tuple;
 
 /// A key, equal to another where Python says so. Whole numbers need not ask it.
@@ -22,17 +23,10 @@ pub enum Key {
 
 impl Key {
     pub fn new(key: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if let Ok(whole) = key.cast::<PyInt>() {
-            if let Ok(number) = whole.extract::<i64>() {
-                return Ok(Self::Whole(number)); // bool among them: True is 1
-            }
-        } else if let Ok(real) = key.cast::<PyFloat>() {
-            let value = real.value();
-            if value.fract() == 0.0 && value.abs() < 9e18 {
-                return Ok(Self::Whole(value as i64));
-            }
-        }
-        Ok(Self::Other(key.hash()?, key.clone().unbind()))
+        Ok(match whole(key) {
+            Some(number) => Self::Whole(number),
+            None => Self::Other(key.hash()?, key.clone().unbind()),
+        })
     }
 
     fn again(&self, py: Python<'_>) -> Self {

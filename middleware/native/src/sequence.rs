@@ -18,6 +18,6 @@ mod value;
 
 pub use expression::Expression;
 pub use matcher::SequenceMatcher;
-pub use partitions::Scattered;
+pub use partitions::{Scattered, whole};
 pub use runs::SequenceRuns;
 pub use value::{Unsure, Value};

@@ -175,6 +175,19 @@ def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
     assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
 
 
+@pytest.mark.parametrize("kind", [PlainPairs, Pairs])
+@pytest.mark.parametrize("whole", [2**53, 9 * 10**18, 2**63 - 1024, 2**63 - 1, -(2**63)])
+def test_whole_numbers_and_doubles_meet_to_the_end_of_64_bits(monkeypatch, whole, kind):
+    monkeypatch.setattr(joining, "Pairs", kind)
+    window = "[SIZE 1 seconds EVERY 1]"
+    script = compile_cql(f"{BOTH} SELECT a.x AS x, b.l AS l FROM L AS a {window} JOIN R AS b {window} ON a.x = b.l INTO O")
+    left, right = script.types["L"], script.types["R"]
+    events = [
+        left(float(whole), None, None, None, ts=1, id=1, source="l"), right(0.0, whole, None, None, ts=2, id=1, source="r"),
+    ]  # fmt: skip
+    assert len(results(script.operators[0], events)) == (float(whole) == whole)
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -84,7 +84,7 @@ fn is_nan(value: &Bound<'_, PyAny>) -> bool {
 }
 
 /// The whole number that a value equals, if it is a kind of integer (truth values are), or a float that equals one.
-fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
+pub fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
     if let Ok(number) = value.cast::<PyInt>() {
         return number.extract().ok();
     }
