@@ -25,6 +25,7 @@ from middleware.link.codec import (
     name_of,
 )
 from middleware.link.frames import Parts
+from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
@@ -81,14 +82,14 @@ class Publication:
 
     def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
-        import pyarrow as pa
+        import numpy as np
 
         table = _arrow(table)
         first = self._numbers.get(source, 0)
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
-            table = table.append_column("id", pa.array(range(first, first + len(table)), pa.int64()))
+            table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
         columns = EventColumns.of(event_type, table, source)
-        if "level" in columns.batch.schema.names and (columns.batch.column("level").to_numpy() != 0).any():
+        if "level" in columns.batch.schema.names and (to_array(columns.batch.column("level")) != 0).any():
             raise EventError(f"{type_name(event_type)}.level is not 0 everywhere: publishers send raw events only")
         self._numbers[source] = first + len(table) if is_numbered else first
         return columns

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
+from middleware.model.arrays import to_column
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
@@ -15,13 +17,21 @@ if TYPE_CHECKING:
 
 def finals_table(columns: EventColumns) -> pa.Table:
     """Events as a table: the fields of their type, ts (ns), id, source, level. O(rows) for the texts of sources."""
+    import numpy as np
     import pyarrow as pa
 
     given = dict(zip(columns.batch.schema.names, columns.batch.columns, strict=True))
     given["source"] = given["source"].cast(pa.string())
-    given.setdefault("level", pa.repeat(pa.scalar(0, pa.int64()), len(columns)))
-    schema = arrow_schema(columns.event_type).append(pa.field("level", pa.int64()))
+    given.setdefault("level", to_column(np.zeros(len(columns), np.int64)))
+    schema = _schema(columns.event_type)
     return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)
+
+
+@cache
+def _schema(event_type: EventType) -> pa.Schema:
+    import pyarrow as pa
+
+    return arrow_schema(event_type).append(pa.field("level", pa.int64()))
 
 
 def changes_table(event_type: EventType, delta: Delta) -> pa.Table:
