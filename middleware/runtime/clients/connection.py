@@ -114,6 +114,9 @@ class Connection:
         """Do what is to be done soon."""
         self._hurry.clear()
 
+    def _end(self) -> None:
+        """Send what is still to be sent."""
+
     def _pump(self, timeout: float) -> None:
         """Do all pending work; if there was none, wait for the node up to ``timeout`` seconds."""
         link, transport = self._link, self._transport
@@ -186,6 +189,7 @@ class Connection:
         with self._lock:
             if self._closed.is_set():
                 return
+            self._end()
             deadline = time.monotonic_ns() + round(_LEAVE * SECOND)
             self._link.bye("closed")
             while self._link.up and self._link.closed is None and time.monotonic_ns() < deadline:

@@ -24,7 +24,9 @@ from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
-_HOLD = round(HURRY * SECOND)
+HOLD = round(HURRY * SECOND)
+"""Events published sooner than this (ns) after others have left are held for a moment, and go together."""
+
 _ASK_EVERY = SECOND
 """How often an active publisher asks what became of its events, unless it flushes."""
 
@@ -159,7 +161,7 @@ class Publisher(Connection):
                     for frame in self._publication.frames(events):
                         self._send(frame)
                     return
-            if held.is_full or time.monotonic_ns() - self._sent_at >= _HOLD:
+            if held.is_full or time.monotonic_ns() - self._sent_at >= HOLD:
                 self._send_held()
             elif not self._hurry.is_set():
                 self._hurry.set()
@@ -230,7 +232,7 @@ class Publisher(Connection):
         with self._lock:
             self._is_flushing = True
             try:
-                self._send_held()
+                self._post_held()
                 self._settle(deadline, timeout)
             finally:
                 self._is_flushing = False
@@ -249,24 +251,8 @@ class Publisher(Connection):
 
     def statistics(self) -> PublisherStatistics:
         """A record of the counts so far."""
-        link = self.link_statistics()
-        return PublisherStatistics(
-            self._events + len(self._publication.held),
-            self._waited / SECOND,
-            dict(self._drops),
-            link,
-            self._account.total().turned,
-        )
-
-    def close(self) -> None:
-        """Say goodbye, once everything sent has arrived or two seconds have passed.
-
-        Calls in other threads that wait for the node raise NetworkError.
-        """
-        with self._lock:
-            if len(self._publication.held) and not self._closed.is_set():
-                self._post(self._publication.gathered(self._link.takes_columns))
-        super().close()
+        events, turned = self._events + len(self._publication.held), self._account.total().turned
+        return PublisherStatistics(events, self._waited / SECOND, dict(self._drops), self.link_statistics(), turned)
 
     def _send(self, frame: Frame) -> None:
         with self._lock:
@@ -278,6 +264,10 @@ class Publisher(Connection):
         """Send the events that are held, once there is room."""
         if len(self._publication.held):
             self._await_room()
+            self._post_held()
+
+    def _post_held(self) -> None:
+        if len(self._publication.held):
             self._post(self._publication.gathered(self._link.takes_columns))
 
     def _post(self, frame: Frame) -> None:
@@ -290,10 +280,13 @@ class Publisher(Connection):
 
     def _tend(self) -> None:
         """Send the events that are held, if there is room."""
-        if len(self._publication.held) and self._link.has_room:
-            self._post(self._publication.gathered(self._link.takes_columns))
+        if self._link.has_room:
+            self._post_held()
         if not len(self._publication.held):
             self._hurry.clear()
+
+    def _end(self) -> None:
+        self._post_held()
 
     def _await_room(self) -> None:
         if not self._link.has_room:
