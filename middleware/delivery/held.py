@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, type_name
 
@@ -61,6 +62,7 @@ class HeldColumns:
 
 def in_order(columns: EventColumns) -> EventColumns:
     """Events of one type in total order. O(n log n), O(n) if their times only grow."""
+    import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -70,4 +72,5 @@ def in_order(columns: EventColumns) -> EventColumns:
     batch = columns.batch
     keys = {name: batch.column(name) for name in ("ts", "level", "source", "id") if name in batch.schema.names}
     keys["source"] = keys["source"].cast(pa.string())
-    return columns.take(pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys]).to_numpy())
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+    return columns.take(to_array(order).astype(np.int64))

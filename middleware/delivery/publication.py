@@ -25,6 +25,8 @@ from middleware.link.codec import (
     name_of,
 )
 from middleware.link.frames import Parts
+from middleware.link.gathering import EVENTS_A_FRAME, Gathering
+from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     Numbers = npt.NDArray[np.int64]
-
-_EVENTS_A_FRAME = 8_192
 
 
 class Frame(NamedTuple):
@@ -57,7 +57,7 @@ class Frame(NamedTuple):
 
 
 class Publication:
-    """See the module. ``types``: event types (or their names) that will be sent.
+    """See the module. ``types``: event types (or their names) that will be sent. ``held``: new events that will go together.
 
     ``greeting``: the first payload of each life of the link. It names all types sent in former lives: otherwise a type that all
     other publishers have ended would have ended before it is sent again. All that makes a frame raises EventError for events
@@ -69,6 +69,7 @@ class Publication:
         self._watermarks: dict[str, int] = {}
         self._clock: int | None = None
         self._numbers: dict[str, int] = {}
+        self.held = Gathering()
 
     @property
     def greeting(self) -> Parts:
@@ -76,19 +77,24 @@ class Publication:
 
     def frames(self, events: Sequence[Event]) -> Iterator[Frame]:
         """New events, in this order."""
-        for start in range(0, len(events), _EVENTS_A_FRAME):
-            yield from self._frames(events[start : start + _EVENTS_A_FRAME])
+        for start in range(0, len(events), EVENTS_A_FRAME):
+            yield from self._frames(events[start : start + EVENTS_A_FRAME])
+
+    def gathered(self, in_columns: bool) -> Frame:
+        """What is held, which there must be something of; it is held no more. ``in_columns``: the node takes columns."""
+        blocks = self.held.take(in_columns)
+        return _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
 
     def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
-        import pyarrow as pa
+        import numpy as np
 
         table = _arrow(table)
         first = self._numbers.get(source, 0)
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
-            table = table.append_column("id", pa.array(range(first, first + len(table)), pa.int64()))
+            table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
         columns = EventColumns.of(event_type, table, source)
-        if "level" in columns.batch.schema.names and (columns.batch.column("level").to_numpy() != 0).any():
+        if "level" in columns.batch.schema.names and (to_array(columns.batch.column("level")) != 0).any():
             raise EventError(f"{type_name(event_type)}.level is not 0 everywhere: publishers send raw events only")
         self._numbers[source] = first + len(table) if is_numbered else first
         return columns
@@ -114,7 +120,7 @@ class Publication:
         """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``places``: of the events of each
         in the order in which all of them came, growing; None for a single type."""
         count, size = sum(map(len, tables)), sum(columns.batch.nbytes for columns in tables)
-        rows = _EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(_EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
+        rows = EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
         for start in range(0, count, rows):
             blocks = []
             for at, columns in enumerate(tables):

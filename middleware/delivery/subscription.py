@@ -37,10 +37,10 @@ from middleware.link.codec import (
     encode,
 )
 from middleware.link.frames import Parts, payload_size
-from middleware.model.change import Batch, Change, Delta, Insert, Watermark
+from middleware.model.change import Batch, Change, Delta, Insert, Watermark, grouped
 from middleware.model.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, NEVER, Event, EventType, type_name
+from middleware.model.event import END, NEVER, Event, EventType
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -251,10 +251,8 @@ class Subscription:
         self._advance(batch.watermarks)
         if self.barrier is None:
             return batch
-        deltas: dict[str, Delta] = {}
-        for event in self._finals(self.barrier, batch, arrived):
-            deltas.setdefault(type_name(event.__class__), Delta()).inserts.append(event)
-        return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
+        finals = self._finals(self.barrier, batch, arrived)
+        return Batch(grouped(finals) if finals else {}, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
         """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by

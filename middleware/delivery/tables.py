@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 from middleware.model.change import Delta
@@ -18,8 +19,15 @@ def finals_table(columns: EventColumns) -> pa.Table:
     import pyarrow as pa
 
     given = spelled_out(columns.batch)
-    schema = arrow_schema(columns.event_type).append(pa.field("level", pa.int64()))
+    schema = _schema(columns.event_type)
     return pa.Table.from_arrays([given[name] for name in schema.names], schema=schema)
+
+
+@cache
+def _schema(event_type: EventType) -> pa.Schema:
+    import pyarrow as pa
+
+    return arrow_schema(event_type).append(pa.field("level", pa.int64()))
 
 
 def changes_table(event_type: EventType, delta: Delta) -> pa.Table:

@@ -18,6 +18,7 @@ import msgspec
 from middleware import native
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, rows_in, takes_columns, unpack_columns
 from middleware.link.frames import Count, Parts
+from middleware.model.arrays import to_array
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
@@ -420,7 +421,7 @@ def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
         drops["later than its block says"] += int(beyond.sum())
         columns = columns.filter(~beyond)
     if head.raw and "level" in batch.schema.names:
-        derived = columns.batch.column("level").to_numpy() != 0
+        derived = to_array(columns.batch.column("level")) != 0
         if count := int(derived.sum()):
             drops["level of a derived event"] += count
             columns = columns.filter(~derived)

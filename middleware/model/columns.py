@@ -6,11 +6,12 @@ import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
 from middleware import native
+from middleware.model.arrays import text_column, to_array, to_column
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.rows import needs_conversion, rows_of, source_codes, values
@@ -74,6 +75,7 @@ class EventColumns(Sequence[Event]):
         names the column, and the row where there is one: for columns that are missing, of no field, or of another type; for
         nulls where none may be; for times out of bounds; for a table that is damaged.
         """
+        import numpy as np
         import pyarrow as pa
 
         name = type_name(event_type)
@@ -84,7 +86,8 @@ class EventColumns(Sequence[Event]):
             return made
         given = dict(zip(batch.schema.names, batch.columns, strict=True))
         if "source" not in given and source is not None:
-            given["source"] = pa.DictionaryArray.from_arrays(pa.array([0] * len(batch), pa.int32()), [source])
+            codes = to_column(np.zeros(len(batch), np.int32))
+            given["source"] = pa.DictionaryArray.from_arrays(codes, text_column([source]))
         wanted = _schema(event_type)
         if "level" in given:
             wanted = wanted.append(pa.field("level", pa.int64(), nullable=False))
@@ -148,7 +151,7 @@ class EventColumns(Sequence[Event]):
             return np.zeros(len(self), np.int64)
         column = self.column(name)
         if kind != "object":
-            return cast("np.ndarray[Any, Any]", column.to_numpy(zero_copy_only=False))
+            return to_array(column)
         listed = values(column) if not needs_conversion(self.event_type) else [getattr(each, name) for each in self.events()]
         return _objects(listed)
 
@@ -170,7 +173,7 @@ class EventColumns(Sequence[Event]):
     def levels(self) -> np.ndarray[Any, Any] | None:
         """Levels, int64; None if all are 0."""
         is_given = self.batch.num_columns == len(self.event_type.__struct_fields__)
-        return self.batch.column("level").to_numpy() if is_given else None
+        return to_array(self.batch.column("level")) if is_given else None
 
     def sources(self) -> list[str]:
         """The sources of these events, each once. O(events), O(1) if a dictionary has one name."""
@@ -195,11 +198,10 @@ class EventColumns(Sequence[Event]):
     def filter(self, mask: Any) -> EventColumns:
         """The events where ``mask`` (booleans, one an event) is true, in order."""
         import numpy as np
-        import pyarrow as pa
 
         chosen = np.asarray(mask, dtype=np.bool_)
         events = None if self._events is None else list(compress(self._events, chosen.tolist()))
-        return EventColumns(self.event_type, self.batch.filter(pa.array(chosen)), events)
+        return EventColumns(self.event_type, self.batch.filter(to_column(chosen)), events)
 
     def slice(self, start: int, stop: int) -> EventColumns:
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
@@ -213,11 +215,10 @@ class EventColumns(Sequence[Event]):
     def take(self, indices: Any) -> EventColumns:
         """The events at these places, in this order."""
         import numpy as np
-        import pyarrow as pa
 
         places = np.asarray(indices, dtype=np.int64)
         events = None if self._events is None else [self._events[at] for at in places.tolist()]
-        return EventColumns(self.event_type, self.batch.take(pa.array(places)), events)
+        return EventColumns(self.event_type, self.batch.take(to_column(places)), events)
 
     def joined(self, others: Sequence[EventColumns]) -> EventColumns:
         """These events, then those of others of the same type. O(events); a batch of them all is made when it is asked for."""
@@ -347,12 +348,13 @@ def _alike(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
 
 def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     """The columns of a batch of events by name: sources as texts, and levels even if all are 0. O(rows)."""
+    import numpy as np
     import pyarrow as pa
 
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     columns["source"] = columns["source"].cast(pa.string())
     if "level" not in columns:
-        columns["level"] = pa.repeat(pa.scalar(0, pa.int64()), len(batch))
+        columns["level"] = to_column(np.zeros(len(batch), np.int64))
     return columns
 
 

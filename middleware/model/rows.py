@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_origin
 import msgspec
 
 from middleware import native
+from middleware.model.arrays import to_array
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.making import recipe
@@ -63,12 +64,14 @@ def values(column: pa.Array) -> list[Any]:
     kind = column.type
     if pa.types.is_dictionary(kind):
         return values(column.dictionary_decode()) if column.null_count else _decoded(column)
-    if (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count:
-        found: list[Any] = column.fill_null(0).to_numpy().tolist()
-        for at in column.is_null().to_numpy(zero_copy_only=False).nonzero()[0].tolist():
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind):
+        found: list[Any] = to_array(column).tolist()
+        for at in to_array(column.is_null()).nonzero()[0].tolist() if column.null_count else ():
             found[at] = None
         return found
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_boolean(kind):
+    if pa.types.is_boolean(kind) and not column.null_count:
+        return cast("list[Any]", to_array(column).tolist())
+    if pa.types.is_string(kind) or pa.types.is_boolean(kind):
         return cast("list[Any]", column.to_numpy(zero_copy_only=False).tolist())
     return cast("list[Any]", column.to_pylist())
 
@@ -79,7 +82,7 @@ def source_codes(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]
 
     sources = batch.column("source")
     coded = sources if isinstance(sources, pa.DictionaryArray) else sources.dictionary_encode()
-    return coded.dictionary.to_pylist(), coded.indices.to_numpy()
+    return coded.dictionary.to_pylist(), to_array(coded.indices)
 
 
 @cache
@@ -96,7 +99,7 @@ def _given(batch: pa.RecordBatch, place: int, name: str) -> Any:
         names, codes = source_codes(batch)
         return names[0] if len(names) == 1 else (names, codes.astype("int32", copy=False))
     column = batch.column(place)
-    return column.to_numpy() if _is_numbers(column) else values(column)
+    return to_array(column) if _is_numbers(column) else values(column)
 
 
 def _is_numbers(column: pa.Array) -> bool:
@@ -107,7 +110,7 @@ def _is_numbers(column: pa.Array) -> bool:
 
 def _decoded(column: pa.DictionaryArray) -> list[Any]:
     """Texts encoded in a dictionary: those of one value are one object."""
-    return list(map(column.dictionary.to_pylist().__getitem__, column.indices.to_numpy().tolist()))
+    return list(map(column.dictionary.to_pylist().__getitem__, to_array(column.indices).tolist()))
 
 
 def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> list[Event]:

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 36
+_VERSION = 42
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -29,6 +29,7 @@ try:
         EventBatch,
         EventMaker,
         Fiba,
+        Gathering,
         HeldEvents,
         Interleaving,
         Intervals,
@@ -67,6 +68,7 @@ else:
         "EventBatch",
         "EventMaker",
         "Fiba",
+        "Gathering",
         "HeldEvents",
         "Interleaving",
         "Intervals",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 from test_network import DEADLINE
@@ -13,7 +15,7 @@ from middleware.model.change import Insert
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.clients import Publisher, Subscriber, publisher
 from middleware.runtime.node import Node
 
 pytestmark = pytest.mark.system
@@ -53,26 +55,80 @@ def test_no_frame_speaks_of_what_is_in_a_later_one(size: int) -> None:
         assert isinstance(frame, Changes) and frame.clock == max(head.newest for head in frame.blocks)
 
 
-@pytest.mark.parametrize("size", [0, 2_000])
-def test_no_type_overtakes_another(size: int) -> None:
-    events = hot_and_cold(size)
+@contextmanager
+def running() -> Iterator[tuple[Hierarchy, Node]]:
     hierarchy = Hierarchy([Feeling()])
     node = Node("a", "tcp://127.0.0.1:*", processor=hierarchy, types=EventTypes([Hot, Cold, Felt]))
     thread = threading.Thread(target=node.run)
     thread.start()
-    found = []
+    yield hierarchy, node
+    node.stop()
+    thread.join()
+
+
+@pytest.mark.parametrize("size", [0, 2_000])
+def test_no_type_overtakes_another(size: int) -> None:
+    events, found = hot_and_cold(size), []
     with (
+        running() as (hierarchy, node),
         Subscriber(node.address, Felt, consistency="final") as subscriber,
-        Publisher(node.address, types=[Hot, Cold]) as publisher,
+        Publisher(node.address, types=[Hot, Cold]) as sender,
     ):
         subscriber.wait_ready(DEADLINE)
-        publisher.publish(events)
-        publisher.advance([Hot, Cold], END)
+        sender.publish(events)
+        sender.advance([Hot, Cold], END)
         for change in subscriber:
             if isinstance(change, Insert):
                 found.append(change.event.ts)
-    node.stop()
-    thread.join()
     assert found == [event.ts for event in events]
     (unit,) = hierarchy.units
     assert not unit.late and unit.clock.k == 0, "they came in order"
+
+
+@pytest.fixture
+def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is published waits for what is published next, or for the thread that sends what is held."""
+    monkeypatch.setattr(publisher, "HOLD", 10**19)
+
+
+@pytest.mark.usefixtures("held_back")
+def test_what_is_held_leaves_without_another_call() -> None:
+    with running() as (_, node), Subscriber(node.address, Hot) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        with Publisher(node.address) as sender:
+            for number in range(4):
+                sender.publish([Hot(ts=number, id=number, source="s")])
+                assert sender.statistics().events == number + 1
+                if number < 3:
+                    assert inserted(subscriber) == [number]
+        assert inserted(subscriber) == [3], "sent as the publisher closes, at the latest"
+
+
+@pytest.mark.usefixtures("held_back")
+def test_nothing_overtakes_what_is_held() -> None:
+    events, found = hot_and_cold(0)[:400], []
+    with (
+        running() as (hierarchy, node),
+        Subscriber(node.address, Felt, consistency="final") as subscriber,
+        Publisher(node.address, types=[Hot, Cold]) as sender,
+    ):
+        subscriber.wait_ready(DEADLINE)
+        for start in range(0, 400, 10):
+            last = events[start + 9]
+            sender.publish(events[start : start + 10])
+            sender.retract(events[start])
+            sender.advance([Hot, Cold], last.ts)
+            sender.publish([Hot("\x00", ts=last.ts + 1, id=3_000 + start, source="s")])
+        assert sender.flush(DEADLINE).taken == 400 + 40 + 40
+        sender.advance([Hot, Cold], END)
+        for change in subscriber:
+            if isinstance(change, Insert):
+                found.append(change.event.ts)
+    assert found == sorted(
+        [*(event.ts for at, event in enumerate(events) if at % 10), *(event.ts + 1 for event in events[9::10])]
+    )
+    assert not hierarchy.units[0].late
+
+
+def inserted(subscriber: Subscriber) -> list[int]:
+    return [change.event.id for change in subscriber.receive(DEADLINE) if isinstance(change, Insert)]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import Run
+from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, Identity
 from middleware.model.rows import source_codes
@@ -229,7 +230,7 @@ def runs_in(batch: pa.RecordBatch, most: int) -> list[Run] | None:
     import numpy as np
 
     names, codes = source_codes(batch)
-    ids = batch.column("id").to_numpy()
+    ids = to_array(batch.column("id"))
     low = int(ids.min())
     span = int(ids.max()) - low + 2  # so that the ids of one source never touch those of the next
     if span * len(names) >= 2**63:

@@ -14,7 +14,8 @@ use pyo3::types::{PyBool, PyBytes, PyList, PyString};
 use crate::export::{Batch, Column, Texts, Values, capsules};
 use crate::fields::Maker;
 use crate::ids::take;
-use crate::ipc::{Form, columns, schema_of, spelled};
+use crate::ipc::{self, columns, schema_of, spelled};
+use crate::packing;
 use crate::seen::Intervals;
 
 /// What is in the last four fields of every event.
@@ -30,8 +31,9 @@ const MOST_NAMES: usize = 8 << 20;
 /// Times lie strictly between this and its negative.
 const MAX_TS: i64 = 1 << 62;
 
+/// What a field holds.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+pub enum Kind {
     Integer,
     Time,
     Float,
@@ -39,29 +41,65 @@ enum Kind {
     Text,
 }
 
+/// A type whose events the core reads and writes.
+pub struct Form {
+    pub maker: Maker,
+    /// Name, kind, and whether None may be there.
+    pub fields: Vec<(Arc<CString>, Kind, bool)>,
+    /// The schemas in Arrow's form with which blocks of the type are written: without levels, and with them.
+    schemas: [Vec<u8>; 2],
+}
+
+impl Form {
+    fn new(maker: Maker, fields: Vec<(Arc<CString>, Kind, bool)>) -> Self {
+        let own = fields.len() - STAMP;
+        let schema = |count| {
+            packing::schema(fields[..count].iter().enumerate().map(|(at, (name, kind, is_nullable))| {
+                let kind = match kind {
+                    Kind::Integer | Kind::Time => packing::Kind::Integers,
+                    Kind::Float => packing::Kind::Floats,
+                    Kind::Flag => packing::Kind::Flags,
+                    Kind::Text if at < own => packing::Kind::Texts,
+                    Kind::Text => packing::Kind::Coded,
+                };
+                (name.as_c_str(), kind, *is_nullable)
+            }))
+        };
+        Self { schemas: [schema(own + STAMP - 1), schema(own + STAMP)], maker, fields }
+    }
+
+    /// How many fields there are before the stamps.
+    pub fn own(&self) -> usize {
+        self.fields.len() - STAMP
+    }
+
+    /// Columns of the type as a block; None if one of its stamps is of another kind.
+    pub fn block(self: &Arc<Self>, rows: usize, columns: Vec<Column>) -> Option<Block> {
+        let [times, ids] = [0, 1].map(|at| whole(columns.get(self.own() + at)?));
+        let (oldest, newest) = times?.iter().fold((MAX_TS, -MAX_TS), |(low, high), ts| (low.min(*ts), high.max(*ts)));
+        let has_levels = columns.len() == self.fields.len() && whole(columns.last()?)?.iter().any(|level| *level != 0);
+        ids?;
+        Some(Block { batch: Arc::new(Batch { rows, columns }), form: self.clone(), oldest, newest, has_levels })
+    }
+}
+
 /// Reads blocks of one type.
 #[pyclass(module = "middleware.native", frozen)]
 pub struct BlockReader {
-    maker: Arc<Maker>,
-    /// Name, kind, and whether None may be there.
-    fields: Vec<(Arc<CString>, Kind, bool)>,
+    form: Arc<Form>,
     /// The schemas in Arrow's form that are those of the type, and whether they have levels.
     schemas: Mutex<Vec<(Vec<u8>, bool)>>,
 }
 
 impl BlockReader {
+    pub fn form(&self) -> &Arc<Form> {
+        &self.form
+    }
+
     /// The stream behind a schema that is known, and whether it has levels.
     fn known<'a>(&self, block: &'a [u8]) -> Option<(&'a [u8], bool)> {
         let schemas = self.schemas.lock().ok()?;
         schemas.iter().find_map(|(schema, has_levels)| Some((block.strip_prefix(schema.as_slice())?, *has_levels)))
-    }
-
-    fn block(&self, rows: usize, columns: Vec<Column>) -> Option<Block> {
-        let [times, ids] = [0, 1].map(|at| whole(columns.get(self.fields.len() - STAMP + at)?));
-        let (oldest, newest) = times?.iter().fold((MAX_TS, -MAX_TS), |(low, high), ts| (low.min(*ts), high.max(*ts)));
-        let has_levels = columns.len() == self.fields.len() && whole(columns.last()?)?.iter().any(|level| *level != 0);
-        ids?;
-        Some(Block { batch: Arc::new(Batch { rows, columns }), maker: self.maker.clone(), oldest, newest, has_levels })
     }
 }
 
@@ -93,7 +131,9 @@ impl BlockReader {
             let name = CString::new(name).map_err(|_| PyValueError::new_err("a name with a zero byte"))?;
             fields.push((Arc::new(name), kind, nullable));
         }
-        Ok(Some(Self { maker: Arc::new(maker), fields, schemas: Mutex::default() }))
+        let form = Form::new(maker, fields);
+        let schemas = form.schemas.iter().cloned().zip([false, true]).collect();
+        Ok(Some(Self { form: Arc::new(form), schemas: Mutex::new(schemas) }))
     }
 
     /// The rows of a block; None if it is anything but `rows` rows whose values all fit their fields as they are. O(bytes).
@@ -102,12 +142,12 @@ impl BlockReader {
         if cursor.array()? != rows || rows > block.len() {
             return None;
         }
-        let (own, stamp) = self.fields.split_at(self.fields.len().checked_sub(STAMP)?);
+        let (own, stamp) = self.form.fields.split_at(self.form.own());
         let mut columns: Vec<Building> = own.iter().map(|(_, kind, nullable)| Building::new(*kind, *nullable, rows)).collect();
         let [mut times, mut ids, mut levels] = [(); 3].map(|()| Vec::with_capacity(rows));
         let mut sources = Sources::new(rows);
         for _ in 0..rows {
-            if cursor.array()? != self.fields.len() {
+            if cursor.array()? != self.form.fields.len() {
                 return None;
             }
             for column in &mut columns {
@@ -132,7 +172,7 @@ impl BlockReader {
             there: None,
             values,
         }));
-        self.block(rows, made)
+        self.form.block(rows, made)
     }
 
     /// Note that blocks in columns with the schema of this one have just the columns of the type.
@@ -146,19 +186,19 @@ impl BlockReader {
     /// The columns of a block; None if its schema is not known, or it is anything but `rows` sound rows. O(bytes).
     fn read_columns(&self, block: &[u8], rows: usize) -> Option<Block> {
         let (stream, has_levels) = self.known(block)?;
-        let last = self.fields.len().checked_sub(usize::from(!has_levels))?;
-        let stamp = self.fields.len() - STAMP;
+        let last = self.form.fields.len() - usize::from(!has_levels);
+        let stamp = self.form.own();
         let form = |at: usize, kind: Kind| match kind {
-            Kind::Integer | Kind::Time => Form::Integers,
-            Kind::Float => Form::Floats,
-            Kind::Flag => Form::Flags,
-            Kind::Text if at < stamp => Form::Texts,
-            Kind::Text => Form::Coded,
+            Kind::Integer | Kind::Time => ipc::Form::Integers,
+            Kind::Float => ipc::Form::Floats,
+            Kind::Flag => ipc::Form::Flags,
+            Kind::Text if at < stamp => ipc::Form::Texts,
+            Kind::Text => ipc::Form::Coded,
         };
-        let forms = self.fields[..last].iter().enumerate().map(|(at, (_, kind, nullable))| (form(at, *kind), *nullable));
+        let forms = self.form.fields[..last].iter().enumerate().map(|(at, (_, kind, nullable))| (form(at, *kind), *nullable));
         let found = columns(stream, rows.min(MOST_ROWS), forms)?;
         let mut made = Vec::with_capacity(last);
-        for ((values, there), (name, kind, is_nullable)) in found.into_iter().zip(&self.fields) {
+        for ((values, there), (name, kind, is_nullable)) in found.into_iter().zip(&self.form.fields) {
             let column = Column { name: name.clone(), is_nullable: *is_nullable, there, values };
             let are_times = *kind == Kind::Time;
             if spelled(&column) > MOST_NAMES
@@ -171,7 +211,7 @@ impl BlockReader {
         if made.len() < last || rows > MOST_ROWS {
             return None;
         }
-        self.block(rows, made)
+        self.form.block(rows, made)
     }
 }
 
@@ -179,7 +219,7 @@ impl BlockReader {
 #[pyclass(module = "middleware.native", frozen)]
 pub struct Block {
     batch: Arc<Batch>,
-    maker: Arc<Maker>,
+    form: Arc<Form>,
     /// The earliest and the latest time; 2**62 and -2**62 if there are no rows.
     #[pyo3(get)]
     oldest: i64,
@@ -192,11 +232,11 @@ pub struct Block {
 
 impl Block {
     fn stamps(&self, at: usize) -> Option<&[i64]> {
-        whole(self.batch.columns.get(self.maker.fields() - STAMP + at)?)
+        whole(self.batch.columns.get(self.form.own() + at)?)
     }
 
     fn codes(&self) -> Option<(&[i32], &Texts)> {
-        match &self.batch.columns.get(self.maker.fields() - STAMP + 2)?.values {
+        match &self.batch.columns.get(self.form.own() + 2)?.values {
             Values::Coded(codes, names) => Some((codes, names)),
             _ => None,
         }
@@ -231,6 +271,17 @@ impl Block {
         take(py, self.stamps(1).unwrap_or_default(), codes.iter().map(|code| code.cast_unsigned()), &of)
     }
 
+    /// As a block in columns, which a reader of the type knows. O(values).
+    fn columns<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        let schema = &self.form.schemas[usize::from(self.batch.columns.len() == self.form.fields.len())];
+        PyBytes::new(py, &packing::stream(schema, &self.batch))
+    }
+
+    /// As a block in rows. O(values).
+    fn rows<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
+        PyBytes::new(py, &packing::rows(&self.batch, self.form.fields.len()))
+    }
+
     /// For Arrow, which shares the columns.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
@@ -251,7 +302,7 @@ impl Block {
         let mut made = Vec::with_capacity(stop.saturating_sub(start));
         for row in start..stop {
             let value = |field: usize| fields.get(field).map_or_else(|| Ok(zero.clone()), |field| field.get(py, row));
-            made.push(self.maker.filled(py, value)?);
+            made.push(self.form.maker.filled(py, value)?);
         }
         PyList::new(py, made)
     }

@@ -41,6 +41,12 @@ impl Texts {
         Some(())
     }
 
+    /// Forget all texts from this one on.
+    pub fn truncate(&mut self, count: usize) {
+        self.ends.truncate(count + 1);
+        self.bytes.truncate(self.ends.last().map_or(0, |end| *end as usize));
+    }
+
     pub fn get(&self, at: usize) -> &[u8] {
         &self.bytes[self.ends[at] as usize..self.ends[at + 1] as usize]
     }

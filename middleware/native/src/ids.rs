@@ -11,7 +11,7 @@ use crate::fields::Stamps;
 use crate::seen::Intervals;
 
 /// Source, id and place of an event; sources are numbered.
-type Entry = (u32, i64, usize);
+pub type Entry = (u32, i64, usize);
 
 type Runs<'py> = Vec<(Bound<'py, PyString>, i64, i64)>;
 
@@ -97,9 +97,14 @@ pub fn runs_of<'py>(events: &Bound<'py, PyList>, most: usize) -> PyResult<Option
         }
         entries.push((u32::try_from(now)?, stamps.id(&event)?.extract()?, at));
     }
-    Ok(in_order(entries).and_then(|entries| {
-        let runs = entries.chunk_by(follows).take(most + 1);
-        let runs: Runs<'_> = runs.map(|run| (names[run[0].0 as usize].clone(), run[0].1, run[run.len() - 1].1)).collect();
-        (runs.len() <= most).then_some(runs)
-    }))
+    let runs = runs(entries, most).map(|runs| runs.into_iter().map(|(at, first, last)| (names[at].clone(), first, last)));
+    Ok(runs.map(Iterator::collect))
+}
+
+/// Identities as runs: number of the source, first and last id; None as above.
+pub fn runs(entries: Vec<Entry>, most: usize) -> Option<Vec<(usize, i64, i64)>> {
+    let entries = in_order(entries)?;
+    let runs = entries.chunk_by(follows).take(most + 1);
+    let runs: Vec<_> = runs.map(|run| (run[0].0 as usize, run[0].1, run[run.len() - 1].1)).collect();
+    (runs.len() <= most).then_some(runs)
 }

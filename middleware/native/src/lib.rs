@@ -17,6 +17,8 @@ mod event_batch;
 mod export;
 mod fiba;
 mod fields;
+mod flat;
+mod gathering;
 mod held;
 mod ids;
 mod ipc;
@@ -27,6 +29,7 @@ mod lanes;
 mod making;
 mod msgpack;
 mod order;
+mod packing;
 mod pairs;
 mod panes;
 mod program;
@@ -64,6 +67,8 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::gathering::Gathering;
+    #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
@@ -87,5 +92,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 36;
+    const VERSION: u32 = 42;
 }

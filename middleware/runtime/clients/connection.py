@@ -26,6 +26,9 @@ PATIENCE = 30.0
 _TELL_AFTER = 1_500 * MILLISECOND
 """When a client that has not yet heard from its node logs that it is waiting."""
 
+HURRY = 0.002
+"""Seconds after which a client does what it is to do soon, if no call does it before."""
+
 _UPKEEP_EVERY = 0.1
 _LEAVE = 2.0
 _CHANNEL = "node"
@@ -64,6 +67,7 @@ class Connection:
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()
         self._closing, self._closed = threading.Event(), threading.Event()
+        self._hurry = threading.Event()
         self._drops = Drops()
         self._transport = Transport(keys)
         try:
@@ -99,10 +103,20 @@ class Connection:
         return self._link.statistics()
 
     def _keep(self) -> None:
-        while not self._closed.wait(_UPKEEP_EVERY):
+        while not self._closed.is_set():
+            if self._hurry.wait(_UPKEEP_EVERY):
+                self._closed.wait(HURRY)
             with self._lock:
                 if not self._closed.is_set():
                     self._pump(0)
+                    self._tend()
+
+    def _tend(self) -> None:
+        """Do what is to be done soon."""
+        self._hurry.clear()
+
+    def _end(self) -> None:
+        """Send what is still to be sent."""
 
     def _pump(self, timeout: float) -> None:
         """Do all pending work; if there was none, wait for the node up to ``timeout`` seconds."""
@@ -178,12 +192,14 @@ class Connection:
         with self._lock:
             if self._closed.is_set():
                 return
+            self._end()
             deadline = time.monotonic_ns() + round(_LEAVE * SECOND)
             self._link.bye("closed")
             while self._link.up and self._link.closed is None and time.monotonic_ns() < deadline:
                 self._pump(20 * MILLISECOND / SECOND)
             self._flush_out()
             self._closed.set()
+            self._hurry.set()
             self._transport.close()
         if threading.current_thread() is not self._upkeep:
             self._upkeep.join()

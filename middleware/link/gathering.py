@@ -1,0 +1,67 @@
+"""Events that a publisher holds to send them together: in the native core, as columns of each type.
+
+A frame costs both its ends the same however much there is in it, so small batches that follow close on each other go in one.
+"""
+
+from __future__ import annotations
+
+from middleware import native
+from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
+from middleware.model.event import Event, type_name
+from middleware.model.making import recipe
+
+EVENTS_A_FRAME = 8_192
+"""Events, or more than twice BLOCK_TARGET bytes of them, that are enough for a frame."""
+
+
+class Gathering:
+    """See the module. Without the core it takes no events."""
+
+    def __init__(self) -> None:
+        self._held = native.Gathering() if native.AVAILABLE else None
+        self._met: set[type] = set()
+        self._names: dict[native.BlockReader, str] = {}
+
+    def __len__(self) -> int:
+        """How many events are held."""
+        return len(self._held) if self._held is not None else 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are enough for a frame."""
+        return self._held is not None and (len(self._held) >= EVENTS_A_FRAME or self._held.size >= 2 * BLOCK_TARGET)
+
+    def add(self, events: list[Event]) -> bool:
+        """Hold these, too. False, and none is held, if there is one with a value that its type does not name, or of a type that
+        the core cannot hold, or if they would be too many. O(values)."""
+        if self._held is None:
+            return False
+        return self._held.add(events) or (self._meet({event.__class__ for event in events}) and self._held.add(events))
+
+    def _meet(self, types: set[type[Event]]) -> bool:
+        """Whether there is a new type among these that the core can hold."""
+        assert self._held is not None
+        known = len(self._names)
+        for kind in types - self._met:
+            self._met.add(kind)
+            making = recipe(kind) if issubclass(kind, Event) else None
+            reader = native.BlockReader.of(making) if making is not None else None
+            if reader is not None:
+                self._held.include(reader)
+                self._names[reader] = type_name(kind)
+        return len(self._names) > known
+
+    def take(self, in_columns: bool) -> list[tuple[BlockHead, bytes]]:
+        """The blocks of all that is held, which are to go in one frame; nothing is held any more. O(values).
+
+        ``in_columns``: blocks of many events are to be columns.
+        """
+        assert self._held is not None
+        blocks = []
+        parts = self._held.take()
+        for reader, block, runs, places in parts:
+            head = BlockHead(self._names[reader], len(block), raw=True, runs=runs, oldest=block.oldest, newest=block.newest)
+            head.places = places if len(parts) > 1 else None
+            head.columns = in_columns and len(block) >= FEWEST_IN_COLUMNS
+            blocks.append((head, block.columns() if head.columns else block.rows()))
+        return blocks
