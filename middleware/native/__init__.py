@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 35
+_VERSION = 36
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -26,9 +26,11 @@ try:
         Block,
         BlockReader,
         Counts,
+        EventBatch,
         EventMaker,
         Fiba,
         HeldEvents,
+        Interleaving,
         Intervals,
         KeyedLanes,
         KeyedWindows,
@@ -43,7 +45,6 @@ try:
         runs_of,
         span,
         split,
-        survey,
         survey_events,
         take_ids,
         take_new,
@@ -63,9 +64,11 @@ else:
         "Block",
         "BlockReader",
         "Counts",
+        "EventBatch",
         "EventMaker",
         "Fiba",
         "HeldEvents",
+        "Interleaving",
         "Intervals",
         "KeyedLanes",
         "KeyedWindows",
@@ -80,7 +83,6 @@ else:
         "runs_of",
         "span",
         "split",
-        "survey",
         "survey_events",
         "take_ids",
         "take_new",

@@ -13,6 +13,7 @@ mod detector;
 mod disturbance;
 mod emission;
 mod entry;
+mod event_batch;
 mod export;
 mod fiba;
 mod fields;
@@ -53,9 +54,11 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{column_of, span, survey, survey_events};
+    use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
+    #[pymodule_export]
+    use crate::event_batch::{EventBatch, Interleaving};
     #[pymodule_export]
     use crate::fiba::baselines::python::Baseline;
     #[pymodule_export]
@@ -84,5 +87,5 @@ mod _core {
     use crate::sequence::SequenceRuns;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 35;
+    const VERSION: u32 = 36;
 }
