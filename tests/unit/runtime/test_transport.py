@@ -108,6 +108,18 @@ def test_a_node_behind_something_that_forwards_nothing_is_dialled_anew() -> None
         until(asked_and_answered, "an answer again")
 
 
+def test_a_node_connects_once_it_is_there(tmp_path: Path) -> None:
+    node, client = Transport(), Transport()
+    with closing(node), closing(client):
+        client.dial("node", f"ipc://{tmp_path}/node")
+        assert not client.connects("node", 0.05)
+        node.bind(f"ipc://{tmp_path}/node")
+        until(lambda: client.connects("node", 0.05), "a connection")
+        assert client.send("node", [b"hello"])
+        until(lambda: any(list(node.messages(socket)) for socket in node.poll(0.05)), "a message")
+        assert not client.connects("unknown", 0)
+
+
 def test_a_context_that_does_not_end_is_left() -> None:
     context = zmq.Context()
     lost = context.socket(zmq.ROUTER)  # as one that libzmq lost: nobody closes it
