@@ -31,6 +31,10 @@ class Pong(Event):
     text: str = ""
 
 
+class Other(Event):
+    """A type that no detector reads."""
+
+
 class Echo(Detector):
     subscribes, publishes = (Ping,), (Pong,)
 
@@ -38,7 +42,7 @@ class Echo(Detector):
         return Pong(event.source, ts=event.ts)
 
 
-TYPES = EventTypes([Ping, Pong])
+TYPES = EventTypes([Ping, Pong, Other])
 
 
 def ping(ts: int, source: str = "p", number: int | None = None) -> Event:
@@ -112,6 +116,20 @@ def test_when_all_fall_silent_what_they_said_becomes_final_and_going_on_does_no_
     simulation.run(SECOND)
     assert subscriber.watermarks["Pong"] == 103 * SECOND, "twice the delay that was just seen"
     assert [event.ts for event in subscriber.events] == [100 * SECOND, 101 * SECOND, 104 * SECOND]
+
+
+def test_what_a_silent_source_has_ended_stays_ended_even_if_it_never_sent_any() -> None:
+    simulation = Simulation(2)
+    node = Node(simulation)
+    empty, publisher = (SimulatedPublisher(simulation, name, "a", [kind]) for name, kind in (("empty", Other), ("p", Ping)))
+    empty.publish([Other(ts=1 * SECOND, id=1, source="empty")])
+    empty.advance(Ping, END)
+    publisher.publish([ping(100 * SECOND)])
+    simulation.run(IDLE + 2 * SECOND)
+    assert node.final == 100 * SECOND, "all are silent"
+    publisher.advance(Ping, END)
+    simulation.run(SECOND)
+    assert node.final == END
 
 
 def test_it_becomes_final_when_they_have_left_without_an_end_too() -> None:

@@ -157,8 +157,8 @@ class Admission:
             source = self.sources[key]
             if source.on_behalf != clock or is_quiet != self.sources.is_quiet:
                 source.on_behalf = clock
-                types = offered[key] if is_quiet else source.promised
-                if types:  # to promise nothing would open what it has ended before
+                # a type that is left out would be open again, even if the publisher has ended it
+                if types := source.promised.keys() | (offered[key] if is_quiet else ()):
                     watermarks = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
                     promised.append(OnBehalf(cast(PeerKey, key), watermarks))
         if is_quiet and not self.sources.is_quiet:

@@ -10,7 +10,7 @@ use crate::event_batch::EventBatch;
 use crate::fields::Field;
 use crate::pairs::{Held, Key, Marks, Met, identity};
 use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, bytes, gathered, passing};
-use crate::tuples::{Table, Tuple};
+use crate::tuples::{Table, Tuple, is_sparse};
 
 /// How tuples in columns are read.
 pub struct Reading {
@@ -52,19 +52,17 @@ impl Entering {
         let (times, ids) = (block.times(py)?, block.ids(py)?);
         let Some(sources) = block.sources(marks.hashes.bind(py))? else { return Ok(None) };
         let inputs = reading.places.iter().map(|at| Ok(Input::of(block.column(py, *at)?).into_owned()));
-        let table = Py::new(py, Table::new(events.unbind(), inputs.collect::<PyResult<_>>()?))?;
+        let table = Table::new(events.unbind(), inputs.collect::<PyResult<_>>()?);
         let rows = match &reading.before {
             None => (0..times.len() as u32).collect(),
-            Some(before) => match passing(before, times.len(), table.get()) {
+            Some(before) => match passing(before, times.len(), &table) {
                 Ok(rows) => rows,
                 Err(Unsuited) => return Ok(None),
             },
         };
-        let (mut tuples, mut found) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
+        let (mut kept, mut found) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         let mut add = |row: u32, key: Key| {
-            let at = row as usize;
-            let mark = marks.mark(ids[at], sources.get(at) as u64);
-            tuples.push(Held { ts: times[at], mark, tuple: Tuple::Row(table.clone_ref(py), row) });
+            kept.push(row);
             found.push(key);
         };
         if let Some(place) = reading.key {
@@ -84,6 +82,15 @@ impl Entering {
                 }
             }
         }
+        let is_sparse = is_sparse(kept.len(), times.len());
+        let table = Py::new(py, if is_sparse { table.taken(py, &kept)? } else { table })?;
+        let tuple = |(place, &row): (usize, &u32)| {
+            let at = row as usize;
+            let mark = marks.mark(ids[at], sources.get(at) as u64);
+            let own = if is_sparse { place as u32 } else { row };
+            Held { ts: times[at], mark, tuple: Tuple::Row(table.clone_ref(py), own) }
+        };
+        let tuples = kept.iter().enumerate().map(tuple).collect();
         Ok(Some(Self { is_left, tuples, keys: found, table }))
     }
 }

@@ -9,6 +9,16 @@ use pyo3::types::{PyAny, PyBool, PyFloat, PyInt};
 use crate::fields::Field;
 use crate::program::{Cell, Input, Rows, Unsuited, Values};
 
+/// So many rows are no burden, however few of them are held.
+const FEW: usize = 64;
+/// One in so many rows of a batch is worth the others.
+const SPARSE: usize = 8;
+
+/// Whether the rows of a batch that are held are better copied, as the others would live as long as they do.
+pub fn is_sparse(held: usize, rows: usize) -> bool {
+    held > 0 && rows > FEW && held * SPARSE < rows
+}
+
 /// Rows of one batch. Tuples hold it as Python objects are held.
 #[pyclass(frozen)]
 pub struct Table {
@@ -20,6 +30,12 @@ pub struct Table {
 impl Table {
     pub fn new(events: Py<PyAny>, inputs: Vec<Input<'static>>) -> Self {
         Self { events, inputs }
+    }
+
+    /// A table of these rows alone.
+    pub fn taken(&self, py: Python<'_>, rows: &[u32]) -> PyResult<Self> {
+        let events = self.events.bind(py).call_method1(intern!(py, "take"), (rows.to_vec(),))?;
+        Ok(Self::new(events.unbind(), self.inputs.iter().map(|input| input.taken(rows)).collect()))
     }
 
     /// An event; all of the batch are made, once.

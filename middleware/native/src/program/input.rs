@@ -102,6 +102,19 @@ impl Input<'_> {
         Input { cells: self.cells.into_owned(), there: self.there }
     }
 
+    /// These rows of it, copied.
+    pub fn taken(&self, rows: &[u32]) -> Input<'static> {
+        let at = |row: &u32| *row as usize;
+        let cells = match &self.cells {
+            Cells::Integers(cells) => Cells::Integers(rows.iter().map(|row| cells[at(row)]).collect()),
+            Cells::Floats(cells) => Cells::Floats(rows.iter().map(|row| cells[at(row)]).collect()),
+            Cells::Flags(cells) => Cells::Flags(rows.iter().map(|row| cells[at(row)]).collect()),
+            Cells::Texts(texts) => Cells::Texts(rows.iter().map(|row| texts.get(at(row))).collect()),
+            Cells::Other => Cells::Other,
+        };
+        Input { cells, there: self.there.as_ref().map(|there| rows.iter().map(|row| there[at(row)]).collect()) }
+    }
+
     #[inline]
     pub fn cell(&self, row: usize) -> Cell<'_> {
         if self.there.as_ref().is_some_and(|there| there[row] == 0) {

@@ -4,12 +4,13 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
-use super::block::{Blocks, object};
+use super::block::{Blocks, Columns, object};
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
 use super::stack::{Instance, Partition};
 use super::value::Value;
 use crate::fields::Stamps;
+use crate::tuples::is_sparse;
 
 /// An event in one of its roles.
 #[derive(Clone, Copy)]
@@ -161,6 +162,27 @@ impl Arriving {
             }
         }
         Ok(())
+    }
+}
+
+impl Arriving {
+    /// Where few rows of a block of columns are in a role, keep those alone. O(rows in a role), sorted if they are few.
+    pub fn thin(&mut self, py: Python<'_>, blocks: &mut Blocks, roles: &[usize], block: u32) -> PyResult<()> {
+        let count = blocks.columns(block).map_or(0, Columns::len);
+        let own = |each: &&Arrived| each.instance.block == block;
+        let arrived = || roles.iter().flat_map(|slot| self.slots[*slot].iter().rev().take_while(own));
+        if !is_sparse(arrived().count(), count) {
+            return Ok(());
+        }
+        let mut rows: Vec<u32> = arrived().map(|each| each.instance.row).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        for slot in roles {
+            for each in self.slots[*slot].iter_mut().rev().take_while(|each| each.instance.block == block) {
+                each.instance.row = rows.partition_point(|row| *row < each.instance.row) as u32;
+            }
+        }
+        blocks.thin(py, block, &rows)
     }
 }
 

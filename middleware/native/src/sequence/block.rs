@@ -54,6 +54,36 @@ impl Columns {
         Ok(Some((columns, block.times(py)?.into_owned())))
     }
 
+    /// How many rows there are.
+    pub fn len(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// These rows of it alone.
+    fn taken(&self, py: Python<'_>, rows: &[u32]) -> PyResult<Self> {
+        let mut known = HashMap::new();
+        let codes = self.codes.as_ref().map(|codes| {
+            let code = |row: &u32| {
+                let next = known.len() as i32;
+                *known.entry(codes[*row as usize]).or_insert(next)
+            };
+            rows.iter().map(code).collect()
+        });
+        let mut names = self.names.clone();
+        if codes.is_some() {
+            names = vec![Box::default(); known.len()];
+            known.iter().for_each(|(old, new)| names[*new as usize].clone_from(&self.names[*old as usize]));
+        }
+        let events = self.events.bind(py).call_method1(intern!(py, "take"), (rows.to_vec(),))?;
+        Ok(Self {
+            events: events.unbind(),
+            ids: rows.iter().map(|row| self.ids[*row as usize]).collect(),
+            codes,
+            names,
+            inputs: self.inputs.iter().map(|input| input.as_ref().map(|input| input.taken(rows))).collect(),
+        })
+    }
+
     /// A column that is read, by the number of its name.
     #[inline]
     pub fn input(&self, number: usize) -> &Input<'static> {
@@ -147,6 +177,14 @@ impl Blocks {
             Block::Columns(columns) => Some(columns),
             Block::Events(_) => None,
         }
+    }
+
+    /// Keep these rows of a block of columns alone: they are counted from 0 then.
+    pub fn thin(&mut self, py: Python<'_>, number: u32, rows: &[u32]) -> PyResult<()> {
+        if let Some(Block::Columns(columns)) = &mut self.all[number as usize] {
+            **columns = columns.taken(py, rows)?;
+        }
+        Ok(())
     }
 
     /// Add an event to a block of such; its row there.

@@ -112,6 +112,7 @@ impl SequenceMatcher {
                 let component = &plan.components[*slot];
                 self.arriving.columns(py, &plan, &mut self.partitions, &self.blocks, component, block, &times)?;
             }
+            self.arriving.thin(py, &mut self.blocks, roles, block)?;
         }
         self.step(py, &plan, emitted, r#final, true).map(Some)
     }
