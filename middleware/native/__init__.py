@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 35
+_VERSION = 41
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -37,8 +37,10 @@ try:
         Selection,
         SequenceMatcher,
         SequenceRuns,
+        Waiting,
         column_of,
         in_time,
+        kinds,
         merge,
         runs_of,
         span,
@@ -74,8 +76,10 @@ else:
         "Selection",
         "SequenceMatcher",
         "SequenceRuns",
+        "Waiting",
         "column_of",
         "in_time",
+        "kinds",
         "merge",
         "runs_of",
         "span",

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from middleware.broker.ingress.seen import PlainIntervals
@@ -11,6 +11,7 @@ from middleware.ordering.lane import LaneState, Settings
 from middleware.ordering.lanes import LanesState
 from middleware.ordering.operation import Ready
 from middleware.ordering.retraction import Published
+from middleware.ordering.waiting import PlainWaiting
 
 VERSION: int
 
@@ -111,6 +112,7 @@ WindowChanges = tuple[Rows, Rows, Rows, Rows, bool, WindowColumns | None]
 """The same as ``WindowRows``, and new results as columns."""
 
 class HeldEvents(PlainHeldEvents): ...
+class Waiting(PlainWaiting): ...
 
 class Block:
     oldest: int
@@ -219,6 +221,7 @@ class SequenceMatcher:
     def check(self) -> None: ...
 
 def in_time(events: list[Event], start: int) -> list[int] | None: ...
+def kinds(events: list[Event], fields: Sequence[str]) -> list[set[type]]: ...
 def merge(buffer: list[Event], events: list[Event]) -> tuple[list[Event], int]: ...
 def span(events: list[Event]) -> tuple[int, int, bool]: ...
 def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]: ...

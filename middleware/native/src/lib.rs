@@ -21,6 +21,7 @@ mod ids;
 mod ipc;
 mod keyless;
 mod keys;
+mod kinds;
 mod lane;
 mod lanes;
 mod making;
@@ -42,6 +43,7 @@ mod stamp;
 mod state;
 mod tuples;
 mod twins;
+mod waiting;
 mod writing;
 
 use pyo3::prelude::*;
@@ -65,6 +67,8 @@ mod _core {
     #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
+    use crate::kinds::kinds;
+    #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::making::EventMaker;
@@ -82,7 +86,9 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     #[pymodule_export]
     use crate::sequence::SequenceRuns;
+    #[pymodule_export]
+    use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 35;
+    const VERSION: u32 = 41;
 }
