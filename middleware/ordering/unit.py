@@ -22,7 +22,15 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
-from middleware.ordering.measuring import measure, measure_columns, measure_singly, measure_surveyed, survey, survey_events
+from middleware.ordering.measuring import (
+    Survey,
+    measure,
+    measure_columns,
+    measure_singly,
+    measure_surveyed,
+    survey,
+    survey_events,
+)
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -233,9 +241,12 @@ class Unit:
         inserts = delta.inserts
         self._received += len(inserts)
         asks_no_order = self.alpha > 0 or (self._operator is not None and not self._waiting)  # what waits is put in order then
-        if asks_no_order and self._admit_unsplit(delta, mark, more):
-            return Ready([], inserts.copy())
-        ahead, behind = split(inserts, self._top)
+        top = self._top
+        if (seen := self._admit_in_time(delta, mark, more)) is not None:
+            if asks_no_order:
+                return Ready([], inserts.copy())
+            return Ready(*split(inserts, top)) if seen.delayed else Ready(inserts, [])
+        ahead, behind = split(inserts, top)
         if ahead:
             self._top = ahead[-1].ts
         earliest = ahead[0].ts if ahead else self._top
@@ -259,17 +270,17 @@ class Unit:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
 
-    def _admit_unsplit(self, delta: Delta, mark: int | None, more: bool) -> bool:
-        """``_admit`` where no order is asked for yet: nothing need be split. False, and nothing is done, if some events are
-        late, or must be measured singly."""
+    def _admit_in_time(self, delta: Delta, mark: int | None, more: bool) -> Survey | None:
+        """``_admit`` by one look at the times. None, and nothing is done, if some events are late, or must be measured
+        singly."""
         if delta.k_plus is not None or self._ticking is not None:
-            return False
+            return None
         seen = survey_events(delta.inserts, self._top, self.clock.clk, self.clock.policy.only_earliest)
         if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
-            return False
+            return None
         self._top = seen.newest
         measure_surveyed(self.clock, delta.inserts, seen, more)
-        return True
+        return seen
 
     def _admit_columns(self, delta: Delta, columns: Columns, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""

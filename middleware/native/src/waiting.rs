@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyList;
 
 use crate::entry::Entry;
-use crate::order::{arranged, place_of};
+use crate::order::{arranged, insertions, place_of};
 use crate::splice::splice;
 use crate::twins::Twins;
 
@@ -35,19 +35,10 @@ impl Waiting {
                 rest.push(event);
             }
         }
-        let (early, mut repeats) = arranged(py, early, twins)?;
-        let (mut insertions, mut from) = (Vec::with_capacity(early.len()), 0);
-        for entry in early {
-            match place_of(py, &self.0[from..], &entry, twins)? {
-                Ok(_) => repeats += 1,
-                Err(offset) => {
-                    from += offset;
-                    insertions.push((from, entry));
-                }
-            }
-        }
-        splice(&mut self.0, insertions);
-        Ok((PyList::new(py, rest)?, repeats))
+        let (early, repeats) = arranged(py, early, twins)?;
+        let (found, known) = insertions(py, &self.0, early, twins)?;
+        splice(&mut self.0, found);
+        Ok((PyList::new(py, rest)?, repeats + known))
     }
 
     fn take<'py>(&mut self, py: Python<'py>, until: i64) -> PyResult<Bound<'py, PyList>> {
