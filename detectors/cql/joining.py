@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
 
+from detectors.columnar import joined
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.current import CurrentJoin
 from detectors.cql.native_rows import projection
@@ -28,6 +29,7 @@ from detectors.window.kinds import end_at
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
+from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
 
@@ -41,7 +43,7 @@ PURGE_SHARE = 0.5
 class JoinOperator(QueryOperator[Joined]):
     """The operator of a ``Joined`` query."""
 
-    few = 128
+    few = 0
 
     def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:
@@ -139,6 +141,8 @@ class _Join(Operation):
 class PairJoin(_Join):
     """EVERY 1: each pair once, when the later of the two comes."""
 
+    takes_several = True
+
     def __init__(self, plan: Joined, name: str, level: int) -> None:
         self._columns: PairedColumns | None = None
         if Pairs is not PlainPairs:
@@ -165,30 +169,22 @@ class PairJoin(_Join):
         return self._columns is not None
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        if delta.columns is None or self._columns is None:
+        given = delta.given
+        if given is None or self._columns is None:
             return super().apply(delta, emitted, final)
         before = self._changes(delta.retracts, self._pairs.remove) if delta.retracts else []
         self._emitted = emitted
-        columns, rows = self._joined(self._columns, delta.columns)
+        pieces = given.pieces if isinstance(given, Interleaved) else [given]
+        parts = [(left, piece) for left, kind, _ in self._sides for piece in pieces if piece.event_type is kind]
+        found = self._columns.fed(self._pairs, parts)  # type: ignore[arg-type]
+        columns, met = (None, None) if found is None else found
+        rows = self._results(*met) if met is not None else []
+        if found is None:
+            rows = self._changes(delta.inserts, self._pairs.insert)
         self._purge(len(delta), final)
         if before or rows:
-            return difference(before, [event for each in columns for event in each.events()] + rows)
-        return Delta(columns=columns[0].joined(columns[1:])) if columns else Delta()
-
-    def _joined(self, own: PairedColumns, given: EventColumns) -> tuple[list[EventColumns], list[Event]]:
-        """The results of tuples in columns: as columns, and as rows where these cannot be."""
-        columns: list[EventColumns] = []
-        rows: list[Event] = []
-        for is_left, event_type, entering in self._sides:
-            if given.event_type is not event_type:
-                continue
-            found = own.fed(self._pairs, is_left, given)  # type: ignore[arg-type]
-            made, met = found if found is not None else (None, self._pairs.insert(is_left, *entering(given.events())))
-            if made is not None and len(made):
-                columns.append(made)
-            if met is not None and met[0]:
-                rows += self._results(*met)
-        return columns, rows
+            return difference(before, joined(columns, rows))
+        return Delta(columns=columns) if columns is not None else Delta()
 
     def _code(self) -> str:
         plan = self.plan

@@ -71,15 +71,17 @@ class _Native:
         names = kind.__struct_fields__
         if any(given.get(name) is None for name in writer.fields[0]):
             raise NotPlainError
+        self._whole = [text[0] for text in self._texts if text is not None and not text[1]]
         places = list(map(names.index, writer.fields[0]))
-        self._core = native.Selection(test, fields, places, (names.index("ts"), names.index("id"), names.index("source")))
+        self._core = native.Selection(test, fields, places, any(self._texts))
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
         import numpy as np
 
-        if any(text is not None and not text[1] and given.column(text[0]).null_count for text in self._texts):
-            return None
-        found = self._core.of(given.batch, self._hashes)
+        for name in self._whole:
+            if given.column(name).null_count:
+                return None
+        found = self._core.of(given.in_core, self._hashes)
         if found is None:
             return None
         rows, times, ids, made = found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from detectors.columnar import KINDS, ResultColumns, has_plain_columns, plain_kinds
@@ -47,22 +48,25 @@ class PairedColumns:
         """Have these pairs take columns."""
         pairs.project(self._test, self._fields, *self._read)
 
-    def fed(self, pairs: native.Pairs, is_left: bool, columns: EventColumns) -> Fed | None:
-        """Insert tuples of one side; None if it must be done row by row."""
-        keys: list[Any] | None = None
-        if self._read[not is_left][4] is None:
-            parts = [values(columns.column(field)) for field in self._keys[not is_left]]
-            keys = parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)) if parts else [()] * len(columns)
-        found = pairs.feed(is_left, columns, columns.batch, keys)
+    def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, EventColumns]]) -> Fed | None:
+        """Insert tuples of the left and of the right side; None, and nothing is done, if it must be row by row."""
+        found = pairs.feed([(is_left, columns, columns.in_core, self._keys_of(is_left, columns)) for is_left, columns in parts])
         if found is None:
             return None
-        _, results, met = found
+        results, met = found
         if results is None:
             return None, met
         import numpy as np
 
         fields, times, ids = results
         return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True), None
+
+    def _keys_of(self, is_left: bool, columns: EventColumns) -> list[Any] | None:
+        """None if the native core reads them as they are."""
+        if self._read[not is_left][3] is not None:
+            return None
+        parts = [values(columns.column(field)) for field in self._keys[not is_left]]
+        return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True)) if parts else [()] * len(columns)
 
 
 def _key_fields(side: Side, variable: str) -> list[str]:
@@ -84,5 +88,4 @@ def _reading(side: Side, fields: list[str], keys: list[str], before: Written | N
     if None in given:
         raise NotPlainError
     key = names.index(keys[0]) if len(keys) == 1 and kinds[keys[0]] is int else None
-    stamps = names.index("ts"), names.index("id"), names.index("source")
-    return fields, list(filter(None, given)), list(map(names.index, fields)), stamps, key, before
+    return fields, list(filter(None, given)), list(map(names.index, fields)), key, before

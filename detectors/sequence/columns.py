@@ -15,12 +15,9 @@ if TYPE_CHECKING:
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
-Layout = tuple[dict[str, int], tuple[int, int, int]]
-"""The places of columns in a record batch: of fields, by name, and of ts, id and source."""
 
-
-def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> Layout | None:
-    """Where the fields are that are read of a type's columns; None if a column does not say all of one of them.
+def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[str, int] | None:
+    """The places of the columns that are read of a type, by field; None if a column does not say all of one of them.
 
     ``read``: the fields that conditions read, by slot.
     """
@@ -32,8 +29,7 @@ def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> Layout
     kinds = plain_kinds(kind) | _STAMP
     if any(kinds[name] is None for name in names):
         return None
-    place = kind.__struct_fields__.index
-    return {name: place(name) for name in names}, (place("ts"), place("id"), place("source"))
+    return {name: kind.__struct_fields__.index(name) for name in names}
 
 
 def gives(plan: Plan) -> list[tuple[str, bool]] | None:

@@ -129,7 +129,9 @@ class SequenceOperation(Operation):
             core: native.SequenceMatcher | native.SequenceRuns
             if self._plan.strategy is Strategy.ANY:
                 core = matcher = native.SequenceMatcher(spec, self.fail)
-                self._readable = frozenset(kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at)
+                self._readable = frozenset(
+                    kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at is not None
+                )
                 self._feed = matcher.feed
             else:
                 core = native.SequenceRuns(spec, self.fail)
@@ -196,7 +198,7 @@ class SequenceOperation(Operation):
         elif delta.interleaved is not None:
             pieces = delta.interleaved.pieces
         if pieces and all(map(self.takes, pieces)):
-            given = [(piece.event_type, piece, piece.batch) for piece in pieces]
+            given = [(piece.event_type, piece, piece.in_core) for piece in pieces]
             if (found := self._feed(given, retracts, emitted, final)) is not None:
                 made, withdrawn, columns = found
                 return made, withdrawn, None if columns is None else self._made(*columns)

@@ -38,9 +38,8 @@ Row = tuple[Value, ...]
 
 
 class Places(NamedTuple):
-    """Places of columns: of times; of the key, if it is one column of integers that are all there; of what is read."""
+    """Places of columns: of the key, if it is one column of integers that are all there; of what is read."""
 
-    ts: int
     key: int | None
     columns: list[int]
 
@@ -102,7 +101,7 @@ class Steps:
         """Where the core finds what it reads in columns of a type that suits."""
         place = event_type.__struct_fields__.index
         is_whole = len(self.key) == 1 and fields_of(event_type)[self.key[0]] is int
-        return Places(place("ts"), place(self.key[0]) if is_whole else None, [place(field) for field, _ in self.columns])
+        return Places(place(self.key[0]) if is_whole else None, [place(field) for field, _ in self.columns])
 
     def gives(self, result: EventType) -> bool:
         """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
@@ -178,9 +177,9 @@ class SteppedOperation(Operation):
         if not self._fed:
             return *self._windows.apply(delta.inserts, retracts, upto, final, self._failed), None
         if columns is None or places is None:
-            return self._windows.feed(None, 0, None, [], upto, final, retracts, self._as_columns)
+            return self._windows.feed(None, None, [], upto, final, retracts, self._as_columns)
         key = keys(columns, self._steps.key) if places.key is None else places.key
-        return self._windows.feed(columns.batch, places.ts, key, places.columns, upto, final, retracts, self._as_columns)
+        return self._windows.feed(columns.in_core, key, places.columns, upto, final, retracts, self._as_columns)
 
     def takes(self, columns: EventColumns) -> bool:
         return self._found(columns.event_type) is not None

@@ -66,7 +66,7 @@ class Delta:
         once, as the results of one step do, or if nothing is known. The order itself is all that counts.
     """
 
-    __slots__ = ("_inserts", "columns", "interleaved", "k_plus", "places", "retracts", "revises")
+    __slots__ = ("_inserts", "_k_plus", "_since", "columns", "interleaved", "places", "retracts", "revises")
 
     def __init__(
         self,
@@ -82,8 +82,25 @@ class Delta:
         self.columns, self.interleaved = columns, interleaved
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self.k_plus = k_plus
+        self._k_plus = k_plus
+        self._since: int | None = None
         self.places = places
+
+    @property
+    def k_plus(self) -> list[int] | None:
+        if self._since is not None:
+            assert self.columns is not None
+            self.k_plus = _above(self.columns, self._since)
+        return self._k_plus
+
+    @k_plus.setter
+    def k_plus(self, early: list[int] | None) -> None:
+        self._k_plus, self._since = early, None
+
+    def came_since(self, start: int) -> None:
+        """Each of ``columns`` came too early by as much (ns) as it lies above this time: K+ is made when asked for."""
+        assert self.columns is not None
+        self._k_plus, self._since = None, start
 
     @property
     def given(self) -> Columns | None:
@@ -100,15 +117,16 @@ class Delta:
 
     @inserts.setter
     def inserts(self, events: list[Event]) -> None:
+        self.k_plus = self.k_plus  # what is made of columns is made before they go
         self._inserts, self.columns, self.interleaved = events, None, None
 
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        return len(self._inserts if self._inserts is not None else self.given or ())
+        return len(self._inserts if self._inserts is not None else self.given)  # type: ignore[arg-type]
 
     def __bool__(self) -> bool:
-        return bool(self._inserts or self.revises or self.retracts or self.given)
+        return bool(self._inserts or self.columns or self.retracts or self.revises or self.interleaved)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)
@@ -160,6 +178,21 @@ class Delta:
         for event in self.retracts:
             part(event).retracts.append(event)
         return parts
+
+
+def _above(columns: EventColumns, since: int) -> list[int] | None:
+    """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object if none is."""
+    if not len(columns):
+        return None
+    times = columns.times
+    newest = int(times[-1] if columns.in_time else times.max())
+    if newest <= since:
+        return None
+    if newest - since >= 2**63 or since > 2**62:  # times this far apart do not fit
+        return [max(0, ts - since) for ts in times.tolist()]
+    early = times - since
+    early[early < 0] = 0
+    return early.tolist()  # type: ignore[no-any-return]
 
 
 class Batch(msgspec.Struct):

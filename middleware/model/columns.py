@@ -43,7 +43,7 @@ class EventColumns(Sequence[Event]):
         the same as the native core read it, if it came in a block and is as it came.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_later", "block", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_events", "_in_core", "_later", "_length", "block", "event_type", "in_time")
 
     def __init__(
         self,
@@ -58,9 +58,11 @@ class EventColumns(Sequence[Event]):
         self.event_type = event_type
         self.in_time = in_time
         self._batch = batch
+        self._in_core: native.EventBatch | None = None
         self._later = later
         self.block = block
         self._events = events
+        self._length = batch.num_rows if batch is not None else len(times) if times is not None else len(events or ())
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
@@ -112,6 +114,14 @@ class EventColumns(Sequence[Event]):
             self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
             self._later = None
         return self._batch
+
+    @property
+    def in_core(self) -> native.EventBatch:
+        """The batch as the native core reads it, looked up once. O(columns)."""
+        if self._in_core is None:
+            given = self.batch if self.block is None else self.block
+            self._in_core = native.EventBatch(given, len(self.event_type.__struct_fields__) - 4)
+        return self._in_core
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """A field, or ts, id, source or level, as an array that cannot be written to; for numbers a view where it can be one.
@@ -171,9 +181,9 @@ class EventColumns(Sequence[Event]):
         """Whether the events are of one of these types."""
         return self.event_type in types
 
-    def last(self) -> EventColumns:
-        """The last event, as columns."""
-        return self.slice(len(self) - 1, len(self))
+    def last_source(self) -> str:
+        """The source of the last event. Raises IndexError if there is none."""
+        return self.in_core.source(len(self) - 1) if native.AVAILABLE else self[-1].source
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -195,7 +205,10 @@ class EventColumns(Sequence[Event]):
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
         start, stop, _ = builtins.slice(start, stop).indices(len(self))
         events = None if self._events is None else self._events[start:stop]
-        return EventColumns(self.event_type, self.batch.slice(start, max(0, stop - start)), events)
+        known = self._arrays.get("ts")
+        times = None if known is None else known[start:stop]
+        batch = self.batch.slice(start, max(0, stop - start))
+        return EventColumns(self.event_type, batch, events, times, in_time=self.in_time)
 
     def take(self, indices: Any) -> EventColumns:
         """The events at these places, in this order."""
@@ -227,9 +240,7 @@ class EventColumns(Sequence[Event]):
             raise EventError(f"{name}.ts: {self.times[row]} in row {row} is no time between {MIN_TS} and {MAX_TS} ns")
 
     def __len__(self) -> int:
-        if self._batch is None and (known := self._events if self._later is None else self._arrays["ts"]) is not None:
-            return len(known)
-        return cast(int, self.batch.num_rows)
+        return self._length
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())

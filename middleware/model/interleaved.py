@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, chain
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, overload
 
+from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType
 
@@ -14,38 +15,54 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+Places = Sequence[Any]
+"""For each of some columns, the places of its events in the order of arrival over all, a list or an array of whole numbers;
+None if they came at once, as the results of one step do. The order itself is all that counts."""
+
 
 class Interleaved(Sequence[Event]):
-    """Columns of several types, as one sequence of events in their order of arrival.
+    """Columns of several types, as one sequence of events in their order of arrival: what came at once comes when the others
+    have got as far in time.
 
     ``pieces``
         the columns; several may be of one type.
-    ``order``
-        for each event, in order of arrival, its place among those of all pieces laid end to end, int64; if it is not given, the
-        pieces came one after the other.
     """
 
-    __slots__ = ("_events", "_order", "_times", "pieces")
+    __slots__ = ("_events", "_in_core", "_length", "_order", "_places", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[EventColumns], order: Array | None = None) -> None:
-        self.pieces, self._order = pieces, order
+    def __init__(self, pieces: Sequence[EventColumns], places: Places | None = None) -> None:
+        self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
+        self._length = sum(map(len, pieces))
+        self._in_core: native.Interleaving | None = None
+        self._order: Array | None = None
         self._times: Array | None = None
         self._events: list[Event] | None = None
 
     @property
+    def in_core(self) -> native.Interleaving:
+        """The order and the times as the native core reads them. O(n log n), once."""
+        if self._in_core is None:
+            self._in_core = native.Interleaving([piece.in_core for piece in self.pieces], self._places)
+        return self._in_core
+
+    @property
     def order(self) -> Array:
-        """See above."""
+        """For each event, in order of arrival, its place among those of all pieces laid end to end, int64."""
         if self._order is None:
             import numpy as np
 
-            self._order = np.arange(len(self))
+            plain = None if native.AVAILABLE else plain_order(self.pieces, self._places)
+            self._order = np.frombuffer(self.in_core.order(), np.int64) if plain is None else plain
         return self._order
 
     @property
     def times(self) -> Array:
         """Occurrence times in order of arrival, int64 ns."""
         if self._times is None:
-            self._times = self._joined([piece.times for piece in self.pieces])
+            import numpy as np
+
+            joined = None if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
+            self._times = np.frombuffer(self.in_core.times(), np.int64) if joined is None else joined
         return self._times
 
     @property
@@ -66,12 +83,12 @@ class Interleaved(Sequence[Event]):
 
         return self._joined([np.full(len(piece), piece.event_type in types) for piece in self.pieces])
 
-    def last(self) -> EventColumns:
-        """The last event, as columns. Raises IndexError if there is none."""
-        place = int(self.order[-1])
+    def last_source(self) -> str:
+        """The source of the last event. Raises IndexError if there is none."""
+        place = self.in_core.last() if native.AVAILABLE else int(self.order[-1])
         for piece in self.pieces:
             if place < len(piece):
-                return piece.slice(place, place + 1)
+                return piece.in_core.source(place) if native.AVAILABLE else piece[place].source
             place -= len(piece)
         raise IndexError("there are no events")
 
@@ -79,12 +96,12 @@ class Interleaved(Sequence[Event]):
         """The events where ``mask`` (booleans, one an event) is true, in order."""
         import numpy as np
 
-        chosen = np.empty(len(self), np.bool_)
-        chosen[self.order] = mask
-        ends = list(accumulate(map(len, self.pieces)))
-        parts = np.split(chosen, ends[:-1])
-        pieces = [piece.filter(part) for piece, part in zip(self.pieces, parts, strict=True)]
-        return Interleaved(pieces, (chosen.cumsum() - 1)[self.order[mask]])
+        ends = list(accumulate(map(len, self.pieces)))[:-1]
+        places = np.empty(len(self), np.int64)
+        places[self.order] = np.arange(len(self))
+        parts = [(piece, own, mask[own]) for piece, own in zip(self.pieces, np.split(places, ends), strict=True)]
+        some = [(piece.filter(chosen), own[chosen]) for piece, own, chosen in parts if chosen.any()]
+        return Interleaved([piece for piece, _ in some], [own for _, own in some])
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -96,11 +113,11 @@ class Interleaved(Sequence[Event]):
     def _joined(self, columns: list[Array]) -> Array:
         import numpy as np
 
-        joined: Array = np.concatenate(columns)[self.order]
+        joined: Array = np.concatenate(columns)[self.order] if columns else np.empty(0, np.int64)
         return joined
 
     def __len__(self) -> int:
-        return sum(map(len, self.pieces))
+        return self._length
 
     def __iter__(self) -> Iterator[Event]:
         return iter(self.events())
@@ -115,3 +132,22 @@ class Interleaved(Sequence[Event]):
 
 Columns = EventColumns | Interleaved
 """What comes at once, of one type or of several."""
+
+
+def plain_order(pieces: Sequence[EventColumns], places: Places) -> Array:
+    """``Interleaved.order``, without the native core. O(n log n)."""
+    import numpy as np
+
+    ends = np.cumsum([0, *map(len, pieces)])
+    owns = [np.arange(start, end) for start, end in pairwise(ends.tolist())]
+    runs = [own for own, known in zip(owns, places, strict=True) if known is None]
+    placed = [(own, np.asarray(known, np.int64)) for own, known in zip(owns, places, strict=True) if known is not None]
+    if placed:
+        came = np.concatenate([known for _, known in placed]).argsort(kind="stable")
+        runs.insert(0, np.concatenate([own for own, _ in placed])[came])
+    order: Array = np.concatenate([np.empty(0, np.int64), *runs])
+    if len(runs) > 1:
+        times = np.concatenate([piece.times for piece in pieces])
+        reached = np.concatenate([np.maximum.accumulate(times[run]) for run in runs])
+        order = order[reached.argsort(kind="stable")]
+    return order

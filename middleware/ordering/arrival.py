@@ -52,24 +52,11 @@ def in_order(parts: list[Delta], few: int = 0) -> Delta:
 
 def _interleaved(parts: list[Delta], given: list[Delta], columns: list[EventColumns]) -> Delta:
     """The same for columns."""
-    import numpy as np
-
-    times = np.concatenate([each.times for each in columns])
-    ends = np.cumsum([len(each) for each in columns])
-    owns = np.split(np.arange(len(times)), ends[:-1])
-    runs = [own for own, part in zip(owns, given, strict=True) if part.places is None]
-    placed = [(own, part.places) for own, part in zip(owns, given, strict=True) if part.places is not None]
-    if placed:
-        places = np.concatenate([np.array(each, np.int64) for _, each in placed])
-        runs.insert(0, np.concatenate([own for own, _ in placed])[places.argsort(kind="stable")])
-    order = np.concatenate(runs)
-    if len(runs) > 1:
-        reached = np.concatenate([np.maximum.accumulate(times[run]) for run in runs])
-        order = order[reached.argsort(kind="stable")]
+    came = Interleaved(columns, [part.places for part in given])
     k_plus = None
     if any(part.k_plus for part in given):
         early = [ahead for part in given for ahead in part.k_plus or [0] * part.inserted]
-        k_plus = [early[at] for at in order.tolist()]
+        k_plus = [early[at] for at in came.order.tolist()]
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
-    return Delta(None, revises, retracts, k_plus, interleaved=Interleaved(columns, order))
+    return Delta(None, revises, retracts, k_plus, interleaved=came)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not, sub
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
@@ -14,11 +14,6 @@ from middleware.model.event import END, TS, Event
 from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    Times = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
@@ -103,21 +98,16 @@ def plain_survey(times: list[int], top: int, clk: int) -> Survey:
     return Survey(newest, min(times, default=END), first, behind + passed, after)
 
 
-def survey(times: Times, top: int, clk: int, only_earliest: bool = False) -> Survey:
-    """``plain_survey``, or its native twin, which does the same sooner.
+def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
+    """``plain_survey`` of the times of columns or events, or its native twin, which does the same sooner.
 
     ``only_earliest``: all of ``delayed``, and of ``after``, but the earliest may be left out (see ``SlackPolicy``).
     """
-    if native.AVAILABLE:
-        return Survey(*native.survey(times, top, clk, only_earliest))
-    return plain_survey(times.tolist(), top, clk)
-
-
-def survey_events(events: list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
-    """The same for the times of events."""
-    if native.AVAILABLE:
-        return Survey(*native.survey_events(events, top, clk, only_earliest))
-    return plain_survey(list(map(TS, events)), top, clk)
+    if not native.AVAILABLE:
+        return plain_survey(list(map(TS, arrived)) if type(arrived) is list else arrived.times.tolist(), top, clk)  # type: ignore[union-attr]
+    if type(arrived) is list:
+        return Survey(*native.survey_events(arrived, top, clk, only_earliest))
+    return Survey(*arrived.in_core.survey(top, clk, only_earliest))  # type: ignore[union-attr]
 
 
 def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, hold: bool) -> None:

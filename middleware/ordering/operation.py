@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
-from middleware.model.operator import Operator
+from middleware.model.operator import Operation, Operator
 from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -23,12 +23,13 @@ class Ready(NamedTuple):
     """Events to emit.
 
     ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``pieces``
-    are more of them, as columns, in any order, for an operator.
+    are more of them, as columns, in any order, for an operator; ``interleaved`` the same, if they came so.
     """
 
     ahead: list[Event]
     behind: list[Event]
     pieces: Sequence[EventColumns] = ()
+    interleaved: Interleaved | None = None
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
@@ -38,18 +39,18 @@ class Ready(NamedTuple):
             return self.behind + self.ahead if self.behind else self.ahead
         return self.behind
 
-    def deltas(self, removed: list[Event], takes: Callable[[EventColumns], bool], takes_several: bool) -> list[Delta]:
-        """Them, and ``removed`` events, as an operator takes them, one after another: rows, then columns, those of several
-        types together if it takes them so; all as one delta of rows, if it does not take each of the columns as it is."""
-        has_rows = bool(self.ahead or self.behind)
-        if not self.pieces or (len(self.pieces) + has_rows > 1 and not all(map(takes, self.pieces))):
+    def deltas(self, removed: list[Event], operation: Operation) -> list[Delta]:
+        """Them, and ``removed`` events, as an operation takes them, one after another: rows, then columns, all types at once or
+        each by itself; all as one delta of rows, if there are several and it does not take each of the columns as it is."""
+        rows, pieces = self.behind + self.ahead if self.behind else self.ahead, self.pieces
+        if not pieces or (len(pieces) + bool(rows) > 1 and not all(map(operation.takes, pieces))):
             return [Delta(self.events(), [], removed)]
-        if takes_several and len(self.pieces) > 1:
-            given = [Delta(interleaved=Interleaved(self.pieces))]
+        if len(pieces) > 1 and operation.takes_several:
+            given = [Delta(interleaved=self.interleaved or Interleaved(pieces))]
         else:
-            given = [Delta(columns=piece) for piece in self.pieces]
-        if has_rows:
-            given.insert(0, Delta(self.behind + self.ahead if self.behind else self.ahead))
+            given = [Delta(columns=piece) for piece in pieces]
+        if rows:
+            given.insert(0, Delta(rows))
         given[0].retracts = removed
         return given
 
@@ -63,27 +64,32 @@ _MANY = 64
 """With this many changes kept, it is worth finding out which of them are final."""
 
 
+_Noted = tuple[int, Sequence[Event], Sequence[tuple[Event, Event]], Sequence[Event]]
+"""Changes: the latest time among them; new results, which may be columns; revised and withdrawn ones."""
+
+
 class Standing:
     """The published results of an operation that are not final: kept as changes, and netted on demand."""
 
     def __init__(self, results: Iterable[Event] = ()) -> None:
         kept = list(results)
-        self._changes = [(END, Delta(kept))] if kept else []
+        self._changes: list[_Noted] = [(END, kept, (), ())] if kept else []
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
         columns = out.columns
-        if not out.revises and not out.retracts:  # nearly always
-            if columns is None:
-                self._changes.append((out.inserts[-1].ts, Delta(out.inserts.copy())))
-            else:
-                self._changes.append((int(columns.times[-1]), Delta(columns=columns)))
+        if columns is not None:
+            inserts: Sequence[Event] = columns
+            newest = int(columns.times[-1]) if len(columns) else NEVER
         else:
-            come = map(int, columns.times[-1:]) if columns is not None else map(TS, out.inserts[-1:])
-            newest = max(chain(come, map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-            inserts = out.inserts.copy() if columns is None else None
-            self._changes.append((newest, Delta(inserts, out.revises.copy(), out.retracts.copy(), columns=columns)))
+            inserts = out.inserts.copy()
+            newest = inserts[-1].ts if inserts else NEVER
+        if not out.revises and not out.retracts:  # nearly always
+            self._changes.append((newest, inserts, (), ()))
+        else:
+            newest = max(chain((newest,), map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
+            self._changes.append((newest, inserts, out.revises.copy(), out.retracts.copy()))
         if len(self._changes) > self._due:
             self._changes = [each for each in self._changes if each[0] > final]
             self._due = 2 * len(self._changes) + _MANY
@@ -97,16 +103,16 @@ class Standing:
         return Later(_standing, self._changes.copy(), final)
 
 
-def _standing(noted: list[tuple[int, Delta]], final: int) -> list[Event]:
+def _standing(noted: list[_Noted], final: int) -> list[Event]:
     results: dict[int, Event] = {}
-    for newest, changes in noted:
+    for newest, inserts, revises, retracts in noted:
         if newest <= final:
             continue
-        for event in changes.retracts:
+        for event in retracts:
             results.pop(event.id, None)
-        results.update((new.id, new) for _, new in changes.revises)
-        columns = changes.columns  # of which only the few that are not final are made
-        inserts = changes.inserts if columns is None else columns.filter(columns.times > final).events()
+        results.update((new.id, new) for _, new in revises)
+        if isinstance(inserts, EventColumns):  # of which only the few that are not final are made
+            inserts = inserts.filter(inserts.times > final).events()
         results.update((event.id, event) for event in inserts)
     return [event for event in results.values() if event.ts > final]
 
@@ -117,16 +123,7 @@ def _in_time(out: Delta, start: int) -> Delta:
         out.k_plus = in_time(out.inserts, start)
         return out
     out = by_time(out)
-    assert out.columns is not None
-    times = out.columns.times
-    if not len(times) or times[-1] <= start:
-        out.k_plus = None
-    elif int(times[-1]) - start >= 2**63 or start > 2**62:  # times this far apart do not fit
-        out.k_plus = [max(0, ts - start) for ts in times.tolist()]
-    else:
-        early = times - start
-        early[early < 0] = 0
-        out.k_plus = early.tolist()
+    out.came_since(start)
     return out
 
 
@@ -185,27 +182,27 @@ class OperatorLane:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
-        given: list[Delta] = []
+        published: list[Delta] = []
         emitted, promised = self._told
-        *first, last = ready.deltas(removed, self._operation.takes, self._operation.takes_several)
-        self.counts.executed += last.inserted + sum([delta.inserted for delta in first])
+        given = ready.deltas(removed, self._operation)
         try:
-            may_resume = self._now[1] == END != promised and self._resumes
-            if may_resume and last:
-                first, last = [*first, last], Delta()
-            reached = max(emitted, ready.newest()) if first else emitted
-            for delta in first:
-                given += self._applied(delta, (reached, promised), clk, k)
+            may_resume = self._resumes and self._now[1] == END != promised
+            if may_resume and given[-1]:
+                given.append(Delta())
+            for delta in given[:-1]:
+                published += self._applied(delta, (max(emitted, ready.newest()), promised), clk, k)
             if may_resume:
                 self._before = (self._operation.snapshot(), self._results.above(promised))
-            return given + self._applied(last, self._now, clk, k)
+            published += self._applied(given[-1], self._now, clk, k)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)
-            return given + self.withdraw(promised)
+            published += self.withdraw(promised)
+        return published
 
     def _applied(self, delta: Delta, now: tuple[int, int], clk: int, k: int) -> list[Delta]:
         """Pass changes and time to the operation; returns the changes of its results, if there are any."""
         promised, self._told = self._told[1], now
+        self.counts.executed += delta.inserted
         out = self._operation.apply(delta, *now)
         if not out:
             return []

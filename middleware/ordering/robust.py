@@ -72,10 +72,10 @@ class RobustSlack(SlackPolicy):
             self._worst = worst
             self.k = min(max(self._second, min(self._first, worst)) if self._spans else worst, self._most)
             self._stretch(min(worst, self._limit))
-            self._hear(_last(events))
+            self._hear(_last_source(events))
         if self._voters:
             self._heard += len(events)
-            self._hear(events)
+            self._hear(_sources(events))
         if clk >= self._ends:
             if self._ends == NEVER:
                 self._ends = clk + SPAN
@@ -92,7 +92,7 @@ class RobustSlack(SlackPolicy):
         self._heard += len(events)
         if len(self._voters) < _MOST_SOURCES:
             self._voters.update(dict.fromkeys(map(_SOURCE, events)))
-        self._hear(arrived)
+        self._hear(_sources(arrived))
         self._missed += len(events)
         self._nearest = min(self._nearest, clk - max(events, key=TS).ts)
         sources, voters = len(self._sources), len(self._voters)
@@ -108,10 +108,10 @@ class RobustSlack(SlackPolicy):
     def _stretch(self, reach: int) -> None:
         self.reach = min(max(self.reach, reach), self._most)
 
-    def _hear(self, events: Sequence[Event]) -> None:
+    def _hear(self, names: Iterable[str]) -> None:
         """Note the sources of all events while some are late, to know the share of late sources."""
         if len(self._sources) < _MOST_SOURCES:
-            self._sources.update(dict.fromkeys(_sources(events)))
+            self._sources.update(dict.fromkeys(names))
 
     def _acquit(self) -> None:
         """Start to count votes afresh."""
@@ -135,13 +135,15 @@ class RobustSlack(SlackPolicy):
         if self._turns >= SPANS:
             self._sources.clear()
             self._acquit()
-        self._hear(_last(events))  # this source moved the clock
+        self._hear(_last_source(events))  # this source moved the clock
 
 
 def _sources(events: Sequence[Event]) -> Iterable[str]:
     return events.sources() if isinstance(events, Columns) else map(_SOURCE, events)
 
 
-def _last(events: Sequence[Event]) -> Sequence[Event]:
-    """The last event, if there is one; columns stay columns."""
-    return events.last() if isinstance(events, Columns) and len(events) else events[-1:]
+def _last_source(events: Sequence[Event]) -> Iterable[str]:
+    """That of the last event, if there is one."""
+    if not events:
+        return ()
+    return (events.last_source() if isinstance(events, Columns) else events[-1].source,)

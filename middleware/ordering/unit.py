@@ -22,15 +22,7 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
-from middleware.ordering.measuring import (
-    Survey,
-    measure,
-    measure_columns,
-    measure_singly,
-    measure_surveyed,
-    survey,
-    survey_events,
-)
+from middleware.ordering.measuring import Survey, measure, measure_columns, measure_singly, measure_surveyed, survey
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -96,14 +88,16 @@ class Unit:
         self._backdate = detector.backdate
         self._ticking = frozenset(detector.clock) or None
         self.costs = Costs(timer)
-        self._choice = RetractionChoice() if self.policies.retraction is Retraction.AUTO else None
+        is_auto = self.policies.retraction is Retraction.AUTO
         self._settings = Settings(
-            Retraction.ON_DEMAND if self._choice else self.policies.retraction,
+            Retraction.ON_DEMAND if is_auto else self.policies.retraction,
             self.policies.spacing or SPACING,
             self.policies.failing == "stop",
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
+        # operators withdraw nothing to replay
+        self._choice = RetractionChoice() if is_auto and self._operator is None else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
@@ -111,10 +105,8 @@ class Unit:
         self._look_at = 1 if self._operator is None else END
         self._waiting = Waiting()
         self._columns = WaitingColumns()  # the same, for operators: what came as columns
-        self._reached, self._lateness = (
-            0,
-            self.policies.lateness.of(0),
-        )  # the allowed lateness is computed anew when the reach changes
+        # the allowed lateness is computed anew when the reach changes
+        self._reached, self._lateness = 0, self.policies.lateness.of(0)
         self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
@@ -165,11 +157,7 @@ class Unit:
                 self._end(settled)
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
-        columns = delta.given
-        if columns is not None and self._operator is not None and self.halted is None:
-            arrived = self._admit_columns(delta, columns, mark, more)
-        else:
-            arrived = self._admit(delta, mark, more) if delta.inserts else _NOTHING
+        arrived = self._admitted(delta, mark, more)
         if not more:
             self.clock.release()
         if mark is not None and self._ticking is None:
@@ -236,17 +224,33 @@ class Unit:
         self._count(deltas)
         return deltas
 
+    def _admitted(self, delta: Delta, mark: int | None, more: bool) -> Ready:
+        """Measure delays, move the clock, and list what is late; returns the rest."""
+        columns = delta.given if self._operator is not None and self.halted is None else None
+        is_plain = self._ticking is None and delta.k_plus is None
+        arrived: list[Event] | Columns = delta.inserts if columns is None else columns
+        if not len(arrived):
+            return _NOTHING
+        if columns is None and not is_plain:
+            return self._admit(delta, mark, more)
+        clock, final, top = self.clock, self.final, self._top
+        seen = survey(arrived, top, clock.clk, clock.policy.only_earliest)
+        if not is_plain or seen.earliest <= final or (mark is not None and seen.newest > mark):
+            return self._admit(delta, mark, more) if columns is None else self._admit_columns(delta, columns, seen, mark, more)
+        self._received += len(arrived)
+        self._top = seen.newest
+        measure_surveyed(clock, arrived, seen, more)
+        if columns is not None:
+            return _as_pieces(columns)
+        if self.alpha or (self._operator is not None and not self._waiting):  # put in order as they wait, or not at all
+            return Ready([], delta.inserts.copy())
+        return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
+
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
         inserts = delta.inserts
         self._received += len(inserts)
-        asks_no_order = self.alpha > 0 or (self._operator is not None and not self._waiting)  # what waits is put in order then
-        top = self._top
-        if (seen := self._admit_in_time(delta, mark, more)) is not None:
-            if asks_no_order:
-                return Ready([], inserts.copy())
-            return Ready(*split(inserts, top)) if seen.delayed else Ready(inserts, [])
-        ahead, behind = split(inserts, top)
+        ahead, behind = split(inserts, self._top)
         if ahead:
             self._top = ahead[-1].ts
         earliest = ahead[0].ts if ahead else self._top
@@ -270,39 +274,22 @@ class Unit:
             self._list_late(late, "insert")
         return Ready(ahead, behind)
 
-    def _admit_in_time(self, delta: Delta, mark: int | None, more: bool) -> Survey | None:
-        """``_admit`` by one look at the times. None, and nothing is done, if some events are late, or must be measured
-        singly."""
-        if delta.k_plus is not None or self._ticking is not None:
-            return None
-        seen = survey_events(delta.inserts, self._top, self.clock.clk, self.clock.policy.only_earliest)
-        if seen.earliest <= self.final or (mark is not None and seen.newest > mark):
-            return None
-        self._top = seen.newest
-        measure_surveyed(self.clock, delta.inserts, seen, more)
-        return seen
-
-    def _admit_columns(self, delta: Delta, columns: Columns, mark: int | None, more: bool) -> Ready:
+    def _admit_columns(self, delta: Delta, columns: Columns, seen: Survey, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""
         self._received += len(columns)
-        if not len(columns):
-            return _NOTHING
         top, late, measured, k_plus = self._top, list[Event](), columns, delta.k_plus
-        clk, only_earliest = self.clock.clk, self.clock.policy.only_earliest
-        seen = survey(columns.times, top, clk, only_earliest)
         self._top = seen.newest
         if seen.earliest <= self.final:
             in_time = columns.times > self.final
             late, columns = columns.filter(~in_time).events(), columns.filter(in_time)
             if not self.clock.policy.counts_late:
                 self.clock.miss(late, measured)
-                measured, seen = columns, survey(columns.times, top, clk, only_earliest)
+                measured, seen = columns, survey(columns, top, self.clock.clk, self.clock.policy.only_earliest)
                 k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
         measure_columns(self.clock, self._ticking, measured, seen, k_plus, mark, more, top)
         if late:
             self._list_late(late, "insert")
-        pieces = columns.pieces if isinstance(columns, Interleaved) else [columns]
-        return Ready([], [], [piece for piece in pieces if len(piece)])
+        return _as_pieces(columns)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -329,7 +316,7 @@ class Unit:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
-        ahead, behind, pieces = arrived
+        ahead, behind, pieces, _ = arrived
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
@@ -339,9 +326,10 @@ class Unit:
             for piece in pieces:
                 self._columns.add(piece)
             pieces = self._columns.until(self.emitted)
+            arrived = Ready(ahead, behind, pieces)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
-            return Ready(ahead, behind, pieces)
+            return Ready(ahead, behind, pieces) if again else arrived
         if ahead:
             waiting.add(ahead, NEVER)
         if behind:
@@ -594,3 +582,9 @@ class Unit:
         assert not self._columns.pieces or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()
+
+
+def _as_pieces(columns: Columns) -> Ready:
+    if isinstance(columns, Interleaved):
+        return Ready([], [], columns.pieces, columns)
+    return Ready([], [], [columns] if len(columns) else [])

@@ -62,15 +62,15 @@ class WaitingColumns:
     """Events that are not yet to be emitted, as columns.
 
     ``pieces``
-        a heap of (the earliest time, a number, the columns).
+        a heap of (the time of its first event, a number, columns in order of time, the place of that event).
     """
 
     def __init__(self) -> None:
-        self.pieces: list[tuple[int, int, EventColumns]] = []
+        self.pieces: list[tuple[int, int, EventColumns, int]] = []
         self._numbers = count()
 
     def __len__(self) -> int:
-        return sum(len(piece) for _, _, piece in self.pieces)
+        return sum(len(piece) - start for _, _, piece, start in self.pieces)
 
     @property
     def earliest(self) -> int:
@@ -78,30 +78,38 @@ class WaitingColumns:
         return self.pieces[0][0] if self.pieces else END
 
     def add(self, columns: EventColumns) -> None:
-        """Keep columns. O(log pieces)."""
+        """Keep columns. O(n) for those in order of time: else they are sorted, so that what is due can be cut off."""
         if len(columns):
-            heappush(self.pieces, (int(columns.times.min()), next(self._numbers), columns))
+            times = columns.times
+            if not (columns.in_time or (times[1:] >= times[:-1]).all()):
+                columns = columns.take(times.argsort(kind="stable"))
+            heappush(self.pieces, (int(columns.times[0]), next(self._numbers), columns, 0))
 
     def until(self, ts: int) -> list[EventColumns]:
-        """Take out the events with times up to ``ts``, one piece for each type. O(events in the pieces it touches)."""
+        """Take out the events with times up to ``ts``, one piece for each type. O(log n) for each piece that it touches."""
         ready: dict[EventType, list[EventColumns]] = {}
         while self.earliest <= ts and self.pieces:
-            _, _, piece = heappop(self.pieces)
-            due = piece.times <= ts
-            if not due.all():
-                self.add(piece.filter(~due))
-                piece = piece.filter(due)
-            ready.setdefault(piece.event_type, []).append(piece)
+            _, number, piece, start = heappop(self.pieces)
+            times = piece.times
+            end = int(times.searchsorted(ts, "right"))
+            if end < len(piece):
+                heappush(self.pieces, (int(times[end]), number, piece, end))
+            due = piece if end - start == len(piece) else piece.slice(start, end)
+            ready.setdefault(piece.event_type, []).append(due)
         return [pieces[0].joined(pieces[1:]) for pieces in ready.values()]
 
     def first(self) -> Event | None:
-        """The first event in total order. O(events of one piece)."""
+        """The first event in total order. O(pieces + events of its time)."""
         earliest = self.earliest
-        found = [piece.filter(piece.times == earliest).events() for start, _, piece in self.pieces if start == earliest]
-        return min(chain.from_iterable(found), key=ORDER, default=None)
+        of_then = [
+            piece.slice(start, int(piece.times.searchsorted(earliest, "right")))
+            for first, _, piece, start in self.pieces
+            if first == earliest
+        ]
+        return min(chain.from_iterable(piece.events() for piece in of_then), key=ORDER, default=None)
 
     def take_events(self) -> list[Event]:
         """Take out all, as events, in no order."""
-        events = [event for _, _, piece in self.pieces for event in piece.events()]
+        events = [event for _, _, piece, start in self.pieces for event in piece.slice(start, len(piece)).events()]
         self.pieces.clear()
         return events

@@ -5,11 +5,12 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
-use crate::arrow::{Batch, Cells};
+use crate::arrow::Cells;
+use crate::event_batch::EventBatch;
 use crate::fields::Field;
 use crate::pairs::{Held, Key, Marks, Met, identity};
-use crate::program::{Input, Kind, Program, Projector, Rows, Sources, Unsuited, Values, bytes, gathered, passing};
-use crate::tuples::Table;
+use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, bytes, gathered, passing};
+use crate::tuples::{Table, Tuple};
 
 /// How tuples in columns are read.
 pub struct Reading {
@@ -17,71 +18,57 @@ pub struct Reading {
     pub fields: Vec<Field>,
     pub kinds: Vec<Kind>,
     places: Vec<usize>,
-    /// Where ts, id and source lie.
-    stamps: (usize, usize, usize),
     /// Where the key lies, if it is a whole number.
     key: Option<usize>,
     /// What tuples must pass to be joined.
     before: Option<Program>,
 }
 
-/// Fields, their kinds and places, the places of ts, id and source, that of the key, and the test.
-pub type ReadingSpec<'py> =
-    (Vec<Field>, Vec<String>, Vec<usize>, (usize, usize, usize), Option<usize>, Option<Bound<'py, PyAny>>);
+/// Fields, their kinds and places, the place of the key, and the test.
+pub type ReadingSpec<'py> = (Vec<Field>, Vec<String>, Vec<usize>, Option<usize>, Option<Bound<'py, PyAny>>);
 
 impl Reading {
-    pub fn parse((fields, kinds, places, stamps, key, before): ReadingSpec<'_>) -> PyResult<Self> {
+    pub fn parse((fields, kinds, places, key, before): ReadingSpec<'_>) -> PyResult<Self> {
         let kinds = kinds.iter().map(|kind| Kind::named(kind)).collect::<PyResult<_>>()?;
-        Ok(Self { fields, kinds, places, stamps, key, before: before.map(|node| Program::parse(&node)).transpose()? })
+        Ok(Self { fields, kinds, places, key, before: before.map(|node| Program::parse(&node)).transpose()? })
     }
 }
 
-/// A tuple that comes in columns.
-pub struct Arrived {
-    pub key: Key,
-    pub ts: i64,
-    pub mark: u64,
-    pub row: u32,
-}
-
-/// The tuples of a batch that are joined at all.
+/// The tuples of a block that are joined at all, and their keys.
 pub struct Entering {
-    pub tuples: Vec<Arrived>,
+    pub is_left: bool,
+    pub tuples: Vec<Held>,
+    pub keys: Vec<Key>,
     pub table: Py<Table>,
 }
 
+/// Which side they enter, the same as a sequence of events, and keys, unless these are a column of whole numbers.
+pub type Part<'py> = (bool, Bound<'py, PyAny>, Bound<'py, EventBatch>, Option<Bound<'py, PyList>>);
+
 impl Entering {
     /// None: ask Python.
-    pub fn of(
-        events: &Bound<'_, PyAny>,
-        batch: &Bound<'_, PyAny>,
-        keys: Option<&Bound<'_, PyList>>,
-        reading: &Reading,
-        marks: &Marks,
-    ) -> PyResult<Option<Self>> {
-        let py = events.py();
-        let batch = Batch::of(batch)?;
-        let (ts, id, source) = reading.stamps;
-        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
-            return Ok(None);
-        };
-        let Some(sources) = Sources::of(batch.column(source)?, marks.hashes.bind(py))? else { return Ok(None) };
-        let inputs = reading.places.iter().map(|at| Ok(Input::of(batch.column(*at)?).into_owned()));
-        let table = Table::new(events.clone().unbind(), inputs.collect::<PyResult<_>>()?);
+    pub fn of((is_left, events, block, keys): Part<'_>, reading: &Reading, marks: &Marks) -> PyResult<Option<Self>> {
+        let (py, block) = (events.py(), block.get());
+        let (times, ids) = (block.times(py)?, block.ids(py)?);
+        let Some(sources) = block.sources(marks.hashes.bind(py))? else { return Ok(None) };
+        let inputs = reading.places.iter().map(|at| Ok(Input::of(block.column(py, *at)?).into_owned()));
+        let table = Py::new(py, Table::new(events.unbind(), inputs.collect::<PyResult<_>>()?))?;
         let rows = match &reading.before {
             None => (0..times.len() as u32).collect(),
-            Some(before) => match passing(before, times.len(), &table) {
+            Some(before) => match passing(before, times.len(), table.get()) {
                 Ok(rows) => rows,
                 Err(Unsuited) => return Ok(None),
             },
         };
-        let mut tuples = Vec::with_capacity(rows.len());
+        let (mut tuples, mut found) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
         let mut add = |row: u32, key: Key| {
             let at = row as usize;
-            tuples.push(Arrived { key, ts: times[at], mark: marks.mark(ids[at], sources.get(at) as u64), row });
+            let mark = marks.mark(ids[at], sources.get(at) as u64);
+            tuples.push(Held { ts: times[at], mark, tuple: Tuple::Row(table.clone_ref(py), row) });
+            found.push(key);
         };
         if let Some(place) = reading.key {
-            let column = batch.column(place)?;
+            let column = block.column(py, place)?;
             let (Cells::Integers(keys), there) = (column.cells(), column.there()) else { return Ok(None) };
             for row in rows {
                 if there.as_ref().is_none_or(|there| there[row as usize] != 0) {
@@ -97,7 +84,7 @@ impl Entering {
                 }
             }
         }
-        Ok(Some(Self { tuples, table: Py::new(py, table)? }))
+        Ok(Some(Self { is_left, tuples, keys: found, table }))
     }
 }
 
@@ -106,46 +93,46 @@ fn is_null(key: &Bound<'_, PyAny>) -> bool {
     key.is_none() || key.cast::<PyTuple>().is_ok_and(|parts| parts.iter().any(|part| part.is_none()))
 }
 
+/// A left and a right tuple.
 #[derive(Clone, Copy)]
-pub struct Pair<'a> {
-    pub arrived: &'a Arrived,
-    pub there: &'a Held,
+pub struct Pair<'a>(pub [&'a Held; 2]);
+
+impl Pair<'_> {
+    fn identity(&self) -> i64 {
+        identity(self.0[0].mark, self.0[1].mark)
+    }
 }
 
 /// Results as columns: fields, times, ids.
 pub type Results<'py> = (Bound<'py, PyList>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
 
-/// Pairs of tuples that came in columns with those of the other side.
+/// Pairs of which one tuple, or both, came in columns.
 pub struct Pairing<'a, 'py> {
     pub py: Python<'py>,
     pub pairs: &'a [Pair<'a>],
-    pub table: &'a Table,
-    /// The side of those that came: 0 is the left one.
-    pub own: usize,
-    pub of_other: &'a [Field],
-    /// The kinds of fields of those that came, and of the others.
-    pub kinds: [&'a [Kind]; 2],
+    /// How tuples of the left and of the right side are read.
+    pub sides: [&'a Reading; 2],
 }
 
 impl<'py> Pairing<'_, 'py> {
     /// None: ask Python.
     pub fn results(&self, projector: &Projector) -> PyResult<Option<Results<'py>>> {
         let py = self.py;
-        let ts = |pair: &Pair<'_>| pair.arrived.ts.max(pair.there.ts);
-        let Ok(chosen) = projector.chosen(self.pairs.len(), self, |at| ts(&self.pairs[at])) else { return Ok(None) };
+        let times: Vec<i64> = self.pairs.iter().map(|Pair([left, right])| left.ts.max(right.ts)).collect();
+        let Ok(chosen) = projector.chosen(times.len(), self, |at| times[at]) else { return Ok(None) };
         let Ok(made) = projector.made(py, &chosen, self)? else { return Ok(None) };
-        let of = |number: &dyn Fn(&Pair<'_>) -> i64| {
-            bytes(py, chosen.len(), chosen.iter().map(|at| number(&self.pairs[*at as usize]).to_ne_bytes()))
-        };
-        Ok(Some((made, of(&ts)?, of(&|pair| identity(pair.arrived.mark, pair.there.mark))?)))
+        let of =
+            |number: &dyn Fn(usize) -> i64| bytes(py, chosen.len(), chosen.iter().map(|at| number(*at as usize).to_ne_bytes()));
+        let ids = of(&|at| self.pairs[at].identity())?;
+        Ok(Some((made, of(&|at| times[at])?, ids)))
     }
 
+    /// The same pairs as events.
     pub fn met(&self) -> PyResult<Met<'py>> {
         let mut met = Met::default();
-        for Pair { arrived, there } in self.pairs {
-            met.own.push(self.table.event(self.py, arrived.row)?);
-            met.other.push(there.tuple.event(self.py)?);
-            met.identities.push(identity(arrived.mark, there.mark));
+        for pair in self.pairs {
+            let [left, right] = pair.0.map(|held| held.tuple.event(self.py));
+            met.add(true, left?, right?, pair.identity());
         }
         Ok(met)
     }
@@ -156,12 +143,8 @@ impl<'py> Pairing<'_, 'py> {
         at: usize,
         pairs: impl ExactSizeIterator<Item = &'a Pair<'a>>,
     ) -> Result<Values<'a>, Unsuited> {
-        let count = pairs.len();
-        if which == self.own {
-            return gathered(self.kinds[0][at], pairs.map(|pair| self.table.cell(at, pair.arrived.row)), count);
-        }
-        let kind = *self.kinds[1].get(at).ok_or(Unsuited)?;
-        gathered(kind, pairs.map(|pair| pair.there.tuple.cell(self.py, at, self.of_other)), count)
+        let (side, count) = (self.sides[which], pairs.len());
+        gathered(side.kinds[at], pairs.map(|pair| pair.0[which].tuple.cell(self.py, at, &side.fields)), count)
     }
 }
 

@@ -38,39 +38,42 @@ struct Array {
 }
 
 /// A record batch. The capsules own what it reads.
-pub struct Batch<'py> {
-    schema: Bound<'py, PyAny>,
-    array: Bound<'py, PyAny>,
+pub struct Batch {
+    schema: Py<PyAny>,
+    array: Py<PyAny>,
 }
 
-impl<'py> Batch<'py> {
+impl Batch {
     /// From whatever has `__arrow_c_array__`, and is sound.
-    pub fn of(given: &Bound<'py, PyAny>) -> PyResult<Self> {
+    pub fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = given.py();
-        let (schema, array) =
-            given.call_method0(intern!(py, "__arrow_c_array__"))?.extract::<(Bound<'_, _>, Bound<'_, _>)>()?;
+        let (schema, array) = given.call_method0(intern!(py, "__arrow_c_array__"))?.extract()?;
         let batch = Self { schema, array };
-        let (_, whole) = batch.roots()?;
+        let (_, whole) = batch.roots(py)?;
         if whole.offset != 0 {
             return Err(PyValueError::new_err("a record batch begins at its first row"));
         }
         Ok(batch)
     }
 
-    fn roots(&self) -> PyResult<(&Schema, &Array)> {
+    fn roots(&self, py: Python<'_>) -> PyResult<(&Schema, &Array)> {
         // SAFETY: a capsule of that name has a pointer to that struct, which lives as long as the capsule
         unsafe {
             let schema = PyCapsule_GetPointer(self.schema.as_ptr(), c"arrow_schema".as_ptr()).cast::<Schema>();
             let array = PyCapsule_GetPointer(self.array.as_ptr(), c"arrow_array".as_ptr()).cast::<Array>();
             match (schema.as_ref(), array.as_ref()) {
                 (Some(schema), Some(array)) => Ok((schema, array)),
-                _ => Err(PyErr::take(self.array.py()).unwrap_or_else(|| PyValueError::new_err("no batch"))),
+                _ => Err(PyErr::take(py).unwrap_or_else(|| PyValueError::new_err("no batch"))),
             }
         }
     }
 
-    pub fn column(&self, at: usize) -> PyResult<Column<'_>> {
-        let (schema, array) = self.roots()?;
+    pub fn rows(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.roots(py)?.1.length as usize)
+    }
+
+    pub fn column(&self, py: Python<'_>, at: usize) -> PyResult<Column<'_>> {
+        let (schema, array) = self.roots(py)?;
         if i64::try_from(at)? >= schema.n_children.min(array.n_children) {
             return Err(PyValueError::new_err("the batch has too few columns"));
         }

@@ -4,22 +4,15 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList};
 
-use crate::fiba::columns::numbers;
 use crate::fields::{Field, Stamps};
 
 /// The end of time, and its negative the time before all.
 const END: i64 = 1 << 62;
 
 /// Newest time ahead, earliest time, first time ahead of the clock, times that the clock had passed, times behind the newest.
-type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
+pub type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);
 
-/// One pass over int64 times; see the twin for what each of them is. O(n).
-#[pyfunction]
-pub fn survey(times: &Bound<'_, PyAny>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
-    seen(numbers::<i64>(times)?.into_iter().map(Ok), top, clk, only_earliest)
-}
-
-/// The same over the times of events.
+/// One pass over the times of events; see the twin for what each of them is. O(n).
 #[pyfunction]
 pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let stamps = Stamps::get(events.py())?;
@@ -39,43 +32,48 @@ pub fn span(events: &Bound<'_, PyList>) -> PyResult<(i64, i64, bool)> {
     Ok((earliest, newest, are_raw))
 }
 
-/// Times, all or only the earliest.
-struct Noted {
-    times: Vec<i64>,
-    only_earliest: bool,
-}
-
-impl Noted {
-    #[inline]
-    fn note(&mut self, ts: i64) {
-        match self.times.first_mut() {
-            Some(earliest) if self.only_earliest => *earliest = ts.min(*earliest),
-            _ => self.times.push(ts),
-        }
+pub fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
+    if only_earliest {
+        return soonest(times, top, clk);
     }
-}
-
-fn seen(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let (mut newest, mut earliest, mut first) = (top, i64::MAX, None);
-    let [mut delayed, mut passed, mut after] = [(); 3].map(|()| Noted { times: Vec::new(), only_earliest });
+    let [mut delayed, mut passed, mut after] = [const { Vec::new() }; 3];
     for ts in times {
         let ts = ts?;
         earliest = earliest.min(ts);
         if ts > newest {
             newest = ts;
-            after.times.clear();
+            after.clear();
             if ts < clk {
-                passed.note(ts);
+                passed.push(ts);
             } else if ts > clk && first.is_none() {
                 first = Some(ts);
             }
         } else {
-            delayed.note(ts);
-            after.note(ts);
+            delayed.push(ts);
+            after.push(ts);
         }
     }
-    passed.times.into_iter().for_each(|ts| delayed.note(ts));
-    Ok((newest, earliest, first, delayed.times, after.times))
+    delayed.append(&mut passed);
+    Ok((newest, earliest, first, delayed, after))
+}
+
+/// The same with the earliest alone of those delayed, and of those behind. No branch depends on a time: the processor would guess
+/// it wrong for each late event.
+fn soonest(times: impl Iterator<Item = PyResult<i64>>, top: i64, clk: i64) -> PyResult<Survey> {
+    const NONE: i64 = i64::MAX;
+    let (mut newest, mut earliest, mut first, mut delayed, mut after) = (top, NONE, NONE, NONE, NONE);
+    for ts in times {
+        let ts = ts?;
+        let is_ahead = ts > newest;
+        earliest = earliest.min(ts);
+        newest = newest.max(ts);
+        first = first.min(if is_ahead & (ts > clk) { ts } else { NONE }); // each that is ahead is later than those before it
+        delayed = delayed.min(if is_ahead & (ts >= clk) { NONE } else { ts });
+        after = if is_ahead { NONE } else { after.min(ts) };
+    }
+    let some = |ts: i64| (ts != NONE).then_some(ts);
+    Ok((newest, earliest, some(first), some(delayed).into_iter().collect(), some(after).into_iter().collect()))
 }
 
 /// The numbers of a field, one after the other: of 8 bytes each, truth values of one. None if a value is not of that very type. O(n).

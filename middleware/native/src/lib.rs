@@ -13,6 +13,7 @@ mod detector;
 mod disturbance;
 mod emission;
 mod entry;
+mod event_batch;
 mod export;
 mod fiba;
 mod fields;
@@ -55,9 +56,11 @@ mod _core {
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::columns::{column_of, span, survey, survey_events};
+    use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
+    #[pymodule_export]
+    use crate::event_batch::{EventBatch, Interleaving};
     #[pymodule_export]
     use crate::fiba::baselines::python::Baseline;
     #[pymodule_export]

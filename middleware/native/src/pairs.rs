@@ -9,7 +9,7 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList};
 
-use crate::arrivals::{Arrived, Entering, Pair, Pairing, Reading, ReadingSpec, Results};
+use crate::arrivals::{Entering, Pair, Pairing, Part, Reading, ReadingSpec, Results};
 use crate::fields::Stamps;
 use crate::program::{Projector, Spec};
 use crate::tuples::Tuple;
@@ -33,6 +33,13 @@ impl Key {
             }
         }
         Ok(Self::Other(key.hash()?, key.clone().unbind()))
+    }
+
+    fn again(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Whole(number) => Self::Whole(*number),
+            Self::Other(hash, key) => Self::Other(*hash, key.clone_ref(py)),
+        }
     }
 
     fn object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
@@ -98,8 +105,16 @@ pub struct Held {
     pub tuple: Tuple,
 }
 
+impl Held {
+    fn again(&self, py: Python<'_>) -> Self {
+        Self { ts: self.ts, mark: self.mark, tuple: self.tuple.again(py) }
+    }
+}
+
 /// Tuples of one key in order of time.
 type Run = Vec<Held>;
+
+type Runs = HashMap<Key, Run, BuildHasherDefault<Multiply>>;
 
 /// Left tuples, right tuples, identities.
 type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
@@ -140,7 +155,7 @@ impl Marks {
 struct Side {
     size: i64,
     marks: Marks,
-    runs: HashMap<Key, Run, BuildHasherDefault<Multiply>>,
+    runs: Runs,
     /// How columns of this side are read; None: they are not.
     reading: Option<Reading>,
 }
@@ -148,16 +163,6 @@ struct Side {
 impl Side {
     fn new(size: i64, marks: Marks) -> Self {
         Self { size, marks, runs: HashMap::default(), reading: None }
-    }
-
-    fn insert(&mut self, key: Key, held: Held) {
-        let run = self.runs.entry(key).or_default();
-        if run.last().is_none_or(|last| last.ts <= held.ts) {
-            run.push(held);
-        } else {
-            let at = run.partition_point(|there| there.ts <= held.ts);
-            run.insert(at, held);
-        }
     }
 
     fn remove(&mut self, py: Python<'_>, key: Key, ts: i64, mark: u64) -> PyResult<Key> {
@@ -192,6 +197,19 @@ impl Side {
         left
     }
 }
+
+fn insert(runs: &mut Runs, key: Key, held: Held) {
+    let run = runs.entry(key).or_default();
+    if run.last().is_none_or(|last| last.ts <= held.ts) {
+        run.push(held);
+    } else {
+        let at = run.partition_point(|there| there.ts <= held.ts);
+        run.insert(at, held);
+    }
+}
+
+/// Results as columns, and pairs for Python.
+type Fed<'py> = (Option<Results<'py>>, Option<Columns<'py>>);
 
 #[pyclass]
 pub struct Pairs {
@@ -229,41 +247,44 @@ impl Pairs {
         Ok(())
     }
 
-    /// Insert the tuples of a batch, of which `events` is a sequence. Gives how many were, results as columns, and pairs, where
-    /// results are for Python to make. `keys`: unless these are a column of whole numbers. None: ask Python for all of it.
-    #[expect(clippy::type_complexity, reason = "a tuple for Python")]
-    fn feed<'py>(
-        &mut self,
-        is_left: bool,
-        events: &Bound<'py, PyAny>,
-        batch: &Bound<'py, PyAny>,
-        keys: Option<&Bound<'py, PyList>>,
-    ) -> PyResult<Option<(usize, Option<Results<'py>>, Option<Columns<'py>>)>> {
-        let py = batch.py();
-        let (own, other) = if is_left { (&mut self.left, &self.right) } else { (&mut self.right, &self.left) };
-        let (Some(projector), Some(reading)) = (&self.projector, &own.reading) else { return Ok(None) };
-        let Some(entering) = Entering::of(events, batch, keys, reading, &own.marks)? else { return Ok(None) };
-        let mut pairs = Vec::new();
-        for arrived in &entering.tuples {
-            let Some(run) = other.runs.get(&arrived.key) else { continue };
-            pairs.extend(near(run, arrived.ts, own.size, other.size).iter().map(|there| Pair { arrived, there }));
+    /// Insert tuples of one side after those of another, or of the same. Gives results as columns, and pairs, where results are for
+    /// Python to make. None, and nothing is inserted: ask Python for all of it.
+    fn feed<'py>(&mut self, py: Python<'py>, parts: Vec<Part<'py>>) -> PyResult<Option<Fed<'py>>> {
+        let (Some(projector), Some(left), Some(right)) = (&self.projector, &self.left.reading, &self.right.reading) else {
+            return Ok(None);
+        };
+        let mut entering = Vec::with_capacity(parts.len());
+        for part in parts {
+            let (reading, marks) = if part.0 { (left, &self.left.marks) } else { (right, &self.right.marks) };
+            let Some(some) = Entering::of(part, reading, marks)? else { return Ok(None) };
+            entering.push(some);
         }
-        let of_other = other.reading.as_ref().map_or(&[][..], |reading| &reading.fields);
-        let kinds = [&reading.kinds[..], other.reading.as_ref().map_or(&[], |reading| &reading.kinds)];
-        let view = Pairing { py, pairs: &pairs, table: entering.table.get(), own: usize::from(!is_left), of_other, kinds };
-        let (mut results, mut rest) = (None, None);
-        if !pairs.is_empty() {
-            results = view.results(projector)?;
-            if results.is_none() {
-                rest = Some(view.met()?.columns(py, is_left)?);
+        for part in &entering {
+            let own = if part.is_left { &mut self.left.runs } else { &mut self.right.runs };
+            for (arrived, key) in part.tuples.iter().zip(&part.keys) {
+                insert(own, key.again(py), arrived.again(py));
+            }
+            self.held += part.tuples.len();
+        }
+        let mut pairs = Vec::new();
+        for (number, part) in entering.iter().enumerate() {
+            let (own, other) = if part.is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
+            let earlier = &entering[..number]; // whose tuples have met those of this part
+            let met = |there: &Held| earlier.iter().any(|each| there.tuple.is_of(&each.table));
+            for (arrived, key) in part.tuples.iter().zip(&part.keys) {
+                let Some(run) = other.runs.get(key) else { continue };
+                let near = near(run, arrived.ts, own.size, other.size).iter().filter(|there| !met(there));
+                pairs.extend(near.map(|there| Pair(if part.is_left { [arrived, there] } else { [there, arrived] })));
             }
         }
-        let count = entering.tuples.len();
-        for Arrived { key, ts, mark, row } in entering.tuples {
-            own.insert(key, Held { ts, mark, tuple: Tuple::Row(entering.table.clone_ref(py), row) });
+        if pairs.is_empty() {
+            return Ok(Some((None, None)));
         }
-        self.held += count;
-        Ok(Some((count, results, rest)))
+        let view = Pairing { py, pairs: &pairs, sides: [left, right] };
+        if let Some(results) = view.results(projector)? {
+            return Ok(Some((Some(results), None)));
+        }
+        Ok(Some((None, Some(view.met()?.columns(py)?))))
     }
 
     #[getter]
@@ -285,10 +306,10 @@ impl Pairs {
             let key = Key::new(&key)?;
             self.meet(is_left, &key, &event, ts, mark, &mut met)?;
             let held = Held { ts, mark, tuple: Tuple::Event(event.unbind()) };
-            self.side(is_left).insert(key, held);
+            insert(&mut self.side(is_left).runs, key, held);
         }
         self.held += events.len();
-        met.columns(py, is_left)
+        met.columns(py)
     }
 
     fn remove<'py>(
@@ -306,7 +327,7 @@ impl Pairs {
             self.meet(is_left, &key, &event, ts, mark, &mut met)?;
         }
         self.held -= events.len();
-        met.columns(py, is_left)
+        met.columns(py)
     }
 
     fn forget(&mut self, until: i64) {
@@ -344,9 +365,7 @@ impl Pairs {
         let (own, other) = if is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
         let Some(run) = other.runs.get(key) else { return Ok(()) };
         for there in near(run, ts, own.size, other.size) {
-            met.own.push(event.clone());
-            met.other.push(there.tuple.event(event.py())?);
-            met.identities.push(identity(mark, there.mark));
+            met.add(is_left, event.clone(), there.tuple.event(event.py())?, identity(mark, there.mark));
         }
         Ok(())
     }
@@ -363,18 +382,20 @@ pub fn identity(one: u64, other: u64) -> i64 {
     (one.wrapping_add(other) ^ (1 << 63)) as i64
 }
 
-/// Pairs as columns: tuples of the side that changes, those of the other, and identities.
+/// Pairs as columns: left tuples, right tuples, and identities.
 #[derive(Default)]
-pub struct Met<'py> {
-    pub own: Vec<Bound<'py, PyAny>>,
-    pub other: Vec<Bound<'py, PyAny>>,
-    pub identities: Vec<i64>,
-}
+pub struct Met<'py>(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<i64>);
 
 impl<'py> Met<'py> {
-    fn columns(self, py: Python<'py>, is_left: bool) -> PyResult<Columns<'py>> {
-        let (own, other) = (PyList::new(py, self.own)?, PyList::new(py, self.other)?);
-        let identities = PyList::new(py, self.identities)?;
-        Ok(if is_left { (own, other, identities) } else { (other, own, identities) })
+    /// Of a tuple of one side and one of the other.
+    pub fn add(&mut self, is_left: bool, own: Bound<'py, PyAny>, other: Bound<'py, PyAny>, identity: i64) {
+        let (left, right) = if is_left { (own, other) } else { (other, own) };
+        self.0.push(left);
+        self.1.push(right);
+        self.2.push(identity);
+    }
+
+    fn columns(self, py: Python<'py>) -> PyResult<Columns<'py>> {
+        Ok((PyList::new(py, self.0)?, PyList::new(py, self.1)?, PyList::new(py, self.2)?))
     }
 }

@@ -8,51 +8,46 @@ use std::ops::Range;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::arrow::{Batch, Cells, Column};
-use crate::program::{Input, Projector, Rows, Sources, Spec, Unsuited, Values, bytes};
+use crate::arrow::Column;
+use crate::event_batch::EventBatch;
+use crate::program::{Input, Projector, Rows, Spec, Unsuited, Values, bytes};
 
-/// Rows chosen, times, ids; values and which are there, field by field.
+/// Rows chosen, if they are asked for, times, ids; values and which are there, field by field.
 type Selected<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyList>);
 
 #[pyclass(module = "middleware.native")]
 pub struct Selection {
     projector: Projector,
-    /// Where in a batch the columns lie that programs read; and ts, id and source.
+    /// Where in a batch the columns lie that programs read.
     places: Vec<usize>,
-    stamps: (usize, usize, usize),
+    /// Whether Python asks which rows were chosen.
+    takes_rows: bool,
+}
+
+fn packed<'py>(py: Python<'py>, rows: &[u32], number: impl Fn(usize) -> i64) -> PyResult<Bound<'py, PyBytes>> {
+    bytes(py, rows.len(), rows.iter().map(|row| number(*row as usize).to_ne_bytes()))
 }
 
 #[pymethods]
 impl Selection {
     /// `test`, `fields`: expressions as nested tuples, fields with the kind of their values and whether these may be missing.
     #[new]
-    fn new(
-        test: Option<Bound<'_, PyAny>>,
-        fields: Vec<Spec<'_>>,
-        places: Vec<usize>,
-        stamps: (usize, usize, usize),
-    ) -> PyResult<Self> {
-        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, stamps })
+    fn new(test: Option<Bound<'_, PyAny>>, fields: Vec<Spec<'_>>, places: Vec<usize>, takes_rows: bool) -> PyResult<Self> {
+        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, takes_rows })
     }
 
-    /// The results of a batch, in order of time, with the identity id ^ number of the source; None: ask Python.
-    fn of<'py>(&self, batch: &Bound<'py, PyAny>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
-        let py = batch.py();
-        let batch = Batch::of(batch)?;
-        let (ts, id, source) = self.stamps;
-        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
-            return Ok(None);
-        };
-        let Some(sources) = Sources::of(batch.column(source)?, numbers)? else { return Ok(None) };
-        let columns = self.places.iter().map(|at| Ok((batch.column(*at)?, OnceCell::new()))).collect::<PyResult<_>>()?;
+    /// The results of a block, in order of time, with the identity id ^ number of the source; None: ask Python.
+    fn of<'py>(&self, block: &Bound<'py, EventBatch>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
+        let (py, block) = (block.py(), block.get());
+        let (times, ids) = (block.times(py)?, block.ids(py)?);
+        let Some(sources) = block.sources(numbers)? else { return Ok(None) };
+        let columns = self.places.iter().map(|at| Ok((block.column(py, *at)?, OnceCell::new()))).collect::<PyResult<_>>()?;
         let inputs = Inputs(columns);
         let Ok(chosen) = self.projector.chosen(times.len(), &inputs, |row| times[row]) else { return Ok(None) };
         let Ok(made) = self.projector.made(py, &chosen, &inputs)? else { return Ok(None) };
-        let of = |number: &dyn Fn(usize) -> i64| {
-            bytes(py, chosen.len(), chosen.iter().map(|row| number(*row as usize).to_ne_bytes()))
-        };
-        let rows = of(&|row| row as i64)?;
-        Ok(Some((rows, of(&|row| times[row])?, of(&|row| ids[row] ^ sources.get(row))?, made)))
+        let rows = if self.takes_rows { packed(py, &chosen, |row| row as i64)? } else { PyBytes::new(py, &[]) };
+        let ids = packed(py, &chosen, |row| ids[row] ^ sources.get(row))?;
+        Ok(Some((rows, packed(py, &chosen, |row| times[row])?, ids, made)))
     }
 }
 

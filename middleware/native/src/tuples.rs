@@ -49,6 +49,19 @@ pub enum Tuple {
 }
 
 impl Tuple {
+    /// The same once more.
+    pub fn again(&self, py: Python<'_>) -> Self {
+        match self {
+            Self::Event(event) => Self::Event(event.clone_ref(py)),
+            Self::Row(table, row) => Self::Row(table.clone_ref(py), *row),
+        }
+    }
+
+    /// Whether it is a row of that table.
+    pub fn is_of(&self, other: &Py<Table>) -> bool {
+        matches!(self, Self::Row(table, _) if table.is(other))
+    }
+
     /// The object, made if there is none.
     pub fn event<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {

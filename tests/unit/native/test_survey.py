@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import numpy as np
+import random
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
 from middleware.link.codec import plain_span
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event
-from middleware.ordering.measuring import plain_survey, survey, survey_events
+from middleware.model.interleaved import Interleaved, plain_order
+from middleware.ordering.measuring import plain_survey, survey
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
@@ -19,15 +22,32 @@ times = st.integers(-20, 20)
 
 @given(st.lists(times), times | st.just(NEVER), times | st.just(NEVER))
 def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> None:
-    column = np.array(given_times, dtype=np.int64)
-    found, expected = survey(column, top, clk), plain_survey(given_times, top, clk)
-    assert survey_events([Event(ts=ts, id=at) for at, ts in enumerate(given_times)], top, clk) == found
+    events = [Event(ts=ts, id=at) for at, ts in enumerate(given_times)]
+    columns = EventColumns.from_events(Event, events)
+    found, expected = survey(columns, top, clk), plain_survey(given_times, top, clk)
+    assert survey(events, top, clk) == found
+    at_once = Interleaved([columns], [range(len(events))])
+    assert survey(at_once, top, clk) == found and at_once.times.tolist() == given_times
     assert found[2:] == expected[2:] and found.newest == expected.newest
     assert not given_times or found.earliest == expected.earliest == min(given_times)
-    fewer = survey(column, top, clk, only_earliest=True)
-    assert fewer == survey_events([Event(ts=ts, id=at) for at, ts in enumerate(given_times)], top, clk, only_earliest=True)
+    fewer = survey(columns, top, clk, only_earliest=True)
+    assert fewer == survey(events, top, clk, only_earliest=True) == survey(at_once, top, clk, only_earliest=True)
     assert fewer[:3] == found[:3]
     assert (fewer.delayed, fewer.after) == (sorted(found.delayed)[:1], sorted(found.after)[:1])
+
+
+@given(st.lists(st.tuples(st.lists(times), st.booleans()), max_size=4), st.randoms())
+def test_the_twins_find_the_same_order_of_arrival(given_times: list[tuple[list[int], bool]], rng: random.Random) -> None:
+    pieces = [EventColumns.from_events(Event, [Event(ts=ts, id=at) for at, ts in enumerate(each)]) for each, _ in given_times]
+    places = [sorted(rng.sample(range(20 + len(each)), len(each))) if is_placed else None for each, is_placed in given_times]
+    found = Interleaved(pieces, places)
+    assert found.order.tolist() == plain_order(pieces, places).tolist()
+    assert [event.ts for event in found.events()] == found.times.tolist() == plain_times(found)
+
+
+def plain_times(interleaved: Interleaved) -> list[int]:
+    laid_out = [ts for piece in interleaved.pieces for ts in piece.times.tolist()]
+    return [laid_out[place] for place in interleaved.order.tolist()]
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 2))))

@@ -36,15 +36,15 @@ def test_columns_come_in_the_same_order_as_rows(seed):
 def test_interleaved_columns_are_a_sequence_of_events():
     readings = [Reading(1, number, ts=number, id=number, source="a") for number in range(3)]
     probes = [Probe(1, number, ts=number, id=number, source="b", level=1) for number in range(2)]
-    both = Interleaved([_of(readings), _of(probes)], np.array([0, 3, 1, 2, 4]))
+    both = Interleaved([_of(readings), _of(probes)], [[0, 2, 3], np.array([1, 4])])
     events = [readings[0], probes[0], readings[1], readings[2], probes[1]]
     assert list(both) == events and both[1:3] == events[1:3] and len(both) == 5
     assert both.times.tolist() == [0, 0, 1, 2, 1] and both.levels is not None and both.levels.tolist() == [0, 1, 0, 0, 1]
-    assert both.sources() == ["a", "b"] and both.last().events() == probes[1:]
+    assert both.sources() == ["a", "b"] and both.last_source() == "b"
     assert both.of_types([Probe]).tolist() == [False, True, False, False, True]
     some = both.filter(np.array([True, False, True, False, True]))
     assert list(some) == [readings[0], readings[1], probes[1]] and list(map(len, some.pieces)) == [2, 1]
-    assert Interleaved([_of(readings)], np.arange(3)).levels is None
+    assert Interleaved([_of(readings)], [None]).levels is None
 
 
 def test_few_events_are_objects():

@@ -9,7 +9,8 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::correcting::Late;
 use super::windows::KeyedWindows;
-use crate::arrow::{Batch, Cells, Column};
+use crate::arrow::{Cells, Column};
+use crate::event_batch::EventBatch;
 use crate::fiba::columns::numbers;
 use crate::fiba::errors::same_length;
 
@@ -49,29 +50,23 @@ impl<'a> Values<'a> {
     }
 }
 
-fn integers<'a>(batch: &'a Batch<'_>, column: usize) -> PyResult<Cow<'a, [i64]>> {
-    match batch.column(column)?.cells() {
-        Cells::Integers(values) => Ok(values),
-        _ => Err(PyValueError::new_err("times and keys that are given by their columns are 64-bit integers")),
-    }
-}
-
 impl KeyedWindows {
-    /// Take what comes as columns, by their places in a batch; nothing if it raises. See `feed`.
+    /// Take what comes as columns, by their places in a block; nothing if it raises. See `feed`.
     pub(super) fn take_columns(
         &mut self,
-        batch: &Batch<'_>,
-        ts: usize,
+        block: &EventBatch,
         keys: &Bound<'_, PyAny>,
         columns: &[usize],
         retracts: &Bound<'_, PyList>,
         late: &mut Vec<Late>,
     ) -> PyResult<()> {
-        let times = integers(batch, ts)?;
+        let py = keys.py();
+        let times = block.times(py)?;
         let given = self.plan.columns.iter().zip(columns);
-        let given = given.map(|(column, &at)| Values::of(batch.column(at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
+        let given =
+            given.map(|(column, &at)| Values::of(block.column(py, at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
         let lanes = match keys.extract::<usize>() {
-            Ok(column) => self.lanes_of_integers(keys.py(), &integers(batch, column)?)?,
+            Ok(column) => self.lanes_of_integers(py, &block.integers(py, column)?)?,
             Err(_) => self.lanes_of(keys, times.len())?,
         };
         self.take_back(retracts, late)?;

@@ -17,7 +17,7 @@ use super::pane::{Panes, head};
 use super::plan::{Column, Plan, Row};
 use super::results::Results;
 use super::sliding::Sliding;
-use crate::arrow::Batch;
+use crate::event_batch::EventBatch;
 use crate::fields::{Field, Maker, Stamps};
 
 /// Watermark of a stream that has promised nothing.
@@ -137,18 +137,17 @@ impl KeyedWindows {
         (inserted, old, new, gone, is_beyond).into_pyobject(py)
     }
 
-    /// As `apply`, with what comes as a record batch, or nothing of it. No object an event.
+    /// As `apply`, with what comes as a block, or nothing of it. No object an event.
     ///
-    /// `ts`, `columns`: which columns have the times, and what is read. `keys`: the same, of integers that are all there; or one
+    /// `columns`: which columns have what is read. `keys`: the same, of integers that are all there; or one
     /// array of them, or a pair of codes and what they stand for, or any objects. `as_columns`: give new results as columns,
     /// too (`Results::columns`); rows only if some do not fit. Raises, with nothing taken, for a key of which no result can be
     /// made.
-    #[pyo3(signature = (batch, ts, keys, columns, upto, r#final, retracts, as_columns))]
+    #[pyo3(signature = (batch, keys, columns, upto, r#final, retracts, as_columns))]
     #[expect(clippy::too_many_arguments, reason = "all that comes in one step")]
     fn feed<'py>(
         &mut self,
-        batch: Option<Bound<'py, PyAny>>,
-        ts: usize,
+        batch: Option<Bound<'py, EventBatch>>,
         keys: Bound<'py, PyAny>,
         columns: Vec<usize>,
         upto: i64,
@@ -159,7 +158,7 @@ impl KeyedWindows {
         let py = retracts.py();
         let mut late = Vec::new();
         let outcome = match batch {
-            Some(batch) => self.take_columns(&Batch::of(&batch)?, ts, &keys, &columns, &retracts, &mut late),
+            Some(batch) => self.take_columns(batch.get(), &keys, &columns, &retracts, &mut late),
             None => self.take_back(&retracts, &mut late),
         };
         let corrected = self.changed(late, outcome, upto)?;

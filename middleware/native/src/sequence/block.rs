@@ -13,7 +13,8 @@ use super::identity::Encoder;
 use super::plan::{Component, Layout};
 use super::stack::Instance;
 use super::value::Value;
-use crate::arrow::{Batch, Cells, Column};
+use crate::arrow::{Cells, Column};
+use crate::event_batch::EventBatch;
 use crate::fields::{Field, Stamps};
 use crate::program::{Cell, Input};
 use crate::tuples::of_object;
@@ -31,28 +32,26 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// And the times; None if a column is of a type that is not read here.
-    pub fn of(layout: &Layout, events: &Bound<'_, PyAny>, batch: &Batch<'_>) -> PyResult<Option<(Self, Vec<i64>)>> {
-        let (ts, id, source) = layout.stamps;
-        let (Cells::Integers(times), Cells::Integers(ids)) = (batch.column(ts)?.cells(), batch.column(id)?.cells()) else {
-            return Ok(None);
-        };
-        let Some((names, codes)) = sources(batch.column(source)?)? else { return Ok(None) };
+    /// And the times; None if a column is of a type that is not read here. `events`: the same as a sequence of events.
+    pub fn of(layout: &Layout, events: &Bound<'_, PyAny>, block: &EventBatch) -> PyResult<Option<(Self, Vec<i64>)>> {
+        let py = events.py();
+        let (source, count) = (block.source_place(), block.len());
+        let Some((names, codes)) = sources(block.column(py, source)?)? else { return Ok(None) };
         let mut inputs = Vec::with_capacity(layout.places.len());
         for place in &layout.places {
             let input = match *place {
                 None => None,
-                Some(place) if place == source => Some(Input::of_texts(&names, codes.as_deref(), times.len())),
-                Some(place) if place == source + 1 && batch.column(place).is_err() => Some(Input::zeros(times.len())), // the level
-                Some(place) => Some(Input::of(batch.column(place)?).into_owned()),
+                Some(place) if place == source => Some(Input::of_texts(&names, codes.as_deref(), count)),
+                Some(place) if place > source && block.column(py, place).is_err() => Some(Input::zeros(count)), // all of level 0
+                Some(place) => Some(Input::of(block.column(py, place)?).into_owned()),
             };
             if input.as_ref().is_some_and(Input::is_other) {
                 return Ok(None);
             }
             inputs.push(input);
         }
-        let columns = Self { events: events.clone().unbind(), ids: ids.into_owned(), names, codes, inputs };
-        Ok(Some((columns, times.into_owned())))
+        let columns = Self { events: events.clone().unbind(), ids: block.ids(py)?.into_owned(), names, codes, inputs };
+        Ok(Some((columns, block.times(py)?.into_owned())))
     }
 
     /// A column that is read, by the number of its name.

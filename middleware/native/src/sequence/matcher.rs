@@ -15,7 +15,7 @@ use super::plan::{Component, Plan};
 use super::search::{Scratch, Search, Wanted};
 use super::stack::{Partition, Stack};
 use super::standing::View;
-use crate::arrow::Batch;
+use crate::event_batch::EventBatch;
 use crate::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
@@ -87,22 +87,22 @@ impl SequenceMatcher {
         Ok((made, withdrawn))
     }
 
-    /// As `apply`, with events in columns, several pieces at once: (type, columns, their record batch). If all that RETURN gives
+    /// As `apply`, with events in columns, several pieces at once: (type, columns, their block). If all that RETURN gives
     /// are fields, and no new match replaces a withdrawn one, new ones are columns, in order of time: (a pair for each field,
     /// times, ids). None, and nothing is done, if some column is of a kind that is not read here.
     fn feed<'py>(
         &mut self,
         py: Python<'py>,
-        pieces: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, PyAny>)>,
+        pieces: Vec<(Bound<'py, PyAny>, Bound<'py, PyAny>, Bound<'py, EventBatch>)>,
         retracts: &Bound<'py, PyList>,
         emitted: i64,
         r#final: i64,
     ) -> PyResult<Option<Results<'py>>> {
         let plan = Arc::clone(&self.plan);
         let mut come = Vec::with_capacity(pieces.len());
-        for (event_type, events, batch) in pieces {
+        for (event_type, events, block) in pieces {
             let Some((roles, layout)) = plan.layout_of(&event_type) else { return Ok(None) };
-            let Some((columns, times)) = Columns::of(layout, &events, &Batch::of(&batch)?)? else { return Ok(None) };
+            let Some((columns, times)) = Columns::of(layout, &events, block.get())? else { return Ok(None) };
             come.push((roles, columns, times));
         }
         self.take_back(py, &plan, retracts)?;

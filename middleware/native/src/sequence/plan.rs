@@ -47,8 +47,6 @@ pub struct Plain {
 pub struct Layout {
     /// By the number of a name; None: it is not read.
     pub places: Vec<Option<usize>>,
-    /// Where ts, id and source lie.
-    pub stamps: (usize, usize, usize),
 }
 
 /// Names of fields that are read of events, each once; each has its number.
@@ -109,10 +107,8 @@ impl Plan {
         let plain = |(place, field): (usize, Field)| Ok(Plain { place, number: names.number(spec.py(), &field)?, field });
         let plain: Option<PyResult<Vec<_>>> =
             of("plain")?.extract::<Option<Vec<(usize, Field)>>>()?.map(|fields| fields.into_iter().map(plain).collect());
-        let layout = |(places, stamps): (HashMap<String, usize>, _)| Layout {
-            places: names.0.iter().map(|name| places.get(name).copied()).collect(),
-            stamps,
-        };
+        let layout =
+            |places: HashMap<String, usize>| Layout { places: names.0.iter().map(|name| places.get(name).copied()).collect() };
         let layouts = of("columns")?.extract::<Vec<Option<_>>>()?.into_iter().map(|each| each.map(layout)).collect();
         let gives = of("gives")?.extract::<Option<Vec<(String, bool)>>>()?;
         let gives: Option<PyResult<Vec<_>>> =
