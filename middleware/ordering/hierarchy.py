@@ -162,8 +162,8 @@ class Hierarchy:
         for placed in self._placed:
             unit, resumed = placed.unit, None
             if is_usual and came.isdisjoint(placed.reads) and unit.is_idle and not (halted and self._why(placed, halted)):
-                promised, is_open = self._promised_to(placed)
-                unit.pass_time(clock, promised, is_open)  # all that most units are given in most steps
+                until, is_open = self._promised_to(placed)
+                unit.pass_time(clock, until, is_open)  # all that most units are given in most steps
             else:
                 before = unit.final
                 resumed = unit.go_on(batch.ground) if batch.ground is not None and before == END else None

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from middleware import native
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, Event, with_plain_values
+from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, with_plain_values
 
 _STAMP_KINDS = {"ts": int, "id": int, "source": str}
 
@@ -65,7 +65,7 @@ kinds = native.kinds if native.AVAILABLE else plain_kinds
 def _kinds_by_field(events: list[Event]) -> dict[str, set[type]]:
     """The types of values by the name of their field, over events of all types."""
     found: dict[str, set[type]] = {}
-    event_types = set(map(type, events))
+    event_types: set[EventType] = set(map(type, events))
     for event_type in event_types:
         own = events if len(event_types) == 1 else [event for event in events if type(event) is event_type]
         for field, some in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
