@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 42
+_VERSION = 45
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -40,8 +40,10 @@ try:
         Selection,
         SequenceMatcher,
         SequenceRuns,
+        Waiting,
         column_of,
         in_time,
+        kinds,
         merge,
         runs_of,
         span,
@@ -79,8 +81,10 @@ else:
         "Selection",
         "SequenceMatcher",
         "SequenceRuns",
+        "Waiting",
         "column_of",
         "in_time",
+        "kinds",
         "merge",
         "runs_of",
         "span",

@@ -158,19 +158,15 @@ class Hierarchy:
         came = set(batch.deltas)
         moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why no more events of it come
-        clock = self.clock
+        clock, is_usual = self.clock, finals is None and batch.ground is None
         for placed in self._placed:
-            unit, before = placed.unit, placed.unit.final
-            resumed = unit.go_on(batch.ground) if batch.ground is not None and before == END else None
-            if (
-                finals is None
-                and not resumed
-                and unit.is_idle
-                and came.isdisjoint(placed.reads)
-                and not (halted and self._why(placed, halted))
-            ):
-                unit.pass_time(clock, *self._promised_to(placed))  # the usual case for most units
+            unit, resumed = placed.unit, None
+            if is_usual and came.isdisjoint(placed.reads) and unit.is_idle and not (halted and self._why(placed, halted)):
+                until, is_open = self._promised_to(placed)
+                unit.pass_time(clock, until, is_open)  # all that most units are given in most steps
             else:
+                before = unit.final
+                resumed = unit.go_on(batch.ground) if batch.ground is not None and before == END else None
                 final = None if finals is None else finals.get(unit.name, before)
                 withdrawn = (resumed or []) + self._halt(placed, halted)
                 for index, delta in enumerate(withdrawn + self._step(placed, arrived, final)):
@@ -231,7 +227,7 @@ class Hierarchy:
         """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
         if placed.local:  # nearly all, where a node runs a whole hierarchy
             reads, watermarks = placed.reads, self._watermarks
-            return watermarks[reads[0]] if len(reads) == 1 else min([watermarks[name] for name in reads]), False
+            return watermarks[reads[0]] if len(reads) == 1 else min(map(watermarks.__getitem__, reads)), False
         promises = [self._promise(name) for name in placed.reads]
         is_open = None in promises
         return min((promise for promise in promises if promise is not None), default=END), is_open

@@ -17,7 +17,7 @@ from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operator
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
+from middleware.ordering.buffer import arranged, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
@@ -28,7 +28,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.waiting import WaitingColumns
+from middleware.ordering.waiting import Waiting, WaitingColumns
 
 _PURGE_EVERY = 1024
 """The number of events that a unit emits between two purges."""
@@ -41,7 +41,7 @@ _NOTHING = Ready([], [])
 Revision = tuple[Event, Event]
 """The old and the new content of an event."""
 
-_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_waiting", "_refused")
+_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_refused")
 _STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
 """The stored attributes of a unit, besides its clock and lanes: by the name in a checkpoint, which stays, the name here.
 Counts and measured costs last for one life only."""
@@ -103,7 +103,7 @@ class Unit:
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
-        self._waiting: list[Event] = []
+        self._waiting = Waiting()
         self._columns = WaitingColumns()  # the same, for operators: what came as columns
         # the allowed lateness is computed anew when the reach changes
         self._reached, self._lateness = 0, self.policies.lateness.of(0)
@@ -226,22 +226,25 @@ class Unit:
 
     def _admitted(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late; returns the rest."""
-        given = delta.given
+        columns = delta.given if self._operator is not None and self.halted is None else None
         is_plain = self._ticking is None and delta.k_plus is None
-        in_order = given is None and (self.alpha or self._waiting or not is_plain)
-        if in_order or self._operator is None or self.halted is not None:
-            return self._admit(delta, mark, more) if delta.inserts else _NOTHING
-        arrived: list[Event] | Columns = delta.inserts if given is None else given  # which need not be split
+        arrived: list[Event] | Columns = delta.inserts if columns is None else columns
         if not len(arrived):
             return _NOTHING
-        clock, final = self.clock, self.final
-        seen = survey(arrived, self._top, clock.clk, clock.policy.only_earliest)
+        if columns is None and not is_plain:
+            return self._admit(delta, mark, more)
+        clock, final, top = self.clock, self.final, self._top
+        seen = survey(arrived, top, clock.clk, clock.policy.only_earliest)
         if not is_plain or seen.earliest <= final or (mark is not None and seen.newest > mark):
-            return self._admit(delta, mark, more) if given is None else self._admit_columns(delta, given, seen, mark, more)
+            return self._admit(delta, mark, more) if columns is None else self._admit_columns(delta, columns, seen, mark, more)
         self._received += len(arrived)
         self._top = seen.newest
         measure_surveyed(clock, arrived, seen, more)
-        return Ready([], delta.inserts.copy()) if given is None else _as_pieces(given)
+        if columns is not None:
+            return _as_pieces(columns)
+        if self.alpha or (self._operator is not None and not self._waiting):  # put in order as they wait, or not at all
+            return Ready([], delta.inserts.copy())
+        return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
 
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
@@ -327,23 +330,17 @@ class Unit:
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
             return Ready(ahead, behind, pieces) if again else arrived
-        waiting += ahead
+        if ahead:
+            waiting.add(ahead, NEVER)
         if behind:
-            early = [event for event in behind if event.ts > before]
-            if early:
-                ordered, repeats = arranged(early)
-                self._duplicates += repeats + merge(waiting, ordered)[1]
-                behind = [event for event in behind if event.ts <= before]
-        end = count_until(waiting, self.emitted)
-        ready = waiting[:end]
-        del waiting[:end]
-        return Ready(ready, behind, pieces)
+            behind, repeats = waiting.add(behind, before)
+            self._duplicates += repeats
+        return Ready(waiting.take(self.emitted), behind, pieces)
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
         if self._columns.pieces:
-            ordered, repeats = arranged(self._columns.take_events())
-            self._duplicates += repeats + merge(self._waiting, ordered)[1]
+            self._duplicates += self._waiting.add(self._columns.take_events(), NEVER)[1]
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
@@ -396,9 +393,7 @@ class Unit:
         """From now on, events wait until they are final, and are then listed; those withdrawn before that are not."""
         self.halted, self.emitted = why, self.final
         self._unpack()
-        events = ready.events()
-        merge(self._waiting, arranged([event for event in events if event.ts > self.final])[0])
-        self._leave_out(Ready([event for event in events if event.ts <= self.final], []))
+        self._leave_out(Ready(self._waiting.add(ready.events(), self.final)[0], []))
 
     def _leave_out(self, ready: Ready) -> None:
         """List events that lead to no result."""
@@ -440,7 +435,7 @@ class Unit:
         if self._refused or revises:
             gone, revises = self._standing(gone, revises)
         again = [new for _, new in revises]
-        return again, remove(self._waiting, gone + [old for old, _ in revises])[1]
+        return again, self._waiting.remove(gone + [old for old, _ in revises])
 
     def _standing(self, gone: list[Event], revises: list[Revision]) -> tuple[list[Event], list[Revision]]:
         """The changes without those to content that is not there: it came too late itself, or the publisher is wrong."""
@@ -449,7 +444,7 @@ class Unit:
         if late:
             self._list_late(late, "retract")
             gone = [event for event in gone if IDENTITY(event) not in refused]
-        stand = [IDENTITY(old) not in refused and (position_of(waiting, old) is not None or holds(old)) for old, _ in revises]
+        stand = [IDENTITY(old) not in refused and (waiting.holds(old) or holds(old)) for old, _ in revises]
         if not all(stand):
             self._refuse([pair for pair, is_there in zip(revises, stand, strict=True) if not is_there])
             revises = list(compress(revises, stand))
@@ -475,8 +470,8 @@ class Unit:
     @property
     def first_waiting(self) -> Event | None:
         """The first event in the buffer that waits to be given to the detector."""
-        first = self._columns.first()
-        return min([*self._waiting[:1], *([first] if first is not None else [])], key=ORDER, default=None)
+        firsts = (self._waiting.first(), self._columns.first())
+        return min((event for event in firsts if event is not None), key=ORDER, default=None)
 
     def take_listed(self) -> Listed | None:
         """The events listed since the last call, late and failed ones, if any; ``statistics`` still counts them."""
@@ -557,7 +552,7 @@ class Unit:
         if self._is_single:
             only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)] or [unused_lane(self.detector)]
             lanes = LanesState(only, *lanes[1:])  # it goes with the rest
-        return own | {"clock": self.clock.state(), "lanes": lanes}
+        return own | {"_waiting": self._waiting.events(), "clock": self.clock.state(), "lanes": lanes}
 
     def part(self, count: int) -> list[KeyedLane]:
         """The next keyed lanes, at most ``count``, as they were when ``state`` was called, whatever the unit did since."""
@@ -570,6 +565,7 @@ class Unit:
         """
         for stored, name in _STATE.items():
             setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
+        self._waiting.add(state["_waiting"], NEVER)
         self.clock.restore(state["clock"])
         kept = state["lanes"]
         self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))
@@ -580,8 +576,9 @@ class Unit:
 
     def check(self) -> None:
         """Assert every invariant of the unit and its lanes."""
-        assert arranged(self._waiting) == (self._waiting, 0), "waiting events out of order"
-        assert not self._waiting or self._waiting[0].ts > self.emitted, "an event waits that should have been emitted"
+        waiting = self._waiting.events()
+        assert arranged(waiting) == (waiting, 0), "waiting events out of order"
+        assert not waiting or waiting[0].ts > self.emitted, "an event waits that should have been emitted"
         assert not self._columns.pieces or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()

@@ -1,12 +1,61 @@
-"""Columns that wait in a unit: kept as they came, and parted as time passes them."""
+"""What waits in a unit: events in total order, and columns, kept as they came, and parted as time passes them."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
 from itertools import chain, count
 
+from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, ORDER, Event, EventType
+from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove
+
+
+class PlainWaiting:
+    """Events that are not yet to be emitted, in strict total order.
+
+    The native twin keeps their times beside them: to put a batch in, or take one out, touches no other event.
+    """
+
+    def __init__(self) -> None:
+        self._events: list[Event] = []
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def add(self, events: list[Event], after: int) -> tuple[list[Event], int]:
+        """Keep those that are later than ``after``. Returns the others, as they came, and how many repeats were left out: the
+        event that was there came first. O(n log n), and the tail that they fall into."""
+        early = [event for event in events if event.ts > after]
+        ordered, repeats = arranged(early)
+        repeats += merge(self._events, ordered)[1]
+        return [event for event in events if event.ts <= after] if len(early) < len(events) else [], repeats
+
+    def take(self, until: int) -> list[Event]:
+        """Take out the events up to a time, in order. O(what waits), but as cheap as a move of memory is."""
+        end = count_until(self._events, until)
+        taken = self._events[:end]
+        del self._events[:end]
+        return taken
+
+    def remove(self, events: list[Event]) -> list[Event]:
+        """Remove events; returns those that are not here. O(k log n), and moves."""
+        return remove(self._events, events)[1]
+
+    def holds(self, event: Event) -> bool:
+        """Whether an event with this order key waits. O(log n)."""
+        return position_of(self._events, event) is not None
+
+    def first(self) -> Event | None:
+        """The first event, if there is one."""
+        return self._events[0] if self._events else None
+
+    def events(self) -> list[Event]:
+        """All that wait, in order. O(n)."""
+        return self._events.copy()
+
+
+Waiting: type[PlainWaiting] = native.Waiting if native.AVAILABLE else PlainWaiting
 
 
 class WaitingColumns:

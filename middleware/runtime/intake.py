@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from itertools import chain, count
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from operator import attrgetter
 
-from msgspec.structs import astuple, replace
+from msgspec.structs import replace
 
+from middleware import native
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, Event, with_plain_values
+from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, with_plain_values
 
 _STAMP_KINDS = {"ts": int, "id": int, "source": str}
 
@@ -39,15 +40,37 @@ def _told(value: object) -> str:
 
 def _plain(events: list[Event]) -> list[Event]:
     """The events with Python numbers in place of numpy's, in fields, too. Raises EventError for stamps of a wrong type."""
-    kinds = set(map(type, chain.from_iterable(map(astuple, events))))
-    if any(kind.__module__ == "numpy" for kind in kinds) or kinds & {list, dict, tuple, set, frozenset}:
+    by_field = _kinds_by_field(events)
+    of_all = set[type]().union(*by_field.values())
+    if any(kind.__module__ == "numpy" for kind in of_all) or of_all & {list, dict, tuple, set, frozenset}:
         events = list(map(with_plain_values, events))
+        by_field = _kinds_by_field(events)
     for field, kind in _STAMP_KINDS.items():
-        if set(map(type, map(attrgetter(field), events))) - {kind}:
+        if by_field.get(field, {kind}) != {kind}:
             event = next(event for event in events if type(getattr(event, field)) is not kind)
             what = "whole nanoseconds" if field == "ts" else f"of type {kind.__name__}"
             raise EventError(f"{event!r}: {field} must be {what}, not {getattr(event, field)!r}")
     return events
+
+
+def plain_kinds(events: list[Event], fields: Sequence[str]) -> list[set[type]]:
+    """For each of the fields, which all the events have, the types of its values. O(values)."""
+    return [set(map(type, map(attrgetter(field), events))) for field in fields]
+
+
+kinds = native.kinds if native.AVAILABLE else plain_kinds
+"""The native twin goes through the events once."""
+
+
+def _kinds_by_field(events: list[Event]) -> dict[str, set[type]]:
+    """The types of values by the name of their field, over events of all types."""
+    found: dict[str, set[type]] = {}
+    event_types: set[EventType] = set(map(type, events))
+    for event_type in event_types:
+        own = events if len(event_types) == 1 else [event for event in events if type(event) is event_type]
+        for field, some in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
+            found.setdefault(field, set()).update(some)
+    return found
 
 
 def _numbered(events: list[Event]) -> list[Event]:

@@ -1,24 +1,37 @@
 //! One detector: runs events, gives its state and returns to it.
 
+use std::sync::Arc;
+
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
+use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::entry::Entry;
 use crate::shared::Shared;
-use crate::state::{plain_copy, plain_restore};
+use crate::state::Plain;
 
 pub enum State {
-    Running(Py<PyAny>),
+    Plain(Arc<Plain>),
+    /// What a snapshot gave that is not plain.
+    Other(Py<PyAny>),
     /// Of a detector that failed and is to stay stopped.
     Stopped,
 }
 
 impl State {
+    /// What a snapshot gave.
+    pub fn of(snapshot: Bound<'_, PyAny>, shared: &Shared) -> Self {
+        match Plain::copy(&snapshot, &shared.names) {
+            Some(plain) => Self::Plain(Arc::new(plain)),
+            None => Self::Other(snapshot.unbind()),
+        }
+    }
+
     pub fn clone_ref(&self, py: Python<'_>) -> Self {
         match self {
-            Self::Running(state) => Self::Running(state.clone_ref(py)),
+            Self::Plain(state) => Self::Plain(state.clone()),
+            Self::Other(state) => Self::Other(state.clone_ref(py)),
             Self::Stopped => Self::Stopped,
         }
     }
@@ -26,23 +39,29 @@ impl State {
     /// The state in a tuple of its own; an empty one stands for a stopped detector.
     pub fn boxed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match self {
-            Self::Running(state) => PyTuple::new(py, [state]),
+            Self::Plain(state) => PyTuple::new(py, [state.dict(py)?]),
+            Self::Other(state) => PyTuple::new(py, [state]),
             Self::Stopped => Ok(PyTuple::empty(py)),
         }
     }
 
     /// The state that `boxed` gave.
-    pub fn unboxed(boxed: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        Ok(if boxed.is_empty() { Self::Stopped } else { Self::Running(boxed.get_item(0)?.unbind()) })
+    pub fn unboxed(boxed: &Bound<'_, PyTuple>, shared: &Shared) -> PyResult<Self> {
+        Ok(if boxed.is_empty() { Self::Stopped } else { Self::of(boxed.get_item(0)?, shared) })
     }
 
     /// Whether a detector goes the same way from both.
     pub fn is_same(&self, py: Python<'_>, other: &Self, shared: &Shared) -> PyResult<bool> {
         match (self, other) {
-            (Self::Running(one), Self::Running(other)) => shared.twins.same_state(one.bind(py), other.bind(py)),
+            (Self::Plain(one), Self::Plain(other)) => Ok(one.is_same(py, other)),
+            (Self::Other(one), Self::Other(other)) => shared.twins.same_state(one.bind(py), other.bind(py)),
             (Self::Stopped, Self::Stopped) => Ok(true),
             _ => Ok(false),
         }
+    }
+
+    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        if let Self::Other(state) = self { visit.call(state) } else { Ok(()) }
     }
 }
 
@@ -127,25 +146,46 @@ impl Detector {
         if self.is_stopped {
             return Ok(State::Stopped);
         }
-        let instance = self.instance.bind(py);
-        let plain = if shared.is_plain { plain_copy(&instance.getattr(intern!(py, "__dict__"))?) } else { None };
-        Ok(State::Running(match plain {
-            Some(copy) => copy.into_any().unbind(),
-            None => instance.call_method0(intern!(py, "snapshot"))?.unbind(),
-        }))
+        if let Some(attributes) = self.attributes(py, shared)?
+            && let Some(plain) = Plain::copy(&attributes, &shared.names)
+        {
+            return Ok(State::Plain(Arc::new(plain)));
+        }
+        Ok(State::of(self.instance.bind(py).call_method0(intern!(py, "snapshot"))?, shared))
+    }
+
+    /// Whether it is in a state; None where that takes a copy of its own.
+    pub fn is_plainly_at(&self, py: Python<'_>, state: &State, shared: &Shared) -> PyResult<Option<bool>> {
+        match (state, self.attributes(py, shared)?) {
+            (State::Plain(state), Some(attributes)) if !self.is_stopped => Ok(state.is_of(&attributes)),
+            _ => Ok(None),
+        }
     }
 
     pub fn restore(&mut self, py: Python<'_>, state: &State, shared: &Shared) -> PyResult<()> {
         self.is_stopped = true; // one that cannot be restored must not go on from who knows where
-        let State::Running(state) = state else {
-            return Ok(());
-        };
-        let (instance, state) = (self.instance.bind(py), state.bind(py));
-        if !(shared.is_plain && plain_restore(&instance.getattr(intern!(py, "__dict__"))?, state)?) {
-            instance.call_method1(intern!(py, "restore"), (state,))?;
+        match (state, self.attributes(py, shared)?) {
+            (State::Stopped, _) => return Ok(()),
+            (State::Plain(state), Some(attributes)) => state.restore(&attributes)?,
+            (State::Plain(state), None) => self.restore_from(state.dict(py)?.as_any())?,
+            (State::Other(state), _) => self.restore_from(state.bind(py))?,
         }
         self.is_stopped = false;
         Ok(())
+    }
+
+    fn restore_from(&self, snapshot: &Bound<'_, PyAny>) -> PyResult<()> {
+        let py = snapshot.py();
+        self.instance.bind(py).call_method1(intern!(py, "restore"), (snapshot,)).map(|_| ())
+    }
+
+    /// The attributes, where these are all of the state.
+    #[inline]
+    fn attributes<'py>(&self, py: Python<'py>, shared: &Shared) -> PyResult<Option<Bound<'py, PyDict>>> {
+        if !shared.is_plain {
+            return Ok(None);
+        }
+        Ok(self.instance.bind(py).getattr(intern!(py, "__dict__"))?.cast_into_exact::<PyDict>().ok())
     }
 
     #[inline]

@@ -46,13 +46,13 @@ pub struct Lane {
 }
 
 impl Lane {
-    pub fn new(key: Py<PyAny>, detector: Detector, initial: Py<PyAny>) -> Self {
+    pub fn new(key: Py<PyAny>, detector: Detector, initial: State) -> Self {
         Self {
             key,
             detector,
             history: Vec::new(),
             records: Vec::new(),
-            snapshots: Snapshots::new(State::Running(initial)),
+            snapshots: Snapshots::new(initial),
             broken: None,
             last: NEVER,
             pending: None,
@@ -198,6 +198,14 @@ impl Lane {
         Ok(())
     }
 
+    /// Whether the detector is in a state: a plain one is not copied for that.
+    pub fn is_at(&mut self, py: Python<'_>, state: &State, shared: &mut Shared) -> PyResult<bool> {
+        match self.detector.is_plainly_at(py, state, shared)? {
+            Some(same) => Ok(same),
+            None => self.state(py, shared)?.is_same(py, state, shared),
+        }
+    }
+
     /// The state of the detector. One whose state cannot be copied can never go back: it stops, and says so.
     pub fn state(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<State> {
         match self.detector.state(py, shared) {
@@ -281,11 +289,11 @@ impl Lane {
             self.records.push(Record { cause, published: published.unbind(), is_failure });
         }
         for (position, state) in snapshots {
-            self.snapshots.add(position, State::unboxed(&state)?);
+            self.snapshots.add(position, State::unboxed(&state, shared)?);
         }
         self.broken = broken;
         self.settle();
-        self.detector.restore(py, &State::unboxed(&live)?, shared)
+        self.detector.restore(py, &State::unboxed(&live, shared)?, shared)
     }
 
     /// Have later events wait for the pending work of this number.
@@ -303,11 +311,7 @@ impl Lane {
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
         visit.call(&self.key)?;
         self.detector.traverse(visit)?;
-        for snapshot in self.snapshots.iter() {
-            if let State::Running(state) = &snapshot.state {
-                visit.call(state)?;
-            }
-        }
+        self.snapshots.iter().try_for_each(|snapshot| snapshot.state.traverse(visit))?;
         self.records.iter().try_for_each(|record| visit.call(&record.published))
     }
 

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::counts::Counts;
-use crate::detector::Detector;
+use crate::detector::{Detector, State};
 use crate::emission::{Emission, Pending, Rounds};
 use crate::entry::Entry;
 use crate::keyless::Keyless;
@@ -37,7 +37,7 @@ pub struct KeyedLanes {
     key: Key,
     /// In the initial state; each lane gets a copy.
     detector: Py<PyAny>,
-    initial: Py<PyAny>,
+    initial: State,
     /// The number of each key's lane.
     numbers: Numbers,
     lanes: Vec<Lane>,
@@ -68,7 +68,7 @@ impl KeyedLanes {
             level: level.unbind(),
             key: Key::new(&detector, key)?,
             detector: shared.twins.fresh.call1(py, (&detector,))?,
-            initial: detector.call_method0("snapshot")?.unbind(),
+            initial: State::of(detector.call_method0("snapshot")?, &shared),
             numbers: Numbers::new(py),
             lanes: Vec::new(),
             keyless: Keyless::new(py),
@@ -275,7 +275,7 @@ impl KeyedLanes {
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.key.traverse(&visit)?;
         visit.call(&self.detector)?;
-        visit.call(&self.initial)?;
+        self.initial.traverse(&visit)?;
         self.numbers.traverse(&visit)?;
         self.writing.traverse(&visit)?;
         self.lanes.iter().try_for_each(|lane| lane.traverse(&visit))

@@ -24,6 +24,7 @@ mod ids;
 mod ipc;
 mod keyless;
 mod keys;
+mod kinds;
 mod lane;
 mod lanes;
 mod making;
@@ -46,6 +47,7 @@ mod stamp;
 mod state;
 mod tuples;
 mod twins;
+mod waiting;
 mod writing;
 
 use pyo3::prelude::*;
@@ -73,6 +75,8 @@ mod _core {
     #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
+    use crate::kinds::kinds;
+    #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
     use crate::making::EventMaker;
@@ -90,7 +94,9 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     #[pymodule_export]
     use crate::sequence::SequenceRuns;
+    #[pymodule_export]
+    use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 42;
+    const VERSION: u32 = 45;
 }

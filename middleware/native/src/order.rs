@@ -16,6 +16,32 @@ pub fn place_of(py: Python<'_>, history: &[Entry], sought: &Entry, twins: &Twins
     Ok(if there { Ok(at) } else { Err(at) })
 }
 
+/// Where to insert events, which are in strict total order, and how many repeats of what is in the history stay out. O(k log n),
+/// O(1) for those behind it.
+pub fn insertions(
+    py: Python<'_>,
+    history: &[Entry],
+    events: Vec<Entry>,
+    twins: &Twins,
+) -> PyResult<(Vec<(usize, Entry)>, u64)> {
+    let (mut found, mut repeats, mut from) = (Vec::with_capacity(events.len()), 0, 0);
+    for entry in events {
+        if history.last().is_some_and(|last| entry.ts <= last.ts) {
+            match place_of(py, &history[from..], &entry, twins)? {
+                Ok(_) => {
+                    repeats += 1;
+                    continue;
+                }
+                Err(offset) => from += offset,
+            }
+        } else {
+            from = history.len();
+        }
+        found.push((from, entry));
+    }
+    Ok((found, repeats))
+}
+
 /// The events in strict total order, and how many repeats were left out. O(n log n).
 pub fn arranged(py: Python<'_>, mut events: Vec<Entry>, twins: &Twins) -> PyResult<(Vec<Entry>, u64)> {
     events.sort_by_key(|entry| entry.ts);

@@ -10,7 +10,7 @@ use crate::disturbance::Disturbance;
 use crate::emission::{Emission, Pending};
 use crate::entry::Entry;
 use crate::lane::{Lane, Record};
-use crate::order::{arranged, place_of};
+use crate::order::{arranged, insertions, place_of};
 use crate::search::partition;
 use crate::shared::Shared;
 use crate::snapshots::Snapshot;
@@ -36,9 +36,11 @@ impl Lane {
         let py = emission.clk.py();
         let gone = self.remove(py, pending.gone, shared)?;
         let run = self.history.len();
-        let insertions = self.insertions(py, pending.behind, shared)?;
-        let places: Vec<usize> = insertions.iter().map(|(place, _)| *place).collect();
-        splice(&mut self.history, insertions);
+        let (behind, repeats) = arranged(py, pending.behind, shared.twins)?;
+        let (came, known) = insertions(py, &self.history, behind, shared.twins)?; // what is in the history came first
+        shared.counts.get().duplicates.add(repeats + known);
+        let places: Vec<usize> = came.iter().map(|(place, _)| *place).collect();
+        splice(&mut self.history, came);
         self.settle();
         if let Some(disturbance) = Disturbance::new(&gone, &places, run) {
             return self.roll_back(emission, disturbance, shared);
@@ -64,20 +66,6 @@ impl Lane {
             }
         }
         Ok(places)
-    }
-
-    /// Where to insert events that came out of order. What is in the history came first: duplicates of it stay out.
-    fn insertions(&self, py: Python<'_>, behind: Vec<Entry>, shared: &mut Shared) -> PyResult<Vec<(usize, Entry)>> {
-        let (events, repeats) = arranged(py, behind, shared.twins)?;
-        shared.counts.get().duplicates.add(repeats);
-        let mut insertions = Vec::with_capacity(events.len());
-        for entry in events {
-            match place_of(py, &self.history, &entry, shared.twins)? {
-                Ok(_) => shared.counts.get().duplicates.add(1),
-                Err(at) => insertions.push((at, entry)),
-            }
-        }
-        Ok(insertions)
     }
 
     /// Go back to before what is disturbed, and replay.
@@ -119,7 +107,7 @@ impl Lane {
             let stop = &former.stops[index];
             self.run(py, start, stop.position, shared)?;
             start = stop.position;
-            if self.state(py, shared)?.is_same(py, &stop.state, shared)? {
+            if self.is_at(py, &stop.state, shared)? {
                 self.resume(py, index, disturbance.end, former, shared)?;
                 return Ok(disturbance.end);
             }

@@ -1,10 +1,13 @@
 //! What all lanes of a unit have in common.
 
+use std::sync::OnceLock;
+
 use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use crate::counts::Counts;
 use crate::stamp::Stamp;
+use crate::state::Names;
 use crate::twins::Twins;
 
 /// Lanes of many keys go back often and by little: their snapshots are closer together by this.
@@ -19,6 +22,8 @@ pub struct Shared {
     pub stop_on_error: bool,
     /// Whether the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
     pub is_plain: bool,
+    /// The names of the attributes of a plain state.
+    pub names: OnceLock<Names>,
     pub stamp: Stamp,
     pub counts: Py<Counts>,
     /// Failures that became final and were not reported yet.
@@ -39,6 +44,7 @@ impl Shared {
             full_retraction: false,
             stop_on_error: false,
             is_plain: inherits("snapshot")? && inherits("restore")? && has_dict_only.extract()?,
+            names: OnceLock::new(),
             stamp,
             counts: Py::new(py, Counts::default())?,
             failures: Vec::new(),

@@ -5,16 +5,15 @@ pub fn splice<T>(items: &mut Vec<T>, insertions: Vec<(usize, T)>) {
     let Some(&(first, _)) = insertions.first() else {
         return;
     };
-    let tail = items.split_off(first);
+    let mut tail = items.split_off(first).into_iter();
     items.reserve(tail.len() + insertions.len());
-    let mut insertions = insertions.into_iter().peekable();
-    for (offset, item) in tail.into_iter().enumerate() {
-        while let Some((_, inserted)) = insertions.next_if(|(place, _)| *place == first + offset) {
-            items.push(inserted);
-        }
+    let mut at = first;
+    for (place, item) in insertions {
+        items.extend(tail.by_ref().take(place - at));
         items.push(item);
+        at = place;
     }
-    items.extend(insertions.map(|(_, inserted)| inserted));
+    items.extend(tail);
 }
 
 #[cfg(test)]

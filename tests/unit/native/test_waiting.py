@@ -1,0 +1,60 @@
+"""Events that wait, and the types of their values, in the native core and in Python."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from middleware import native
+from middleware.model.event import ORDER
+from middleware.ordering.waiting import PlainWaiting
+from middleware.runtime.intake import plain_kinds
+from tests.property.ordering.streams import Beat, Reading
+
+pytest.importorskip("middleware.native._core", reason="the native core is not built")
+
+events = st.builds(
+    Reading, sensor=st.just(0), value=st.just(0), ts=st.integers(0, 40), id=st.integers(0, 3), source=st.sampled_from("ab")
+)
+batches = st.one_of(st.lists(events, max_size=4), st.lists(events, max_size=60))
+moves = st.one_of(
+    st.tuples(st.just("add"), batches, st.integers(-1, 40)),
+    st.tuples(st.just("take"), st.integers(-1, 41)),
+    st.tuples(st.just("remove"), st.lists(events, max_size=4)),
+    st.tuples(st.just("holds"), events),
+)
+
+
+@settings(deadline=None)
+@given(st.lists(moves, max_size=20))
+def test_the_twins_wait_the_same(given_moves):
+    fast, plain = native.Waiting(), PlainWaiting()
+    for name, *arguments in given_moves:
+        assert repr(getattr(fast, name)(*arguments)) == repr(getattr(plain, name)(*arguments))
+        assert list(map(id, fast.events())) == list(map(id, plain.events()))
+        assert (len(fast), fast.first()) == (len(plain), plain.first())
+        orders = list(map(ORDER, fast.events()))
+        assert orders == sorted(set(orders))
+
+
+def test_what_cannot_be_placed_changes_nothing():
+    waiting = native.Waiting()
+    waiting.add([Reading(0, 0, ts=ts) for ts in range(4)], -1)
+    for wrong in ([Reading(0, 0, ts=2, id=7), Reading(0, 0, ts="soon")], [Reading(0, 0, ts=2, id="x")]):
+        with pytest.raises(TypeError):
+            waiting.add(wrong, -1)
+    assert [(event.ts, event.id) for event in waiting.events()] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+@given(
+    st.lists(
+        st.builds(
+            Beat, sensor=st.none() | st.integers(), total=st.sampled_from([1, 1.0, "x", [1]]), order=st.just(""), ts=st.just(1)
+        ),
+        max_size=9,
+    )
+)
+def test_the_twins_see_the_same_types(beats):
+    fields = Beat.__struct_fields__
+    assert native.kinds(beats, fields) == plain_kinds(beats, fields)
+    with pytest.raises(AttributeError):
+        native.kinds([*beats, Beat(1, 1, "", ts=1)], ["no_such_field"])
