@@ -116,7 +116,7 @@ class Publisher(Connection):
     ``patience``
         after this many seconds without an answer from the node, an error is raised.
     ``pause``
-        what is published sooner than this (ns) after other events have left is held for a moment, and leaves with what comes then.
+        what is published sooner than this (ns) after other events have left is held for a moment, to go with what comes then.
     """
 
     pause = round(HURRY * SECOND)
