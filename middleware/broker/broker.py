@@ -48,9 +48,9 @@ from middleware.link.codec import (
     Question,
     decode_payload,
     encode,
-    encode_sendable,
     is_interest,
 )
+from middleware.link.encoding import encode_sendable
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import EventError, WireError

@@ -11,7 +11,8 @@ from middleware.broker.ingress.seen import left_out
 from middleware.broker.merge import merged
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, encode_delta, places_left, places_of
+from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, places_left, places_of
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta, some_inserts
 from middleware.model.event import NEVER
 

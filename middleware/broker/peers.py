@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
 from middleware.broker.records import LogOffset, PeerKey
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, as_rows, encode
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
+from middleware.link.encoding import as_rows
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.event import NEVER

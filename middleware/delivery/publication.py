@@ -19,11 +19,10 @@ from middleware.link.codec import (
     Interest,
     Run,
     array_of,
-    as_rows,
     encode,
-    encode_delta,
     name_of,
 )
+from middleware.link.encoding import as_rows, encode_delta
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME, Gathering
 from middleware.model.arrays import to_array, to_column

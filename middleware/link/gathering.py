@@ -11,7 +11,7 @@ from middleware.model.event import Event, type_name
 from middleware.model.making import recipe
 
 EVENTS_A_FRAME = 8_192
-"""Events, or more than twice BLOCK_TARGET bytes of them, that are enough for a frame."""
+"""Events that are enough for a frame, as are BLOCK_TARGET bytes of them; the core holds no more than twice as many."""
 
 
 class Gathering:
@@ -29,7 +29,7 @@ class Gathering:
     @property
     def is_full(self) -> bool:
         """Whether they are enough for a frame."""
-        return self._held is not None and (len(self._held) >= EVENTS_A_FRAME or self._held.size >= 2 * BLOCK_TARGET)
+        return self._held is not None and (len(self._held) >= EVENTS_A_FRAME or self._held.size >= BLOCK_TARGET)
 
     def add(self, events: list[Event]) -> bool:
         """Hold these, too. False, and none is held, if there is one with a value that its type does not name, or of a type that

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from slackline_benchmarks.flow_grid import cell
 
-from middleware.link.codec import Drops, EventCodec, encode_delta
+from middleware.link.codec import Drops, EventCodec
+from middleware.link.encoding import encode_delta
 from middleware.model.errors import ScenarioError
 from middleware.model.event import IDENTITY
 from middleware.model.time import SECOND

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy
 from middleware.delivery.barrier import Barrier
-from middleware.link.codec import Changes, encode, encode_delta
+from middleware.link.codec import Changes, encode
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event, EventTypes

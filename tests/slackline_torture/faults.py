@@ -16,7 +16,8 @@ from slackline_torture.application import Digest, Noise
 from slackline_torture.fuzz import Fuzzer
 from slackline_torture.processes import TorturedMesh
 
-from middleware.link.codec import BlockHead, encode, encode_delta
+from middleware.link.codec import BlockHead, encode
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event, type_name

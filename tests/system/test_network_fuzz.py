@@ -19,8 +19,9 @@ from slackline_torture.fuzz import Fuzzer
 from test_network import DEADLINE, TYPES, Hit, NodeProcess, collect, hits, node_thread, poll_until
 from test_network_security import allowed, drops, pair
 
-from middleware.link.codec import BlockHead, Changes, Interest, encode, encode_delta
+from middleware.link.codec import BlockHead, Changes, Interest, encode
 from middleware.link.columnar import pack_columns
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Data, Hello
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns

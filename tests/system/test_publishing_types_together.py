@@ -15,7 +15,7 @@ from middleware.model.change import Insert
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime.clients import Publisher, Subscriber, publisher
+from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 
 pytestmark = pytest.mark.system
@@ -85,17 +85,16 @@ def test_no_type_overtakes_another(size: int) -> None:
     assert not unit.late and unit.clock.k == 0, "they came in order"
 
 
-@pytest.fixture
-def held_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is published waits for what is published next, or for the thread that sends what is held."""
-    monkeypatch.setattr(publisher, "HOLD", 10**19)
+class Holding(Publisher):
+    """Holds whatever is published until it is to say something else, or its thread sends it."""
+
+    pause = 10**19
 
 
-@pytest.mark.usefixtures("held_back")
 def test_what_is_held_leaves_without_another_call() -> None:
     with running() as (_, node), Subscriber(node.address, Hot) as subscriber:
         subscriber.wait_ready(DEADLINE)
-        with Publisher(node.address) as sender:
+        with Holding(node.address) as sender:
             for number in range(4):
                 sender.publish([Hot(ts=number, id=number, source="s")])
                 assert sender.statistics().events == number + 1
@@ -104,15 +103,15 @@ def test_what_is_held_leaves_without_another_call() -> None:
         assert inserted(subscriber) == [3], "sent as the publisher closes, at the latest"
 
 
-@pytest.mark.usefixtures("held_back")
 def test_nothing_overtakes_what_is_held() -> None:
     events, found = hot_and_cold(0)[:400], []
     with (
         running() as (hierarchy, node),
         Subscriber(node.address, Felt, consistency="final") as subscriber,
-        Publisher(node.address, types=[Hot, Cold]) as sender,
+        Holding(node.address, types=[Hot, Cold]) as sender,
     ):
         subscriber.wait_ready(DEADLINE)
+        sender.advance([Hot, Cold], 0)  # from now on nothing becomes final by the clock alone
         for start in range(0, 400, 10):
             last = events[start + 9]
             sender.publish(events[start : start + 10])

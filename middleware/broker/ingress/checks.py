@@ -18,16 +18,15 @@ from middleware.link.codec import (
     EventCodec,
     Run,
     Sample,
-    as_rows,
     claimed_length,
     encode,
-    encode_delta,
     name_of,
     packed,
     places_left,
     places_of,
     span,
 )
+from middleware.link.encoding import as_rows, encode_delta
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
 

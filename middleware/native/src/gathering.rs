@@ -17,8 +17,8 @@ const LONGEST_SOURCE: usize = 512;
 /// Most events at once.
 const MOST: usize = 1 << 14;
 
-/// Most bytes of values at once.
-const MOST_BYTES: usize = 4 << 20;
+/// Most bytes of values at once: small beside the credit of a link.
+const MOST_BYTES: usize = 512 << 10;
 
 /// Times lie strictly between this and its negative.
 const MAX_TS: i64 = 1 << 62;

@@ -24,9 +24,6 @@ from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
-HOLD = round(HURRY * SECOND)
-"""Events published sooner than this (ns) after others have left are held for a moment, and go together."""
-
 _ASK_EVERY = SECOND
 """How often an active publisher asks what became of its events, unless it flushes."""
 
@@ -118,7 +115,11 @@ class Publisher(Connection):
         event types (or their names) that it will send: until it promises a watermark for them, no reader relies on one.
     ``patience``
         after this many seconds without an answer from the node, an error is raised.
+    ``pause``
+        what is published sooner than this (ns) after other events have left is held for a moment, to go with what comes then.
     """
+
+    pause = round(HURRY * SECOND)
 
     def __init__(
         self,
@@ -161,7 +162,7 @@ class Publisher(Connection):
                     for frame in self._publication.frames(events):
                         self._send(frame)
                     return
-            if held.is_full or time.monotonic_ns() - self._sent_at >= HOLD:
+            if held.is_full or time.monotonic_ns() - self._sent_at >= self.pause:
                 self._send_held()
             elif not self._hurry.is_set():
                 self._hurry.set()

@@ -12,7 +12,8 @@ from middleware.broker.gathering import GATHER
 from middleware.broker.ingress.checks import Bounds, Ingress
 from middleware.broker.peers import SPREAD
 from middleware.delivery.subscription import Subscription
-from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode, encode_delta
+from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import Hello, Refusal, decode_frame, encode_frame
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Delta

@@ -9,16 +9,8 @@ from msgspec.structs import replace
 
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.checks import UNCOMPARED, Ingress
-from middleware.link.codec import (
-    BlockHead,
-    Changes,
-    EventCodec,
-    Question,
-    Tally,
-    decode_payload,
-    encode,
-    encode_delta,
-)
+from middleware.link.codec import BlockHead, Changes, EventCodec, Question, Tally, decode_payload, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventTypes

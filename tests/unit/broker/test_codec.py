@@ -11,18 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.merge import merged
-from middleware.link.codec import (
-    MAX_FRAME,
-    BlockHead,
-    Changes,
-    EventCodec,
-    Interest,
-    Ready,
-    array_of,
-    decode_payload,
-    encode,
-    encode_delta,
-)
+from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, Interest, Ready, array_of, decode_payload, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Ack, Bye, Data, Hello, Refusal, decode_frame, encode_frame
 from middleware.model.change import Batch, Delta, Insert, Retract, Revise, consolidate
 from middleware.model.errors import WireError

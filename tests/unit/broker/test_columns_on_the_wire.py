@@ -17,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Bounds, Ingress
-from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, as_rows, encode, encode_delta
+from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, encode
 from middleware.link.columnar import MOST_ROWS, pack_columns, rows_in, unpack_columns
+from middleware.link.encoding import as_rows, encode_delta
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from middleware.broker.ingress.copies import MOST_READ, Copies
 from middleware.broker.ingress.seen import runs_of
-from middleware.link.codec import BlockHead, encode, encode_delta
+from middleware.link.codec import BlockHead, encode
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.event import Event
 

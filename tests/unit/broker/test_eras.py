@@ -8,7 +8,8 @@ from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Subscription
-from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
+from middleware.link.codec import Changes, EventCodec, Interest, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.link import Link
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes

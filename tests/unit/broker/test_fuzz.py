@@ -11,8 +11,9 @@ from slackline_torture.fuzz import Fuzzer
 
 from middleware.broker.broker import Broker
 from middleware.broker.greeting import MOST_PEERS
-from middleware.link.codec import MOST_TYPES, BlockHead, Changes, EventCodec, Interest, decode_payload, encode, encode_delta
+from middleware.link.codec import MOST_TYPES, BlockHead, Changes, EventCodec, Interest, decode_payload, encode
 from middleware.link.columnar import pack_columns
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, Parts, decode_frame, encode_frame, payload_size
 from middleware.link.link import WINDOW, Link
 from middleware.model.change import Delta

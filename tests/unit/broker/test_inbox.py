@@ -5,7 +5,8 @@ from collections import Counter
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import EventCodec, encode_delta
+from middleware.link.codec import EventCodec
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventTypes
 

@@ -17,18 +17,8 @@ from middleware.broker.records import BREAK, Record, decode_record, encode_recor
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
-from middleware.link.codec import (
-    BlockHead,
-    Changes,
-    Drops,
-    EventCodec,
-    Gap,
-    Interest,
-    Resumed,
-    decode_payload,
-    encode,
-    encode_delta,
-)
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, Resumed, decode_payload, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame
 from middleware.link.link import Link
 from middleware.model.change import Batch, Delta, Retract

@@ -10,19 +10,8 @@ from hypothesis import strategies as st
 
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Interruption, Subscription
-from middleware.link.codec import (
-    Changes,
-    EventCodec,
-    Gap,
-    Interest,
-    Mark,
-    Passed,
-    Ready,
-    Resumed,
-    decode_payload,
-    encode,
-    encode_delta,
-)
+from middleware.link.codec import Changes, EventCodec, Gap, Interest, Mark, Passed, Ready, Resumed, decode_payload, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Delta, Insert
 from middleware.model.event import END, ORDER, Event, EventTypes

@@ -9,7 +9,8 @@ from pathlib import Path
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.log import Log
-from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode, encode_delta
+from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import decode_frame
 from middleware.link.link import Link
 from middleware.model.change import Delta

@@ -11,7 +11,8 @@ from middleware.broker.broker import Broker
 from middleware.broker.log import Log
 from middleware.broker.records import Made
 from middleware.durability.durable_core import DurableCore
-from middleware.link.codec import Changes, EventCodec, Interest, encode, encode_delta
+from middleware.link.codec import Changes, EventCodec, Interest, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import decode_frame
 from middleware.link.link import Link
 from middleware.model.change import Delta

@@ -1,0 +1,117 @@
+"""Changes as blocks: those of one type, as rows or as columns, each small enough for a frame."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Drops, Run, encode, packed
+from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack_columns
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.errors import WireError
+from middleware.model.event import Event
+
+
+def encode_delta(
+    name: str, delta: Delta, raw: bool = False, runs: list[Run] | None = None, fewest: int = FEWEST_ROWS
+) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type: one, or several where one would be too large. O(changes).
+
+    ``fewest``: so many events at least go as columns, if they are columns.
+    """
+    plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
+    if plain and delta.columns is not None and len(delta.columns) >= fewest:
+        return _encode_columns(name, delta.columns, raw, runs, delta.places)
+    head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
+    if raw and plain and delta.inserts:
+        times = [event.ts for event in delta.inserts]
+        head.oldest, head.newest = min(times), max(times)
+    head.places = packed(delta.places)
+    block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
+    if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
+        return [(head, block)]
+    return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
+
+
+def _encode_columns(
+    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: list[int] | None
+) -> list[tuple[BlockHead, bytes]]:
+    """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
+    count, size = len(columns), columns.batch.nbytes
+    rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
+    if rows < count:
+        cuts = [(columns.slice(at, at + rows), places and places[at : at + rows]) for at in range(0, count, rows)]
+        return [block for part, own in cuts for block in _encode_columns(name, part, raw, None, own)]
+    head = BlockHead(name, count, raw=raw, runs=runs, places=packed(places), columns=True)
+    if raw:
+        head.oldest, head.newest = int(columns.times.min()), int(columns.times.max())
+    return [(head, pack_columns(columns.batch))]
+
+
+def as_rows(head: BlockHead, block: bytes) -> tuple[BlockHead, bytes]:
+    """A block in columns as rows, for a peer that takes no columns. What cannot be read, no reader of it can. O(values)."""
+    head = msgspec.structs.replace(head, columns=False)
+    try:
+        if len(rows := encode(records_of(unpack_columns(block, head.inserts)))) <= LARGEST_BLOCK:
+            return head, rows
+    except WireError:
+        pass
+    return head, b"\xc1" * max(head.count, 1)
+
+
+def sendable(delta: Delta, drops: Drops) -> Delta:
+    """The delta without events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects);
+    each is counted. As none of their changes is ever sent, consumers see what they would had they not been published. O(bytes).
+    """
+
+    def good(event: Event) -> bool:
+        try:
+            encode(event)
+        except (OverflowError, ValueError, TypeError):
+            drops["event that cannot be encoded"] += 1
+            return False
+        return True
+
+    kept = Delta(retracts=[event for event in delta.retracts if good(event)])
+    k_plus = delta.k_plus if delta.k_plus is not None else [0] * len(delta.inserts)
+    inserts = [(event, early) for event, early in zip(delta.inserts, k_plus, strict=True) if good(event)]
+    for old, new in delta.revises:
+        was, comes = good(old), good(new)
+        if was and comes:
+            kept.revises.append((old, new))
+        elif was:
+            kept.retracts.append(old)
+        elif comes:
+            inserts.append((new, 0))
+    kept.inserts = [event for event, _ in inserts]
+    kept.k_plus = [early for _, early in inserts] if delta.k_plus is not None else None
+    return kept
+
+
+def encode_sendable(name: str, delta: Delta, drops: Drops) -> list[tuple[BlockHead, bytes]]:
+    """The blocks for the changes of one type that have a form on the wire: see ``sendable``."""
+    try:
+        return encode_delta(name, delta)
+    except (OverflowError, ValueError, TypeError):
+        return encode_delta(name, kept) if (kept := sendable(delta, drops)) else []
+
+
+def _halves(delta: Delta) -> tuple[Delta, Delta]:
+    """Retractions before revisions before inserts, as consumers take them within one delta."""
+
+    def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
+        retracts, revises, inserts = columns
+        k_plus, places = (None if each is None else each[pick] for each in (delta.k_plus, delta.places))
+        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None, places if inserts else None)
+
+    if delta.inserts and (delta.revises or delta.retracts):
+        return Delta(revises=delta.revises, retracts=delta.retracts), Delta(
+            delta.inserts, k_plus=delta.k_plus, places=delta.places
+        )
+    if delta.revises and delta.retracts:
+        return Delta(retracts=delta.retracts), Delta(revises=delta.revises)
+    middle = len(delta) // 2
+    columns = (delta.retracts, delta.revises, delta.inserts)
+    return half(slice(None, middle), columns), half(slice(middle, None), columns)
