@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from middleware.durability.encoding import uncollected
 from middleware.model.event import NEVER
 from middleware.spark.blocks import batch_of
 from middleware.spark.places import number_at, place_of
@@ -73,9 +74,10 @@ class StageProcessor(StatefulProcessor):
         elif number < 0 or plan.group_of(number).stage > self._stage:
             yield from rows
         else:
-            shard = self._taken_up(plan, number)
-            out = shard.take(arrived(plan, _parcels(rows)))
-            self._put_away(shard)
+            with uncollected():
+                shard = self._taken_up(plan, number)
+                out = shard.take(arrived(plan, _parcels(rows)))
+                self._put_away(shard)
             if is_last:
                 yield _frame(out, Row)
             else:
