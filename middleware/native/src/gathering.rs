@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
 
 use crate::blocks::{Block, BlockReader, Form, Kind};
-use crate::export::{Column, Texts, Values};
+use crate::export::{Column, Texts, Values, bits};
 use crate::ids::runs;
 
 /// Most bytes in the name of a source: so readers take it in any block that is gathered.
@@ -283,8 +283,4 @@ impl Cells {
         };
         (there, values)
     }
-}
-
-fn bits(bytes: &[u8]) -> Vec<u8> {
-    bytes.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |bits, byte| bits << 1 | byte)).collect()
 }

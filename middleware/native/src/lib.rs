@@ -34,6 +34,7 @@ mod pairs;
 mod panes;
 mod program;
 mod projection;
+mod repacking;
 mod replay;
 mod search;
 mod seen;
@@ -82,6 +83,8 @@ mod _core {
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
     use crate::projection::Projection;
+    #[pymodule_export]
+    use crate::repacking::pack;
     #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
