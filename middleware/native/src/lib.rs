@@ -68,7 +68,7 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
-    use crate::gathering::Gathering;
+    use crate::gathering::{Gathering, in_columns};
     #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
