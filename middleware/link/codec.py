@@ -23,7 +23,7 @@ from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
-from middleware.model.making import recipe
+from middleware.model.rows import reader_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -288,8 +288,7 @@ class _TypeCodec:
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
             tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
         ).decode
-        making = recipe(event_type) if native.AVAILABLE else None
-        self._reader = native.BlockReader.of(making) if making is not None else None
+        self._reader = reader_of(event_type)
         self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
 

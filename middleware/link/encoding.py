@@ -6,12 +6,14 @@ from typing import Any
 
 import msgspec
 
+from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Drops, Run, encode, packed
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack_columns
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import Event
+from middleware.model.rows import reader_of
 
 
 def encode_delta(
@@ -41,13 +43,23 @@ def _encode_columns(
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
     count, size = len(columns), columns.batch.nbytes
     rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
-    if rows < count:
-        cuts = [(columns.slice(at, at + rows), places and places[at : at + rows]) for at in range(0, count, rows)]
-        return [block for part, own in cuts for block in _encode_columns(name, part, raw, None, own)]
-    head = BlockHead(name, count, raw=raw, runs=runs, places=packed(places), columns=True)
-    if raw:
-        head.oldest, head.newest = int(columns.times.min()), int(columns.times.max())
-    return [(head, pack_columns(columns.batch))]
+    blocks = []
+    for start in range(0, count, rows):
+        stop = min(start + rows, count)
+        own = places and places[start:stop]
+        head = BlockHead(name, stop - start, raw=raw, runs=runs if rows == count else None, places=packed(own), columns=True)
+        if raw:
+            times = columns.times[start:stop]
+            head.oldest, head.newest = int(times.min()), int(times.max())
+        blocks.append((head, _block(columns, start, stop)))
+    return blocks
+
+
+def _block(columns: EventColumns, start: int, stop: int) -> bytes:
+    """Some of the events in columns: by the core, if their columns are just as the type's, else by Arrow. O(values)."""
+    reader = reader_of(columns.event_type)
+    block = native.pack(reader, columns.in_core, start, stop) if reader is not None else None
+    return block if block is not None else pack_columns(columns.slice(start, stop).batch)
 
 
 def as_rows(head: BlockHead, block: bytes) -> tuple[BlockHead, bytes]:

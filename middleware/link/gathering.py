@@ -8,7 +8,7 @@ from __future__ import annotations
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
 from middleware.model.event import Event, type_name
-from middleware.model.making import recipe
+from middleware.model.rows import reader_of
 
 EVENTS_A_FRAME = 8_192
 """Events that are enough for a frame, as are BLOCK_TARGET bytes of them; the core holds no more than twice as many."""
@@ -44,9 +44,7 @@ class Gathering:
         known = len(self._names)
         for kind in types - self._met:
             self._met.add(kind)
-            making = recipe(kind) if issubclass(kind, Event) else None
-            reader = native.BlockReader.of(making) if making is not None else None
-            if reader is not None:
+            if issubclass(kind, Event) and (reader := reader_of(kind)) is not None:
                 self._held.include(reader)
                 self._names[reader] = type_name(kind)
         return len(self._names) > known

@@ -14,7 +14,7 @@ from middleware import native
 from middleware.model.arrays import text_column, to_array, to_column
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.rows import needs_conversion, rows_of, source_codes, values
+from middleware.model.rows import needs_conversion, reader_of, rows_of, source_codes, values
 from middleware.model.schema import arrow_schema, is_optional, plain_type
 
 if TYPE_CHECKING:
@@ -361,6 +361,10 @@ def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:
     import pyarrow as pa
 
+    reader = reader_of(event_type)
+    block = native.in_columns(reader, events) if reader is not None else None
+    if block is not None:
+        return pa.record_batch(block)
     schema = _schema(event_type)
     if any(event.level for event in events):
         schema = schema.append(pa.field("level", pa.int64(), nullable=False))

@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 _recipe = cache(recipe)
 
 
+@cache
+def reader_of(event_type: EventType) -> native.BlockReader | None:
+    """What reads and writes blocks of events of this type in the native core; None if it cannot."""
+    making = _recipe(event_type) if native.AVAILABLE else None
+    return native.BlockReader.of(making) if making is not None else None
+
+
 class Rows(Protocol):
     """Makes the events of a batch, some at a time."""
 

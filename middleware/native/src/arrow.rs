@@ -72,6 +72,10 @@ impl Batch {
         Ok(self.roots(py)?.1.length as usize)
     }
 
+    pub fn columns(&self, py: Python<'_>) -> PyResult<usize> {
+        Ok(self.roots(py)?.1.n_children as usize)
+    }
+
     pub fn column(&self, py: Python<'_>, at: usize) -> PyResult<Column<'_>> {
         let (schema, array) = self.roots(py)?;
         if i64::try_from(at)? >= schema.n_children.min(array.n_children) {

@@ -26,7 +26,7 @@ const MOST_SCHEMAS: usize = 16;
 
 /// As in `middleware.link.columnar`.
 const MOST_ROWS: usize = 1 << 16;
-const MOST_NAMES: usize = 8 << 20;
+pub const MOST_NAMES: usize = 8 << 20;
 
 /// Times lie strictly between this and its negative.
 const MAX_TS: i64 = 1 << 62;
@@ -71,6 +71,11 @@ impl Form {
     /// How many fields there are before the stamps.
     pub fn own(&self) -> usize {
         self.fields.len() - STAMP
+    }
+
+    /// What blocks of so many columns begin with.
+    pub fn schema(&self, columns: usize) -> &[u8] {
+        &self.schemas[usize::from(columns == self.fields.len())]
     }
 
     /// Columns of the type as a block; None if one of its stamps is of another kind.
@@ -273,8 +278,7 @@ impl Block {
 
     /// As a block in columns, which a reader of the type knows. O(values).
     fn columns<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        let schema = &self.form.schemas[usize::from(self.batch.columns.len() == self.form.fields.len())];
-        PyBytes::new(py, &packing::stream(schema, &self.batch))
+        PyBytes::new(py, &packing::stream(self.form.schema(self.batch.columns.len()), &self.batch))
     }
 
     /// As a block in rows. O(values).

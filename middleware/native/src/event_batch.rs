@@ -66,6 +66,11 @@ impl EventBatch {
         self.own + 2
     }
 
+    /// Whether there is a column of levels.
+    pub fn has_levels(&self, py: Python<'_>) -> PyResult<bool> {
+        Ok(self.batch.columns(py)? > self.own + 3)
+    }
+
     pub fn times(&self, py: Python<'_>) -> PyResult<Cow<'_, [i64]>> {
         self.integers(py, self.own)
     }

@@ -52,6 +52,11 @@ impl Texts {
     }
 }
 
+/// Bytes of 0 and 1 as bits.
+pub fn bits(bytes: &[u8]) -> Vec<u8> {
+    bytes.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |bits, byte| bits << 1 | byte)).collect()
+}
+
 /// A column of a batch.
 pub struct Column {
     pub name: Arc<CString>,

@@ -1,6 +1,7 @@
 //! `middleware.native.Gathering`: events of several types, one after another, as columns of each.
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -8,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString};
 
 use crate::blocks::{Block, BlockReader, Form, Kind};
-use crate::export::{Column, Texts, Values};
+use crate::export::{Column, Texts, Values, bits};
 use crate::ids::runs;
 
 /// Most bytes in the name of a source: so readers take it in any block that is gathered.
@@ -88,6 +89,9 @@ impl Gathering {
         let kind = event.get_type_ptr();
         let part = self.types.iter_mut().find(|part| part.form.maker.of().as_ptr() == kind.cast())?;
         self.bytes += part.put(event)?;
+        if part.levels.last() != Some(&0) {
+            return None;
+        }
         part.places.push(u16::try_from(self.count).ok()?);
         self.count += 1;
         Some(())
@@ -102,6 +106,7 @@ struct Growing {
     times: Vec<i64>,
     ids: Vec<i64>,
     codes: Vec<i32>,
+    levels: Vec<i64>,
     names: Texts,
     known: HashMap<String, i32>,
     /// The source of the event before.
@@ -116,6 +121,7 @@ impl Growing {
             times: Vec::new(),
             ids: Vec::new(),
             codes: Vec::new(),
+            levels: Vec::new(),
             names: Texts::new(),
             known: HashMap::new(),
             last: None,
@@ -136,9 +142,7 @@ impl Growing {
         let ts = whole(&maker.value(event, own)?).filter(|ts| -MAX_TS < *ts && *ts < MAX_TS)?;
         let id = whole(&maker.value(event, own + 1)?)?;
         let source = maker.value(event, own + 2)?.cast_into_exact::<PyString>().ok()?;
-        if whole(&maker.value(event, own + 3)?)? != 0 {
-            return None;
-        }
+        let level = whole(&maker.value(event, own + 3)?)?;
         let code = match &self.last {
             Some((last, code)) if last.is(&source) => *code,
             _ => self.code(source)?,
@@ -146,6 +150,7 @@ impl Growing {
         self.times.push(ts);
         self.ids.push(id);
         self.codes.push(code);
+        self.levels.push(level);
         Some(bytes)
     }
 
@@ -170,6 +175,7 @@ impl Growing {
         self.times.truncate(rows);
         self.ids.truncate(rows);
         self.codes.truncate(rows);
+        self.levels.truncate(rows);
         self.places.truncate(rows);
         self.names.truncate(names);
         self.known.retain(|_, code| (*code as usize) < names);
@@ -177,8 +183,8 @@ impl Growing {
     }
 
     fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Part<'py>> {
-        let fresh = Self::new(self.form.clone(), self.reader.clone_ref(py));
-        let done = std::mem::replace(self, fresh);
+        let reader = self.reader.clone_ref(py);
+        let done = mem::replace(self, Self::new(self.form.clone(), reader.clone_ref(py)));
         let rows = done.ids.len();
         let entries = done.codes.iter().zip(&done.ids).enumerate().map(|(at, (code, id))| (code.cast_unsigned(), *id, at));
         let runs = runs(entries.collect(), rows / 4 + 1).map(|runs| {
@@ -186,17 +192,36 @@ impl Growing {
             runs.into_iter().map(|(at, first, last)| (name(at), first, last)).collect()
         });
         let places: Vec<u8> = done.places.iter().flat_map(|place| place.to_le_bytes()).collect();
-        let stamps = [Values::Integers(done.times), Values::Integers(done.ids), Values::Coded(done.codes, done.names)];
-        let cells = done.columns.into_iter().map(Cells::done).chain(stamps.map(|values| (None, values)));
+        Ok((reader, done.block()?, runs, PyBytes::new(py, &places)))
+    }
+
+    fn block(self) -> PyResult<Block> {
+        let rows = self.ids.len();
+        let has_levels = self.levels.iter().any(|level| *level != 0);
+        let stamps = [Values::Integers(self.times), Values::Integers(self.ids), Values::Coded(self.codes, self.names)];
+        let stamps = stamps.into_iter().chain(has_levels.then_some(Values::Integers(self.levels)));
+        let cells = self.columns.into_iter().map(Cells::done).chain(stamps.map(|values| (None, values)));
         let columns = self.form.fields.iter().zip(cells).map(|((name, _, is_nullable), (there, values))| Column {
             name: name.clone(),
             is_nullable: *is_nullable,
             there,
             values,
         });
-        let block = self.form.block(rows, columns.collect()).ok_or_else(|| PyValueError::new_err("events without stamps"))?;
-        Ok((done.reader, block, runs, PyBytes::new(py, &places)))
+        self.form.block(rows, columns.collect()).ok_or_else(|| PyValueError::new_err("events without stamps"))
     }
+}
+
+/// Events of the type of a reader as columns; None if one has a value that does not go into its column as it is. O(values).
+#[pyfunction]
+pub fn in_columns(reader: &Bound<'_, BlockReader>, events: &Bound<'_, PyList>) -> PyResult<Option<Block>> {
+    let mut part = Growing::new(reader.get().form().clone(), reader.clone().unbind());
+    let of = part.form.maker.of().as_ptr();
+    for event in events.iter() {
+        if event.get_type_ptr().cast() != of || part.put(&event).is_none() {
+            return Ok(None);
+        }
+    }
+    part.block().map(Some)
 }
 
 fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
@@ -283,8 +308,4 @@ impl Cells {
         };
         (there, values)
     }
-}
-
-fn bits(bytes: &[u8]) -> Vec<u8> {
-    bytes.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |bits, byte| bits << 1 | byte)).collect()
 }

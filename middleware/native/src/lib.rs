@@ -35,6 +35,7 @@ mod pairs;
 mod panes;
 mod program;
 mod projection;
+mod repacking;
 mod replay;
 mod search;
 mod seen;
@@ -69,7 +70,7 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
-    use crate::gathering::Gathering;
+    use crate::gathering::{Gathering, in_columns};
     #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
@@ -86,6 +87,8 @@ mod _core {
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
     use crate::projection::Projection;
+    #[pymodule_export]
+    use crate::repacking::pack;
     #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]

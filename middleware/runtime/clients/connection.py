@@ -26,7 +26,7 @@ PATIENCE = 30.0
 _TELL_AFTER = 1_500 * MILLISECOND
 """When a client that has not yet heard from its node logs that it is waiting."""
 
-HURRY = 0.002
+HURRY = 0.001
 """Seconds after which a client does what it is to do soon, if no call does it before."""
 
 _UPKEEP_EVERY = 0.1

@@ -145,7 +145,7 @@ class Publisher(Connection):
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError.
 
-        They leave at once, or with others, at most 2 ms after the last that left: so small batches cost little.
+        They leave at once, or with others, at most 1 ms after the last that left: so small batches cost little.
         """
         for start in range(0, len(events), EVENTS_A_FRAME):
             self._publish(list(events[start : start + EVENTS_A_FRAME]))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from unittest.mock import patch
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +19,7 @@ from middleware.link.columnar import unpack_columns
 from middleware.link.gathering import Gathering
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventTypes, type_name
+from middleware.model.rows import reader_of
 from tests.property.columns.test_blocks import KINDS, Gaps, Whole
 
 pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
@@ -75,6 +77,40 @@ def test_what_is_held_is_read_as_it_was_published(batches: list[list[Event]], un
         assert places is not None
         came += zip(places, own, strict=True)
     assert [event for _, event in sorted(came, key=lambda pair: pair[0])] == events
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@given(data=st.data(), cut=st.tuples(st.integers(0, 9), st.integers(0, 9)), is_spelled=st.booleans())
+def test_columns_of_arrow_are_written_as_they_are(
+    kind: type[Event], data: st.DataObject, cut: tuple[int, int], is_spelled: bool
+) -> None:
+    events = data.draw(st.lists(KINDS[kind], min_size=9, max_size=12))
+    batch, reader = EventColumns.from_events(kind, events).batch, reader_of(kind)
+    if is_spelled:
+        at = batch.schema.get_field_index("source")
+        batch = batch.set_column(at, batch.schema.field(at).with_type(pa.string()), batch.column(at).cast(pa.string()))
+    start, stop = sorted(cut)
+    assert reader is not None
+    whole, own = EventColumns(kind, batch), events[start:stop]
+    parts = [(whole, start, stop), (whole.slice(start, stop), 0, stop - start)]
+    for columns, first, last in parts:
+        block = native.pack(reader, columns.in_core, first, last)
+        assert block is not None
+        assert list(map(repr, EventColumns.of(kind, unpack_columns(block, len(own))).events())) == list(map(repr, own))
+        read = reader.read_columns(block, len(own))
+        assert read is not None and list(map(repr, read.events(0, len(own)))) == list(map(repr, own))
+        assert set(read.sources()) == {event.source for event in own}, "no other names than those it needs"
+    other = Gaps if kind is Whole else Whole
+    of_other = reader_of(other)
+    assert of_other is not None and native.pack(of_other, whole.in_core, 0, 9) is None
+
+
+@pytest.mark.parametrize("bad", UNFIT)
+def test_what_is_not_as_its_type_says_is_no_columns_of_the_core(bad: Event) -> None:
+    reader = reader_of(bad.__class__)
+    if reader is not None and not bad.level:
+        assert native.in_columns(reader, [bad]) is None
+    assert reader is None or native.in_columns(reader, [Event(ts=1, id=1, source="s")]) is None
 
 
 def test_more_than_a_frame_may_hold_is_not_held() -> None:
