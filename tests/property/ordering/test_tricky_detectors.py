@@ -142,6 +142,20 @@ class Firsts(Detector):
         return Said(next(iter(event.found)), ts=event.ts)
 
 
+class Flags(Detector):
+    """Its attributes, all plain, come and go, and in another order."""
+
+    subscribes, publishes = (Step,), (Said,)
+
+    def on_event(self, event):
+        for name in "abcd"[event.a % 2 : event.a + 1]:
+            if hasattr(self, name):
+                delattr(self, name)
+            else:
+                setattr(self, name, event.b if event.a else float("nan"))
+        return Said(repr(vars(self)), ts=event.ts)
+
+
 class Same(Detector):
     """Returns one event object twice, and keeps it for the next time."""
 
@@ -155,7 +169,10 @@ class Same(Detector):
         return [self.last, self.last, Said(before.text, ts=event.ts)]
 
 
-@pytest.mark.parametrize("detectors", [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Same]], ids=str)
+TRICKY = [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Flags], [Same]]
+
+
+@pytest.mark.parametrize("detectors", TRICKY, ids=str)
 @pytest.mark.parametrize("spacing", [1, 3])
 def test_every_arrival_order_comes_out_as_in_order(detectors, spacing):
     steps = [Step(n % 4, (n + 1) % 2, ts=2 * n, id=n, source="s") for n in range(5)]
