@@ -156,6 +156,24 @@ class Flags(Detector):
         return Said(repr(vars(self)), ts=event.ts)
 
 
+class Pair(Detector):
+    """Its state is a tuple: of equal values that differ in type or sign, or one with a list in it."""
+
+    subscribes, publishes = (Step,), (Said,)
+
+    def __init__(self):
+        self.held = (0,)
+
+    def on_event(self, event):
+        if event.a == 3:
+            self.held = (*self.held, [event.b])
+        elif type(self.held[-1]) is list:
+            self.held[-1].append(event.a)
+        else:
+            self.held = ((1, True, 1.0)[event.a], -0.0 if event.b else 0.0)
+        return Said(repr(self.held), ts=event.ts)
+
+
 class Same(Detector):
     """Returns one event object twice, and keeps it for the next time."""
 
@@ -169,7 +187,7 @@ class Same(Detector):
         return [self.last, self.last, Said(before.text, ts=event.ts)]
 
 
-TRICKY = [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Flags], [Same]]
+TRICKY = [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Flags], [Pair], [Same]]
 
 
 @pytest.mark.parametrize("detectors", TRICKY, ids=str)
