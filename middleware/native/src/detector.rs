@@ -83,6 +83,12 @@ impl Detector {
         Ok(Self { instance: instance.unbind(), on_event, derive, origin, is_stopped: false })
     }
 
+    /// Looks at the objects that a run needs, so that they are in the caches by then.
+    #[inline]
+    pub fn look(&self, py: Python<'_>) -> usize {
+        self.instance.bind(py).get_type_ptr().addr() ^ self.on_event.bind(py).get_type_ptr().addr()
+    }
+
     /// Run an event; returns the events derived, in a list, if there are any.
     #[inline]
     pub fn run<'py>(&self, event: &Bound<'py, PyAny>, shared: &mut Shared) -> PyResult<Option<Bound<'py, PyAny>>> {

@@ -60,6 +60,12 @@ impl Lane {
         }
     }
 
+    /// Looks at what the next event needs, so that it is in the caches by then.
+    #[inline]
+    pub fn look(&self, py: Python<'_>) -> (i64, Option<i64>, usize) {
+        (self.last, self.history.last().map(|entry| entry.ts), self.detector.look(py))
+    }
+
     /// Take the next event in order; returns what is published, if anything is.
     #[inline]
     pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {

@@ -1,5 +1,7 @@
 //! A lane for each key, so that a late event replays its own key only. The twin of `middleware.ordering.lanes.KeyedLanes`.
 
+use std::hint::black_box;
+
 use pyo3::exceptions::{PyAssertionError, PyException};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
@@ -301,8 +303,10 @@ impl KeyedLanes {
             self.withdraw(&event, emission)?;
         }
         for events in ["behind", "ahead"] {
-            for event in ready.getattr(events)?.cast::<PyList>()? {
-                self.give(&event, emission)?;
+            let events = ready.getattr(events)?.cast_into::<PyList>()?;
+            let numbers = self.look_up(&events)?;
+            for (at, event) in events.iter().enumerate() {
+                self.give(&event, numbers.get(at).copied().flatten(), emission)?;
             }
         }
         let mut rounds = Rounds::default();
@@ -324,11 +328,30 @@ impl KeyedLanes {
         rounds.combined(py, &self.shared)
     }
 
+    /// The numbers of the lanes of events, where they are known without a call. Of many lanes, most are not in the caches, and to
+    /// wait for one takes as long as for all of a batch: so all are looked at before the first runs.
+    fn look_up(&mut self, events: &Bound<'_, PyList>) -> PyResult<Vec<Option<usize>>> {
+        let Key::Attribute(field) = &self.key else { return Ok(Vec::new()) };
+        let (py, mut numbers) = (events.py(), Vec::with_capacity(events.len()));
+        for event in events {
+            let number = match field.of(&event).and_then(|key| self.numbers.get(&key)) {
+                Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+                found => found.unwrap_or(None), // what fails here will fail in its turn
+            };
+            if let Some(number) = number {
+                black_box(self.lanes[number].look(py));
+            }
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
     /// Give an event to the lane of its key if it is in order there; else it waits until all others were given.
     #[inline]
-    fn give<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
+    fn give<'py>(&mut self, event: &Bound<'py, PyAny>, known: Option<usize>, emission: &mut Emission<'py>) -> PyResult<()> {
         let py = event.py();
-        let (number, entry) = match self.lane_of(event).and_then(|number| Ok((number, Entry::new(event)?))) {
+        let found = known.map_or_else(|| self.lane_of(event), Ok);
+        let (number, entry) = match found.and_then(|number| Ok((number, Entry::new(event)?))) {
             Ok(found) => found,
             Err(error) => return self.keyless.add(event, error, &mut self.shared),
         };

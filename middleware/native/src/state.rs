@@ -1,4 +1,4 @@
-//! Plain states, whose attributes are all atoms: copied and compared without a call into Python, or a dict.
+//! Plain states, whose attributes are all atoms, or tuples of them: copied and compared without a call into Python, or a dict.
 //!
 //! `middleware.model.state` says what they mean, and does it for every other state. Measured: a snapshot takes 0.1 instead of
 //! 0.4 us, finding a state unchanged 0.1 instead of 2 us.
@@ -6,7 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple};
 
 /// The names of attributes, in their order.
 pub type Names = Arc<[Py<PyString>]>;
@@ -18,12 +18,12 @@ pub struct Plain {
 }
 
 impl Plain {
-    /// A copy of attributes, if all are atoms. `known`: the names of the first, which most others share.
+    /// A copy of attributes, if all are fixed. `known`: the names of the first, which most others share.
     pub fn copy(attributes: &Bound<'_, PyAny>, known: &OnceLock<Names>) -> Option<Self> {
         let attributes = attributes.cast_exact::<PyDict>().ok()?;
         let mut values = Vec::with_capacity(attributes.len());
         for (_, value) in attributes {
-            if !is_atom(&value) {
+            if !is_fixed(&value) {
                 return None;
             }
             values.push(value.unbind());
@@ -65,17 +65,17 @@ impl Plain {
         let mut values = self.values.iter().zip(&other.values);
         self.values.len() == other.values.len()
             && (Arc::ptr_eq(&self.names, &other.names) || names.all(|(one, other)| atoms_same(one.bind(py), other.bind(py))))
-            && values.all(|(one, other)| atoms_same(one.bind(py), other.bind(py)))
+            && values.all(|(one, other)| fixed_same(one.bind(py), other.bind(py)))
     }
 
-    /// Whether attributes are those of this state; None if some are no atoms, or have other names.
+    /// Whether attributes are those of this state; None if some are not fixed, or have other names.
     pub fn is_of(&self, attributes: &Bound<'_, PyDict>) -> Option<bool> {
         if !has_names(attributes, &self.names) {
             return None;
         }
         let mut same = true;
         for ((_, one), other) in attributes.iter().zip(&self.values) {
-            same &= is_atom(&one).then(|| atoms_same(&one, other.bind(one.py())))?;
+            same &= is_fixed(&one).then(|| fixed_same(&one, other.bind(one.py())))?;
         }
         Some(same)
     }
@@ -87,6 +87,11 @@ fn has_names(attributes: &Bound<'_, PyDict>, names: &Names) -> bool {
     attributes.len() == names.len() && attributes.iter().zip(names.iter()).all(|((name, _), known)| is_known(&name, known))
 }
 
+/// An atom, or a tuple of atoms: nothing can change it.
+fn is_fixed(value: &Bound<'_, PyAny>) -> bool {
+    is_atom(value) || value.cast_exact::<PyTuple>().is_ok_and(|items| items.iter().all(|item| is_atom(&item)))
+}
+
 fn is_atom(value: &Bound<'_, PyAny>) -> bool {
     value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
@@ -94,6 +99,13 @@ fn is_atom(value: &Bound<'_, PyAny>) -> bool {
         || value.is_exact_instance_of::<PyString>()
         || value.is_exact_instance_of::<PyBytes>()
         || value.is_none()
+}
+
+fn fixed_same(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> bool {
+    if let (Ok(one), Ok(other)) = (one.cast_exact::<PyTuple>(), other.cast_exact::<PyTuple>()) {
+        return one.len() == other.len() && one.iter().zip(other).all(|(one, other)| atoms_same(&one, &other));
+    }
+    atoms_same(one, other)
 }
 
 /// Whether two atoms are of one type and equal, zeros in their signs too.

@@ -142,6 +142,38 @@ class Firsts(Detector):
         return Said(next(iter(event.found)), ts=event.ts)
 
 
+class Flags(Detector):
+    """Its attributes, all plain, come and go, and in another order."""
+
+    subscribes, publishes = (Step,), (Said,)
+
+    def on_event(self, event):
+        for name in "abcd"[event.a % 2 : event.a + 1]:
+            if hasattr(self, name):
+                delattr(self, name)
+            else:
+                setattr(self, name, event.b if event.a else float("nan"))
+        return Said(repr(vars(self)), ts=event.ts)
+
+
+class Pair(Detector):
+    """Its state is a tuple: of equal values that differ in type or sign, or one with a list in it."""
+
+    subscribes, publishes = (Step,), (Said,)
+
+    def __init__(self):
+        self.held = (0,)
+
+    def on_event(self, event):
+        if event.a == 3:
+            self.held = (*self.held, [event.b])
+        elif type(self.held[-1]) is list:
+            self.held[-1].append(event.a)
+        else:
+            self.held = ((1, True, 1.0)[event.a], -0.0 if event.b else 0.0)
+        return Said(repr(self.held), ts=event.ts)
+
+
 class Same(Detector):
     """Returns one event object twice, and keeps it for the next time."""
 
@@ -155,7 +187,10 @@ class Same(Detector):
         return [self.last, self.last, Said(before.text, ts=event.ts)]
 
 
-@pytest.mark.parametrize("detectors", [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Same]], ids=str)
+TRICKY = [[Machine], [Pairs], [Shared], [Handlers], [Signs], [Orders, Firsts], [Flags], [Pair], [Same]]
+
+
+@pytest.mark.parametrize("detectors", TRICKY, ids=str)
 @pytest.mark.parametrize("spacing", [1, 3])
 def test_every_arrival_order_comes_out_as_in_order(detectors, spacing):
     steps = [Step(n % 4, (n + 1) % 2, ts=2 * n, id=n, source="s") for n in range(5)]
