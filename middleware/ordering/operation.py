@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -14,7 +15,7 @@ from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator
-from middleware.ordering.buffer import count_until, in_time
+from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
 from middleware.ordering.waiting import SPARSE
@@ -111,7 +112,7 @@ def _not_final(noted: _Noted, final: int) -> _Noted:
         start = int(inserts.times.searchsorted(final, "right"))
         left = len(inserts) - start
         return (newest, inserts.rest(start), revises, retracts) if SPARSE * left < len(inserts) else noted
-    start = count_until(inserts, final)
+    start = bisect_right(inserts, final, key=TS)
     return (newest, inserts[start:], revises, retracts) if SPARSE * (len(inserts) - start) < len(inserts) else noted
 
 
