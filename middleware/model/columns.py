@@ -212,6 +212,12 @@ class EventColumns(Sequence[Event]):
         batch = self.batch.slice(start, max(0, stop - start))
         return EventColumns(self.event_type, batch, events, times, in_time=self.in_time)
 
+    def rest(self, start: int) -> EventColumns:
+        """The events from place ``start`` on, copied: what a slice shares lives as long as the slice."""
+        found = self.take(range(start, len(self)))
+        found.in_time = self.in_time
+        return found
+
     def take(self, indices: Any) -> EventColumns:
         """The events at these places, in this order."""
         import numpy as np

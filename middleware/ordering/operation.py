@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
@@ -17,6 +18,7 @@ from middleware.model.operator import Operation, Operator
 from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
+from middleware.ordering.waiting import SPARSE
 
 
 class Ready(NamedTuple):
@@ -72,8 +74,8 @@ class Standing:
     """The published results of an operation that are not final: kept as changes, and netted on demand."""
 
     def __init__(self, results: Iterable[Event] = ()) -> None:
-        kept = list(results)
-        self._changes: list[_Noted] = [(END, kept, (), ())] if kept else []
+        kept = sorted(results, key=TS)
+        self._changes: list[_Noted] = [(kept[-1].ts, kept, (), ())] if kept else []
         self._due = _MANY
 
     def note(self, out: Delta, final: int) -> None:
@@ -91,8 +93,8 @@ class Standing:
             newest = max(chain((newest,), map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
             self._changes.append((newest, inserts, out.revises.copy(), out.retracts.copy()))
         if len(self._changes) > self._due:
-            self._changes = [each for each in self._changes if each[0] > final]
-            self._due = 2 * len(self._changes) + _MANY
+            self._changes = [_not_final(each, final) for each in self._changes if each[0] > final]
+            self._due = len(self._changes) * 9 // 8 + _MANY
 
     def above(self, final: int) -> list[Event]:
         """The results later than ``final``. O(changes)."""
@@ -101,6 +103,17 @@ class Standing:
     def state(self, final: int) -> Later:
         """The same, computed later."""
         return Later(_standing, self._changes.copy(), final)
+
+
+def _not_final(noted: _Noted, final: int) -> _Noted:
+    """The same without the new results that are final, where they are nearly all. O(log n), and O(what is left)."""
+    newest, inserts, revises, retracts = noted
+    if isinstance(inserts, EventColumns):
+        start = int(inserts.times.searchsorted(final, "right"))
+        left = len(inserts) - start
+        return (newest, inserts.rest(start), revises, retracts) if SPARSE * left < len(inserts) else noted
+    start = bisect_right(inserts, final, key=TS)
+    return (newest, inserts[start:], revises, retracts) if SPARSE * (len(inserts) - start) < len(inserts) else noted
 
 
 def _standing(noted: list[_Noted], final: int) -> list[Event]:

@@ -57,6 +57,9 @@ class PlainWaiting:
 
 Waiting: type[PlainWaiting] = native.Waiting if native.AVAILABLE else PlainWaiting
 
+SPARSE = 8
+"""Where fewer than one in so many events of some columns are left, they are copied: then the others need not live as long."""
+
 
 class WaitingColumns:
     """Events that are not yet to be emitted, as columns.
@@ -92,9 +95,10 @@ class WaitingColumns:
             _, number, piece, start = heappop(self.pieces)
             times = piece.times
             end = int(times.searchsorted(ts, "right"))
-            if end < len(piece):
-                heappush(self.pieces, (int(times[end]), number, piece, end))
             due = piece if end - start == len(piece) else piece.slice(start, end)
+            if end < len(piece):
+                rest = (piece, end) if SPARSE * (len(piece) - end) >= len(piece) else (piece.rest(end), 0)
+                heappush(self.pieces, (int(times[end]), number, *rest))
             ready.setdefault(piece.event_type, []).append(due)
         return [pieces[0].joined(pieces[1:]) for pieces in ready.values()]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import pyarrow as pa
 import pytest
 
 from middleware.model.change import Delta
@@ -100,3 +101,25 @@ def test_what_waits_as_columns_can_be_withdrawn(alpha: float) -> None:
     gone = [event.ts for delta in given for event in delta.retracts]
     assert sorted(standing) == ([1, 14, 15] if alpha == 0 else [1, 15])
     assert gone == ([14] if alpha == 0 else [])
+
+
+class Echo(Noting):
+    """Gives what it is given, as columns."""
+
+    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+        return Delta(columns=delta.columns) if delta.columns is not None else Delta()
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1.0])
+def test_few_events_of_a_time_to_come_do_not_keep_what_came_with_them(monkeypatch: pytest.MonkeyPatch, alpha: float) -> None:
+    monkeypatch.setattr(Sink, "start", lambda self, name, level: Echo([]))
+    unit = Unit("Sink", Sink(), policies=Policies(alpha=alpha, slack=lambda: FixedSlack(10**10)))
+    rows, steps, before, far = 200, 150, pa.total_allocated_bytes(), 10**9
+    for start in range(0, rows * steps, rows):
+        came = columns(*range(start + 1, start + rows), far + start)
+        one = came.batch.nbytes
+        unit.push(Delta(columns=came), promised=start - rows, is_open=False)
+    del came
+    assert pa.total_allocated_bytes() - before < (steps * 3 // 5) * one, "some of the last may be whole"
+    (waiting, standing) = unit.statistics().waiting, unit.halt("enough")
+    assert (waiting if alpha else len(standing[0])) >= steps
