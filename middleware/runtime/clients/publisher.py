@@ -280,11 +280,10 @@ class Publisher(Connection):
         self._flush_out()
 
     def _tend(self) -> None:
-        """Send the events that are held, if there is room."""
+        """Send the events that are held; if there is no room, they are looked at again as often as all else."""
         if self._link.has_room:
             self._post_held()
-        if not len(self._publication.held):
-            self._hurry.clear()
+        self._hurry.clear()
 
     def _end(self) -> None:
         self._post_held()
