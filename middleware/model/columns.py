@@ -191,9 +191,16 @@ class EventColumns(Sequence[Event]):
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
         if self._events is None:
-            rows = self.block if self.block is not None else rows_of(self.event_type, self.batch)
-            self._events = rows.events(0, len(self))
+            self._events = next(self.runs(len(self)), [])
         return self._events
+
+    def runs(self, size: int) -> Iterator[list[Event]]:
+        """The same in runs of so many, each made when it is asked for, and not kept."""
+        if self._events is not None:
+            yield from (self._events[start : start + size] for start in range(0, len(self), size))
+        elif len(self):
+            rows = self.block if self.block is not None else rows_of(self.event_type, self.batch)
+            yield from (rows.events(start, min(start + size, len(self))) for start in range(0, len(self), size))
 
     def filter(self, mask: Any) -> EventColumns:
         """The events where ``mask`` (booleans, one an event) is true, in order."""

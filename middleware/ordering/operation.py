@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
-from middleware.model.interleaved import Interleaved
+from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.buffer import in_time
@@ -32,6 +32,13 @@ class Ready(NamedTuple):
     behind: list[Event]
     pieces: Sequence[EventColumns] = ()
     interleaved: Interleaved | None = None
+
+    @classmethod
+    def of(cls, columns: Columns) -> Ready:
+        """Columns, all of them ready."""
+        if isinstance(columns, Interleaved):
+            return cls([], [], columns.pieces, columns)
+        return cls([], [], [columns] if len(columns) else [])
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""

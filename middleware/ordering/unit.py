@@ -15,7 +15,7 @@ from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.detector import Detector, constants, key_function, takes_batches
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
-from middleware.model.interleaved import Columns, Interleaved
+from middleware.model.interleaved import Columns
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
@@ -28,6 +28,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
+from middleware.ordering.runs import is_much, runs_of
 from middleware.ordering.waiting import Waiting, WaitingColumns
 
 _PURGE_EVERY = 1024
@@ -37,9 +38,6 @@ _LOOK_EVERY = 65_536
 """The most events that a unit emits between two checks that its detector's shared state is unchanged."""
 
 _NOTHING = Ready([], [])
-
-Revision = tuple[Event, Event]
-"""The old and the new content of an event."""
 
 _AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_refused")
 _STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
@@ -99,6 +97,7 @@ class Unit:
         # operators withdraw nothing to replay
         self._choice = RetractionChoice() if is_auto and self._operator is None else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
+        self._has_runs = self._operator is None and not takes_batches(type(detector))
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
@@ -147,6 +146,17 @@ class Unit:
         ``more``
             whether more of the same arrival is to come: the clock stands still until then.
         """
+        if more or not self._has_runs or not is_much(delta, self.alpha, self._lanes):
+            return self._take(delta, mark, promised, is_open, more)
+        deltas: list[Delta] = []
+        for run, is_last in runs_of(delta):  # ``final`` moves at the end: what is late does not depend on where runs end
+            deltas += self._take(run, mark, promised if is_last else NEVER, is_open and is_last, has_come=is_last)
+        return self._netted(deltas)
+
+    def _take(
+        self, delta: Delta, mark: int | None, promised: int, is_open: bool, more: bool = False, has_come: bool = True
+    ) -> list[Delta]:
+        """``push`` for one batch. ``has_come``: whether all has that ``mark`` tells of."""
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
@@ -160,7 +170,7 @@ class Unit:
         arrived = self._admitted(delta, mark, more)
         if not more:
             self.clock.release()
-        if mark is not None and self._ticking is None:
+        if mark is not None and has_come and self._ticking is None:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
@@ -241,7 +251,7 @@ class Unit:
         self._top = seen.newest
         measure_surveyed(clock, arrived, seen, more)
         if columns is not None:
-            return _as_pieces(columns)
+            return Ready.of(columns)
         if self.alpha or (self._operator is not None and not self._waiting):  # put in order as they wait, or not at all
             return Ready([], delta.inserts.copy())
         return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
@@ -289,7 +299,7 @@ class Unit:
         measure_columns(self.clock, self._ticking, measured, seen, k_plus, mark, more, top)
         if late:
             self._list_late(late, "insert")
-        return _as_pieces(columns)
+        return Ready.of(columns)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -360,8 +370,7 @@ class Unit:
         if self._emitted >= self._look_at:
             self._look()
         spent = timer() - start if timer is not None else None
-        if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:
-            deltas = list(filter(None, [composed(deltas)]))
+        deltas = self._netted(deltas)
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         if self._operator is not None and self._operator.stopped is not None:
@@ -372,6 +381,12 @@ class Unit:
         else:
             self._learn(Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected))
         return deltas
+
+    def _netted(self, deltas: list[Delta]) -> list[Delta]:
+        """Their net effect, unless results are to be withdrawn first."""
+        if len(deltas) < 2 or self._settings.retraction is not Retraction.ON_DEMAND:
+            return deltas
+        return list(filter(None, [composed(deltas)]))
 
     def _look(self) -> None:
         """Check that the detector has not changed what its instances share: at first often, then ever less often.
@@ -437,7 +452,7 @@ class Unit:
         again = [new for _, new in revises]
         return again, self._waiting.remove(gone + [old for old, _ in revises])
 
-    def _standing(self, gone: list[Event], revises: list[Revision]) -> tuple[list[Event], list[Revision]]:
+    def _standing(self, gone: list[Event], revises: list[tuple[Event, Event]]) -> tuple[list[Event], list[tuple[Event, Event]]]:
         """The changes without those to content that is not there: it came too late itself, or the publisher is wrong."""
         refused, waiting, holds = self._refused, self._waiting, self._lanes.holds
         late = [event for event in gone if IDENTITY(event) in refused]
@@ -450,7 +465,7 @@ class Unit:
             revises = list(compress(revises, stand))
         return gone, revises
 
-    def _refuse(self, revises: list[Revision]) -> None:
+    def _refuse(self, revises: list[tuple[Event, Event]]) -> None:
         """List revisions as late as a whole: the old content stands, and later revisions that rest on them are late, too."""
         self._list_late([new for _, new in revises], "revise")
         for old, new in revises:
@@ -582,9 +597,3 @@ class Unit:
         assert not self._columns.pieces or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()
-
-
-def _as_pieces(columns: Columns) -> Ready:
-    if isinstance(columns, Interleaved):
-        return Ready([], [], columns.pieces, columns)
-    return Ready([], [], [columns] if len(columns) else [])

@@ -36,6 +36,10 @@ impl State {
         }
     }
 
+    pub fn is_plain(&self) -> bool {
+        matches!(self, Self::Plain(_))
+    }
+
     /// The state in a tuple of its own; an empty one stands for a stopped detector.
     pub fn boxed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
         match self {
@@ -158,6 +162,16 @@ impl Detector {
             return Ok(State::Plain(Arc::new(plain)));
         }
         Ok(State::of(self.instance.bind(py).call_method0(intern!(py, "snapshot"))?, shared))
+    }
+
+    /// Note the state in place of a former one; false where that takes more than to take up its values.
+    #[inline]
+    pub fn note_again(&self, py: Python<'_>, state: &mut State, shared: &Shared) -> PyResult<bool> {
+        let State::Plain(former) = state else { return Ok(false) };
+        match (Arc::get_mut(former), self.attributes(py, shared)?) {
+            (Some(former), Some(attributes)) if !self.is_stopped => Ok(former.take_up(&attributes)),
+            _ => Ok(false),
+        }
     }
 
     /// Whether it is in a state; None where that takes a copy of its own.

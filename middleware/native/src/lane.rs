@@ -69,13 +69,31 @@ impl Lane {
     /// Take the next event in order; returns what is published, if anything is.
     #[inline]
     pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
-        if self.history.len() - self.snapshots.newest().position >= shared.spacing {
+        if self.last <= settled && !self.history.is_empty() && self.snapshots.newest().state.is_plain() {
+            self.restart(py, settled, shared)?;
+        } else if self.history.len() - self.snapshots.newest().position >= shared.spacing {
             self.renew(py, settled, shared)?;
         }
         let at = self.history.len();
         self.last = entry.ts;
         self.history.push(entry);
         self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
+    }
+
+    /// Forget all, which is final: a plain state is noted in less time than it takes to fetch from memory what was kept for long.
+    #[inline]
+    fn restart(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+        let is_bare = self.records.is_empty() && self.broken.is_none();
+        if is_bare
+            && let Some(state) = self.snapshots.only()
+            && self.detector.note_again(py, state, shared)?
+        {
+            shared.counts.get().snapshots.add(1);
+            self.history.clear();
+            self.snapshots.begin();
+            return Ok(());
+        }
+        self.purge(py, settled, shared)
     }
 
     /// Take a snapshot at the end, and forget what is final where it is much.

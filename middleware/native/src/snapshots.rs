@@ -25,6 +25,16 @@ impl<S> Snapshots<S> {
         &self.newest
     }
 
+    /// The state of the only one, if there is one only.
+    pub fn only(&mut self) -> Option<&mut S> {
+        if self.earlier.is_empty() { Some(&mut self.newest.state) } else { None }
+    }
+
+    /// The only one stands at position 0 from now on.
+    pub fn begin(&mut self) {
+        self.newest.position = 0;
+    }
+
     /// Add a snapshot, in place of one at the same position. Positions never fall.
     pub fn add(&mut self, position: usize, state: S) {
         let before = std::mem::replace(&mut self.newest, Snapshot { position, state });

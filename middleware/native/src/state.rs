@@ -40,6 +40,19 @@ impl Plain {
         Some(Self { names, values })
     }
 
+    /// Take up the present values of attributes; false, and nothing is changed, if some are not fixed or have other names.
+    pub fn take_up(&mut self, attributes: &Bound<'_, PyDict>) -> bool {
+        if !has_names(attributes, &self.names) || !attributes.iter().all(|(_, value)| is_fixed(&value)) {
+            return false;
+        }
+        for ((_, value), kept) in attributes.iter().zip(&mut self.values) {
+            if !kept.is(&value) {
+                *kept = value.unbind();
+            }
+        }
+        true
+    }
+
     /// The attributes, in a new dict.
     pub fn dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let attributes = PyDict::new(py);

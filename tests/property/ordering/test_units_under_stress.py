@@ -20,7 +20,7 @@ from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order
 
-from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading
+from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading, Totals
 from .test_unit import Consumer
 
 
@@ -106,7 +106,16 @@ DETECTORS = [
     Holder,
     KeyedHolder,
     Filter,
+    Totals,
 ]
+
+
+@pytest.fixture(params=[None, 2], ids=["as it comes", "in runs"])
+def runs(request, monkeypatch):
+    """Much that comes at once is taken as it comes, or in runs of so many."""
+    if request.param is not None:
+        monkeypatch.setattr("middleware.ordering.runs.RUN", request.param)
+        monkeypatch.setattr("middleware.ordering.runs.MANY_LANES", 1)
 
 
 def a_policy(rng: random.Random) -> Policies:
@@ -194,6 +203,7 @@ class Upstream:
         return rng.choice(self.kinds)(rng.randrange(self.sensors), rng.randrange(10), ts=ts, id=number, source="u")
 
 
+@pytest.mark.usefixtures("runs")
 def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() -> None:
     corrections = failures = 0
     for seed in range(600):
@@ -233,6 +243,7 @@ def a_long_stream(rng: random.Random, kinds: tuple[type[Event], ...]) -> list[Ev
     return arrived
 
 
+@pytest.mark.usefixtures("runs")
 def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for() -> None:
     late = 0
     for seed in range(40):

@@ -9,10 +9,12 @@ import pytest
 
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
+from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.kslack import FixedSlack, Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.runs import RUN
 from middleware.ordering.unit import Unit
 
 
@@ -123,3 +125,30 @@ def test_few_events_of_a_time_to_come_do_not_keep_what_came_with_them(monkeypatc
     assert pa.total_allocated_bytes() - before < (steps * 3 // 5) * one, "some of the last may be whole"
     (waiting, standing) = unit.statistics().waiting, unit.halt("enough")
     assert (waiting if alpha else len(standing[0])) >= steps
+
+
+class Step(Event):
+    value: int
+
+    seen: ClassVar[list[int]] = []
+
+
+class Watching(Detector):
+    """Notes what it sees."""
+
+    subscribes, publishes, key = (Step,), (Step,), "value"
+
+    def on_event(self, event: Step) -> None:
+        Step.seen.append(event.id)
+
+
+@pytest.mark.parametrize("form", ["columns", "rows"])
+def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) -> None:
+    count = 2 * RUN + 10
+    given = EventColumns(Step, EventColumns.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
+    unit = Unit("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
+    Step.seen.clear()
+    assert unit.push(Delta(columns=given) if form == "columns" else Delta(list(given)), count - 1) == []
+    assert Step.seen == list(range(count))
+    assert [len(run) for run in given.runs(RUN)] == [RUN, RUN, 10]
+    assert (given.events() is given.events()) and list(given.runs(count)) == [given.events()]

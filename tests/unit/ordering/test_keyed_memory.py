@@ -51,3 +51,13 @@ def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay
         lanes.check()
         most = max(most, lanes.held)
     assert delay <= most <= delay + 256 + size
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="what is kept in Python is not worth it")
+def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
+    detector = Counter()
+    lanes = native.KeyedLanes("Counter", detector, 1, Settings(), key_function(detector))
+    for ts in range(0, 20_000, 100):
+        lanes.emit(Ready([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1)
+        lanes.check()
+        assert lanes.held == 100
