@@ -11,6 +11,7 @@ from detectors.cql.plan import Mapping
 from detectors.language.vectors import Columns, Vector
 from detectors.language.written import NotPlainError, ProgramWriter
 from middleware import native
+from middleware.model.arrays import integers, to_column
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
 from middleware.model.rows import source_codes
@@ -76,7 +77,6 @@ class _Native:
         self._core = native.Selection(test, fields, places, any(self._texts))
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
-        import numpy as np
 
         for name in self._whole:
             if given.column(name).null_count:
@@ -89,15 +89,13 @@ class _Native:
         fields: list[Given | Later] = [
             next(computed) if text is None else partial(_taken, given.column(text[0]), rows) for text in self._texts
         ]
-        return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True)
+        return self._results.made(fields, integers(times), ids, in_time=True)
 
 
 def _taken(column: pa.Array, rows: bytes) -> pa.Array:
     """The values in these rows."""
-    import numpy as np
-    import pyarrow as pa
 
-    return column.take(pa.array(np.frombuffer(rows, np.int64)))
+    return column.take(to_column(integers(rows)))
 
 
 class _Stream:

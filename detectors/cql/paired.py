@@ -10,6 +10,7 @@ from detectors.cql.pairs import Met
 from detectors.cql.plan import Joined, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from middleware import native
+from middleware.model.arrays import integers
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
 from middleware.model.rows import values
@@ -56,10 +57,9 @@ class PairedColumns:
         results, met = found
         if results is None:
             return None, met
-        import numpy as np
 
         fields, times, ids = results
-        return self._results.made(fields, np.frombuffer(times, np.int64), ids, in_time=True), None
+        return self._results.made(fields, integers(times), ids, in_time=True), None
 
     def _keys_of(self, is_left: bool, columns: EventColumns) -> list[Any] | None:
         """None if the native core reads them as they are."""

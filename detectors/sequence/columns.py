@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from detectors.columnar import KINDS, Given, ResultColumns, plain_kinds
 from detectors.sequence.plan import Plan
+from middleware.model.arrays import integers
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
 
@@ -58,6 +59,5 @@ class Results:
 
     def columns(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
         """Matches from what the native core gives."""
-        import numpy as np
 
-        return self._made.made(fields, np.frombuffer(times, np.int64), ids, in_time=True)
+        return self._made.made(fields, integers(times), ids, in_time=True)

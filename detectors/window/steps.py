@@ -14,6 +14,7 @@ from detectors.columnar import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
+from middleware.model.arrays import integers
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.making import recipe
@@ -201,14 +202,13 @@ class SteppedOperation(Operation):
         if self._results is None:
             assert self._result is not None
             self._results = ResultColumns(self._result, self._name, self._level)
-        import numpy as np
 
         key, starts, ends, values, ids = given
         parts: list[Given] = [*((field, None) for field in key), (starts, None), (ends, None), *values]
         columns = [parts[place] for place in self._steps.layout[:-4]]
         for place in self._widened:
-            columns[place] = np.frombuffer(columns[place][0], np.int64).astype(float), columns[place][1]
-        return self._results.made(columns, np.frombuffer(ends, np.int64), ids, in_time=True)
+            columns[place] = integers(columns[place][0]).astype(float), columns[place][1]
+        return self._results.made(columns, integers(ends), ids, in_time=True)
 
     def _failed(self, event: Event, error: BaseException) -> None:
         self.fail(event, "".join(traceback.format_exception(error)))

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     Array = np.ndarray[Any, Any]
 
 
+def integers(data: bytes) -> Array:
+    """Whole numbers of 64 bits as the native core gives them, as an array that cannot be written to."""
+    import numpy as np
+
+    return np.frombuffer(data, np.int64)
+
+
 def to_array(column: pa.Array) -> Array:
     """A column of whole numbers, floats or booleans as an array, a view of it but for booleans. What is null is any value."""
     import numpy as np

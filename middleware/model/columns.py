@@ -184,9 +184,13 @@ class EventColumns(Sequence[Event]):
         """Whether the events are of one of these types."""
         return self.event_type in types
 
+    def source(self, place: int) -> str:
+        """The source of an event. Raises IndexError if there is no such event."""
+        return self.in_core.source(place) if native.AVAILABLE else self.events()[place].source
+
     def last_source(self) -> str:
         """The source of the last event. Raises IndexError if there is none."""
-        return self.in_core.source(len(self) - 1) if native.AVAILABLE else self[-1].source
+        return self.source(len(self) - 1)
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""

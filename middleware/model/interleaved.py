@@ -7,6 +7,7 @@ from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any, overload
 
 from middleware import native
+from middleware.model.arrays import integers
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType
 
@@ -49,20 +50,15 @@ class Interleaved(Sequence[Event]):
     def order(self) -> Array:
         """For each event, in order of arrival, its place among those of all pieces laid end to end, int64."""
         if self._order is None:
-            import numpy as np
-
-            plain = None if native.AVAILABLE else plain_order(self.pieces, self._places)
-            self._order = np.frombuffer(self.in_core.order(), np.int64) if plain is None else plain
+            self._order = integers(self.in_core.order()) if native.AVAILABLE else plain_order(self.pieces, self._places)
         return self._order
 
     @property
     def times(self) -> Array:
         """Occurrence times in order of arrival, int64 ns."""
         if self._times is None:
-            import numpy as np
-
-            joined = None if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
-            self._times = np.frombuffer(self.in_core.times(), np.int64) if joined is None else joined
+            times = integers(self.in_core.times()) if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
+            self._times = times
         return self._times
 
     @property
@@ -88,7 +84,7 @@ class Interleaved(Sequence[Event]):
         place = self.in_core.last() if native.AVAILABLE else int(self.order[-1])
         for piece in self.pieces:
             if place < len(piece):
-                return piece.in_core.source(place) if native.AVAILABLE else piece[place].source
+                return piece.source(place)
             place -= len(piece)
         raise IndexError("there are no events")
 
