@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import partial
 from operator import attrgetter
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -345,7 +344,7 @@ class EventCodec:
             read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
             if read is not None and not (head.raw and _needs_look(head, read)):
                 if head.columns or head.inserts >= self._fewest:
-                    return Delta(columns=_columns_of(codec.event_type, read))
+                    return Delta(columns=EventColumns.from_block(codec.event_type, read))
                 return Delta(read.events(0, len(read)))
             if head.columns:
                 return _of_columns(head, _columns(codec, head, block), drops)
@@ -397,15 +396,6 @@ def _columns(codec: _TypeCodec, head: BlockHead, block: bytes) -> EventColumns:
     found = EventColumns.of(codec.event_type, batch)
     codec.accept(block, batch)
     return found
-
-
-def _columns_of(event_type: EventType, block: native.Block) -> EventColumns:
-    """What was read of a block as columns; Arrow sees them when somebody asks."""
-    import numpy as np
-    import pyarrow as pa
-
-    times = np.frombuffer(block.times(), np.int64)
-    return EventColumns(event_type, None, times=times, later=partial(pa.record_batch, block), block=block)
 
 
 def _needs_look(head: BlockHead, block: native.Block) -> bool:

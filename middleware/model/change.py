@@ -123,7 +123,9 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        return len(self._inserts if self._inserts is not None else self.given)  # type: ignore[arg-type]
+        if self._inserts is not None:
+            return len(self._inserts)
+        return len(self.columns if self.columns is not None else self.interleaved or ())
 
     def __bool__(self) -> bool:
         return bool(self._inserts or self.columns or self.retracts or self.revises or self.interleaved)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from middleware import native
-from middleware.model.arrays import text_column, to_array, to_column
+from middleware.model.arrays import integers, text_column, to_array, to_column
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.rows import needs_conversion, reader_of, rows_of, source_codes, values
@@ -37,7 +37,7 @@ class EventColumns(Sequence[Event]):
         field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made when it is asked for,
         by ``later``, if given, else from ``events``.
     ``times``
-        occurrence times, if they are known already; to be given with ``later``.
+        occurrence times, if they are known already; to be given with ``later``, unless there is a ``block``.
     ``in_time``
         whether the events are known to be in order of time.
     ``block``
@@ -63,7 +63,8 @@ class EventColumns(Sequence[Event]):
         self._later = later
         self.block = block
         self._events = events
-        self._length = batch.num_rows if batch is not None else len(times) if times is not None else len(events or ())
+        known = block if block is not None else times if times is not None else events or ()
+        self._length = batch.num_rows if batch is not None else len(known)
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
@@ -110,6 +111,13 @@ class EventColumns(Sequence[Event]):
         events = list(events)
         return cls(event_type, _batch_of(event_type, events), events)
 
+    @classmethod
+    def from_block(cls, event_type: EventType, block: native.Block) -> EventColumns:
+        """What the core read of a block; Arrow sees it when somebody asks."""
+        import pyarrow as pa
+
+        return cls(event_type, None, later=partial(pa.record_batch, block), block=block)
+
     @property
     def batch(self) -> pa.RecordBatch:
         """See above."""
@@ -145,6 +153,8 @@ class EventColumns(Sequence[Event]):
     def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
         import numpy as np
 
+        if name == "ts" and self.block is not None:
+            return integers(self.block.times())
         if self._batch is None and self._later is None:
             return plain_array_of(self.events(), name, kind)
         if name == "level" and self.levels is None:

@@ -11,10 +11,12 @@ from statistics import median
 from typing import Any, ClassVar
 
 from middleware.delivery.barrier import Barrier
+from middleware.link.codec import Drops, EventCodec
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
-from middleware.model.event import END, Event, type_name
+from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.arrival import in_order
 from middleware.ordering.policies import Policies
@@ -241,18 +243,26 @@ def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> li
 
 
 def _columns(kind: type[Event], events: list[Event]) -> EventColumns:
-    batch = EventColumns.from_events(kind, events).batch
-    place = batch.schema.names.index("source")
-    return EventColumns(kind, batch.set_column(place, "source", batch.column("source").dictionary_encode()))
+    """The events, sent in columns and read from their blocks: several, if they are many."""
+    codec, name = EventCodec(EventTypes([kind]), in_columns=True), type_name(kind)
+    sent = encode_delta(name, Delta(columns=EventColumns.from_events(kind, events)), fewest=1)
+    first, *others = (each for head, block in sent if (each := codec.decode(head, block, Drops()).columns) is not None)
+    return first.joined(others)
+
+
+def _as_new(columns: EventColumns) -> EventColumns:
+    """The same as they come off a wire: nothing was looked up in them in the round before."""
+    kind, block = columns.event_type, columns.block
+    return EventColumns(kind, columns.batch) if block is None else EventColumns.from_block(kind, block)
 
 
 def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
     unit, results = Unit("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
-        if block:  # as new as they come off a wire: no events were made of them in the round before
-            parts = [(EventColumns(each.event_type, each.batch), places) for each, places in block]
-            results += unit.push(in_order([Delta(columns=columns, places=places) for columns, places in parts], unit.few))
+        if block:
+            parts = [Delta(columns=_as_new(columns), places=places) for columns, places in block]
+            results += unit.push(in_order(parts, unit.few))
     return results + unit.push(Delta(), promised=END, is_open=False)
 
 
