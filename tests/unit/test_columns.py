@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from itertools import pairwise
 from typing import Annotated, Any
 
 import msgspec
@@ -10,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from middleware import Event
+from middleware import Event, native
+from middleware.link.codec import Drops, EventCodec
+from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta, combined, some_inserts
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS
+from middleware.model.event import MAX_TS, EventTypes, type_name
 
 
 class Reading(Event):
@@ -176,3 +179,24 @@ def test_a_delta_of_columns_is_one_of_events() -> None:
     assert (mixed.inserts, mixed.retracts, mixed.columns) == ([*events, events[2]], [events[1]], None)
     delta.inserts = events[:1]
     assert len(delta) == 1 and delta.columns is None
+
+
+@pytest.mark.skipif(not native.AVAILABLE, reason="the native core makes these events")
+@pytest.mark.parametrize("form", ["table", "block"])
+def test_a_number_that_comes_again_at_once_is_one_object(form: str) -> None:
+    class Ending(Event):
+        station: int
+        end: int
+
+    given = [Ending(10_000 + n, 5_000 + n // 4, ts=3_000 + n // 2, id=-n, source="s") for n in range(400)]
+    columns = EventColumns(Ending, EventColumns.from_events(Ending, given).batch)
+    if form == "block":
+        ((head, block),) = encode_delta(type_name(Ending), Delta(columns=columns))
+        columns = EventCodec(EventTypes([Ending]), in_columns=True).decode(head, block, Drops()).columns  # type: ignore[assignment]
+        assert columns.block is not None
+    for run in columns.runs(150):
+        assert run == given[: len(run)]
+        assert all((one.end is other.end) == (one.end == other.end) for one, other in pairwise(run))
+        assert len({id(each.station) for each in run}) == len(run)
+        del given[: len(run)]
+    assert not given

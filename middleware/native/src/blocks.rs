@@ -17,6 +17,7 @@ use crate::ids::take;
 use crate::ipc::{self, columns, schema_of, spelled};
 use crate::packing;
 use crate::seen::Intervals;
+use crate::wholes::Wholes;
 
 /// What is in the last four fields of every event.
 const STAMP: usize = 4;
@@ -300,7 +301,7 @@ impl Block {
     /// The events from place `start` to before `stop`. O(values).
     fn events<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyList>> {
         let fields: Vec<Field<'py, '_>> =
-            self.batch.columns.iter().map(|column| Field::new(py, column)).collect::<PyResult<_>>()?;
+            self.batch.columns.iter().map(|column| Field::new(py, column, start)).collect::<PyResult<_>>()?;
         let zero = 0.into_bound_py_any(py)?;
         let stop = stop.min(self.batch.rows);
         let mut made = Vec::with_capacity(stop.saturating_sub(start));
@@ -317,15 +318,22 @@ struct Field<'py, 'a> {
     column: &'a Column,
     /// The texts that it numbers.
     names: Vec<Bound<'py, PyString>>,
+    wholes: Wholes<'py>,
 }
 
 impl<'py, 'a> Field<'py, 'a> {
-    fn new(py: Python<'py>, column: &'a Column) -> PyResult<Self> {
+    /// For the values from a row on.
+    fn new(py: Python<'py>, column: &'a Column, start: usize) -> PyResult<Self> {
+        let wholes = Wholes::of(if let Values::Integers(values) = &column.values {
+            values.get(start..).unwrap_or_default()
+        } else {
+            &[]
+        });
         let names = match &column.values {
             Values::Coded(_, names) => (0..names.len()).map(|at| text_of(py, names.get(at))).collect::<PyResult<_>>()?,
             _ => Vec::new(),
         };
-        Ok(Self { column, names })
+        Ok(Self { column, names, wholes })
     }
 
     #[inline]
@@ -334,7 +342,7 @@ impl<'py, 'a> Field<'py, 'a> {
             return Ok(py.None().into_bound(py));
         }
         match &self.column.values {
-            Values::Integers(values) => values[row].into_bound_py_any(py),
+            Values::Integers(values) => self.wholes.object(py, values[row]),
             Values::Floats(values) => values[row].into_bound_py_any(py),
             Values::Flags(bits) => Ok(PyBool::new(py, bits[row / 8] >> (row % 8) & 1 == 1).to_owned().into_any()),
             Values::Texts(texts) => Ok(text_of(py, texts.get(row))?.into_any()),

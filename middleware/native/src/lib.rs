@@ -49,6 +49,7 @@ mod state;
 mod tuples;
 mod twins;
 mod waiting;
+mod wholes;
 mod writing;
 
 use pyo3::prelude::*;

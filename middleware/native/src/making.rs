@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyFloat, PyInt, PyList};
 
 use crate::fields::Maker;
+use crate::wholes::Wholes;
 
 /// The values of a field.
 enum Column {
@@ -50,10 +51,15 @@ impl Column {
         }
     }
 
+    /// What its whole numbers become from a row on.
+    fn wholes<'py>(&self, start: usize) -> Wholes<'py> {
+        Wholes::of(if let Self::Whole(numbers) = self { numbers.get(start..).unwrap_or_default() } else { &[] })
+    }
+
     #[inline]
-    fn get<'py>(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
+    fn get<'py>(&self, py: Python<'py>, row: usize, wholes: &Wholes<'py>) -> PyResult<Bound<'py, PyAny>> {
         match self {
-            Self::Whole(numbers) => numbers[row].into_bound_py_any(py),
+            Self::Whole(numbers) => wholes.object(py, numbers[row]),
             Self::Floating(numbers) => numbers[row].into_bound_py_any(py),
             Self::Listed(list) => list.bind(py).get_item(row),
             Self::Coded(list, places) => list.bind(py).get_item(usize::try_from(places[row])?),
@@ -87,9 +93,10 @@ impl EventMaker {
     /// The events from place `start` to before `stop`, which all columns have. O(values).
     fn events<'py>(&self, py: Python<'py>, start: usize, stop: usize) -> PyResult<Bound<'py, PyList>> {
         let stop = self.columns.iter().filter_map(|column| column.len(py)).fold(stop, usize::min);
+        let wholes: Vec<Wholes<'py>> = self.columns.iter().map(|column| column.wholes(start)).collect();
         let mut made = Vec::with_capacity(stop.saturating_sub(start));
         for row in start..stop {
-            made.push(self.maker.filled(py, |field| self.columns[field].get(py, row))?);
+            made.push(self.maker.filled(py, |field| self.columns[field].get(py, row, &wholes[field]))?);
         }
         PyList::new(py, made)
     }
