@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sized
+from itertools import repeat
+from typing import TYPE_CHECKING
 
 from middleware.model.change import Delta
-from middleware.model.event import Event
+from middleware.model.event import END, NEVER, Event
+
+if TYPE_CHECKING:
+    from middleware.model.columns import EventColumns
 
 RUN = 1_024
 """The most events in a run."""
@@ -19,15 +24,27 @@ def is_much(delta: Delta, alpha: float, lanes: Sized) -> bool:
     return delta.inserted >= 2 * RUN and delta.k_plus is None and (alpha == 1 or len(lanes) >= MANY_LANES)
 
 
-def runs_of(delta: Delta) -> Iterator[tuple[Delta, bool]]:
-    """Changes in runs, in order, each made when it is asked for; what is not new goes first. Second: whether it is the last."""
-    runs = delta.columns.runs(RUN) if delta.columns is not None else _runs(delta.inserts)
+def runs_of(delta: Delta) -> Iterator[tuple[Delta, int]]:
+    """Changes in runs, in order, each made when it is asked for; what is not new goes first.
+
+    With each, the time up to which no later run has anything, NEVER if that would have to be looked for; END for the last.
+    """
+    columns = delta.columns
+    runs, ends = (columns.runs(RUN), _ends(columns)) if columns is not None else (_runs(delta.inserts), repeat(NEVER))
     revises, retracts, left = delta.revises, delta.retracts, delta.inserted
-    for events in runs:
+    for events, end in zip(runs, ends, strict=False):
         left -= len(events)
-        yield Delta(events, revises, retracts), not left
+        yield Delta(events, revises, retracts), end if left else END
         revises, retracts = [], []
 
 
 def _runs(events: list[Event]) -> Iterator[list[Event]]:
     return (events[start : start + RUN] for start in range(0, len(events), RUN))
+
+
+def _ends(columns: EventColumns) -> list[int]:
+    """For each run of columns, the latest time before all that comes behind it."""
+    import numpy as np
+
+    earliest = np.minimum.reduceat(columns.times, range(0, len(columns), RUN))
+    return [*(np.minimum.accumulate(earliest[:0:-1])[::-1] - 1).tolist(), END]

@@ -149,8 +149,8 @@ class Unit:
         if more or not self._has_runs or not is_much(delta, self.alpha, self._lanes):
             return self._take(delta, mark, promised, is_open, more)
         deltas: list[Delta] = []
-        for run, is_last in runs_of(delta):  # ``final`` moves at the end: what is late does not depend on where runs end
-            deltas += self._take(run, mark, promised if is_last else NEVER, is_open and is_last, has_come=is_last)
+        for run, until in runs_of(delta):  # what is late does not depend on where runs end: ``final`` stays below what comes
+            deltas += self._take(run, mark, min(promised, until), is_open, has_come=until == END)
         return self._netted(deltas)
 
     def _take(
