@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -17,7 +18,7 @@ from detectors.cql.timeline import Timeline, WindowKey, plain
 from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.outcomes import difference
 from middleware.model.change import Delta
-from middleware.model.event import END, NEVER, Event, Value
+from middleware.model.event import END, IDENTITY, NEVER, Event, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
@@ -47,8 +48,8 @@ class WindowedOperation(Operation):
         self.plan = plan
         frame, window = plan.frame, plan.window
         self._parts = frame.define(parting(plan.before, plan.partition))
-        origin = Origin(name, level)
-        self._evaluate, self._result = evaluation(plan, origin), single_result(plan, origin)
+        self._origin = Origin(name, level)
+        self._evaluate, self._result = evaluation(plan, self._origin), single_result(plan, self._origin)
         self._tree_plan = trees.tree_plan(plan)
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
         self._timed = _cuts_by_time(window) if window.is_timed else None
@@ -67,6 +68,8 @@ class WindowedOperation(Operation):
         for key, (retracts, inserts) in parts.items():
             timeline = self._timelines.get(key)
             if timeline is None:
+                if not self._can_name(key, retracts, inserts):
+                    continue
                 timeline = self._timelines[key] = Timeline(self._clock_of)
             self._held += len(inserts) - len(retracts)
             self._changed += len(inserts) + len(retracts)
@@ -85,6 +88,19 @@ class WindowedOperation(Operation):
         if self._changed > max(LEAST_PURGE, self._held * PURGE_SHARE) or final == END:
             self._purge()
         return out
+
+    def _can_name(self, key: _Key, retracts: list[Event], inserts: list[Event]) -> bool:
+        """Whether a new key can be part of an identity; else its events fail. A text with half a character cannot."""
+        try:
+            self._origin.id(*key)
+        except UnicodeEncodeError:
+            failure = traceback.format_exc(limit=-8)
+            for event in retracts:
+                self.failures.pop(IDENTITY(event), None)
+            for event in inserts:
+                self.fail(event, failure)
+            return False
+        return True
 
     # windows that are due when time passes
 

@@ -230,3 +230,17 @@ def test_what_is_not_of_its_type_is_quarantined_alone_with_where_it_failed():
         (result,) = each.apply(Delta(), END, END).inserts
         assert (result.x, result.n) == (1.5, 1)
         assert [event for event, _ in each.failed(END)] == [key]
+
+
+@pytest.mark.parametrize("window", ["SIZE 1 seconds EVERY 1 seconds", "SIZE 1 EVERY 1"])
+def test_half_a_character_in_a_group_costs_its_own_tuples_only(window):
+    """Such a text has no bytes, so nothing it stands for can have an identity."""
+    (query,), make = queries(f"SELECT k, count(*) AS n FROM A [{window}] GROUP BY k INTO B")
+    for operation in (query.start("Q", 1), WindowedOperation(query.plan, "Q", 1)):
+        given = tuples(make, ["a", "\ud800", "b", "\ud800"], "k")
+        out = operation.apply(Delta(given), 4, 0)
+        out.inserts += operation.apply(Delta(retracts=given[3:]), END, 4).inserts
+        assert [each.k for each in out.inserts] == ["a", "b"]
+        ((event, failure),) = operation.failed(END)
+        assert event == given[1]
+        assert "surrogates" in last_line(failure)
