@@ -9,7 +9,7 @@ from typing import Any
 from middleware.broker.routing import wanted
 from middleware.delivery.held import HeldColumns, in_order
 from middleware.delivery.held_events import HeldEvents
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
 
@@ -41,16 +41,26 @@ class Barrier:
         return len(self._held) + len(self._columns)
 
     def take(self, batch: Batch) -> list[Event]:
-        """Take changes, then watermarks; return the events that are final now. O(log n) per change."""
-        if self._columns:
-            self._hold(list(self._columns.spill()))
-        self._begin(batch)
-        for delta in batch.deltas.values():
-            self._retract(delta)
-        for delta in batch.deltas.values():
-            self._insert(delta)
-        self._promise(batch)
-        return self._released()
+        """Take changes, then watermarks; return the events that are final now. O(log n) per change.
+
+        What came in blocks of the core is held as such, and made events as it is released.
+        """
+        self._put(batch)
+        events, columns = self._released(), self._free_columns()
+        if not columns:
+            return events
+        made = [each.events() for each in columns.values()]
+        return made[0] if not events and len(made) == 1 else _merged([events, *made])
+
+    def take_deltas(self, batch: Batch) -> dict[str, Delta]:
+        """The same as insertions by type, those of each in total order: in columns if all of the type were held as such."""
+        self._put(batch)
+        events, columns = self._released(), self._free_columns()
+        free = grouped(events) if events else {}
+        for name, each in columns.items():
+            same = free.get(name)
+            free[name] = Delta(columns=each) if same is None else Delta(_merged([same.inserts, each.events()]))
+        return free
 
     def take_columns(self, batch: Batch) -> dict[str, EventColumns]:
         """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
@@ -58,30 +68,32 @@ class Barrier:
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
         held. Raises EventError for an event that has no form in columns.
         """
-        self._begin(batch)
-        deltas = batch.deltas.values()
-        changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
-        self._hold(list(self._columns.pick(changed)))
-        for delta in deltas:
-            self._retract(delta)
-        for delta in deltas:
-            if delta.columns is None:
-                self._insert(delta)
-                continue
-            self._insert(Delta(revises=delta.revises))
-            if below := self._columns.put(delta.columns, self.watermark):
-                self.violations[_BELOW] += below
-        self._promise(batch)
+        self._put(batch, in_columns=True)
         rows: dict[str, list[Event]] = {}
         for event in self._released():
             rows.setdefault(type_name(event.__class__), []).append(event)
-        free = self._columns.released(self.watermark)
+        free = self._free_columns()
         for name, events in rows.items():
             made = EventColumns.from_events(events[0].__class__, events)
-            free[name] = free[name].joined([made]) if name in free else made
-        free = {name: in_order(columns) for name, columns in free.items()}
-        self._newest = max([self._newest, *(int(columns.times[-1]) for columns in free.values())])
+            free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
+
+    def _put(self, batch: Batch, in_columns: bool = False) -> None:
+        """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""
+        self._begin(batch)
+        deltas = batch.deltas.values()
+        if len(self._columns) and any(delta.retracts or delta.revises for delta in deltas):
+            changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
+            self._hold(list(self._columns.pick(changed)))
+        for delta in deltas:
+            self._retract(delta)
+        for delta in deltas:
+            self._revise(delta)
+            if delta.columns is None or not (in_columns or delta.columns.blocks):
+                self._hold(delta.inserts)
+            elif below := self._columns.put(delta.columns, self.watermark):
+                self.violations[_BELOW] += below
+        self._promise(batch)
 
     def _begin(self, batch: Batch) -> None:
         """A new era, if one begins, and new types, before all changes."""
@@ -119,13 +131,12 @@ class Barrier:
             if not self._held.discard(event):
                 self.violations["retraction of what is final or unknown"] += 1
 
-    def _insert(self, delta: Delta) -> None:
+    def _revise(self, delta: Delta) -> None:
         for old, new in delta.revises:
             if self._held.discard(old, of_any_type=True):
                 self._hold([new])
             else:
                 self.violations["revision of what is final or unknown"] += 1
-        self._hold(delta.inserts)
 
     def _hold(self, events: list[Event]) -> None:
         if refused := self._held.hold(events, self.watermark):
@@ -134,13 +145,30 @@ class Barrier:
     def _released(self) -> list[Event]:
         free: list[Event] = self._held.release(self.watermark)
         if free:
-            self._newest = free[-1].ts
+            self._newest = max(self._newest, free[-1].ts)
+        return free
+
+    def _free_columns(self) -> dict[str, EventColumns]:
+        free = self._columns.released(self.watermark)
+        newest = (int(each.times[-1]) if each.block is None else each.block.newest for each in free.values())
+        self._newest = max(self._newest, *newest) if free else self._newest
         return free
 
     def __getstate__(self) -> dict[str, Any]:
+        self._held.hold(self._columns.spill(), NEVER)
+        self._columns = HeldColumns()
         return vars(self) | {"_held": self._held.events()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state)
         self._held = HeldEvents()
         self._held.hold(state["_held"], NEVER)
+
+
+def _merged(parts: list[list[Event]]) -> list[Event]:
+    """Events in total order."""
+    held = HeldEvents()
+    for part in parts:
+        held.hold(part, NEVER)
+    events: list[Event] = held.release(END)
+    return events

@@ -4,60 +4,100 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from middleware import native
 from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event, type_name
+from middleware.model.event import MAX_TS, Event, EventType, type_name
 
 
 class HeldColumns:
-    """See the module."""
+    """Events by type: those that came in blocks of the core are held by the core, others as columns."""
 
     def __init__(self) -> None:
-        self._parts: dict[str, list[EventColumns]] = {}
+        self._blocks: dict[str, tuple[EventType, native.HeldBlocks]] = {}
+        self._plain: dict[str, PlainHeldBlocks] = {}
 
     def __len__(self) -> int:
         """How many events are held."""
-        return sum(len(part) for parts in self._parts.values() for part in parts)
-
-    def __bool__(self) -> bool:
-        """Whether it has held any since it last gave them all. O(1)."""
-        return bool(self._parts)
+        return sum(len(held) for _, held in self._blocks.values()) + sum(map(len, self._plain.values()))
 
     def put(self, columns: EventColumns, watermark: int) -> int:
         """Hold the events above the watermark; returns how many there are at or below it."""
-        above = columns.times > watermark
-        if not above.all():
-            columns = columns.filter(above)
-        if len(columns):
-            self._parts.setdefault(type_name(columns.event_type), []).append(columns)
-        return int((~above).sum())
+        name = type_name(columns.event_type)
+        if not (blocks := columns.blocks):
+            return self._plain.setdefault(name, PlainHeldBlocks()).put(columns, watermark)
+        if name not in self._blocks:
+            self._blocks[name] = columns.event_type, native.HeldBlocks()
+        return sum(self._blocks[name][1].put(block, watermark) for block in blocks)
 
     def pick(self, ids: Collection[int]) -> Iterator[Event]:
         """Take out the events that have these ids, of whatever source and type. O(events held) if there are ids."""
-        import numpy as np
+        if not ids:
+            return
+        for _, held in self._blocks.values():
+            if (block := held.pick(list(ids))) is not None:
+                yield from block.events(0, len(block))
+        for plain in self._plain.values():
+            if (columns := plain.pick(ids)) is not None:
+                yield from columns.events()
 
-        for parts in self._parts.values() if ids else ():
-            for at, part in enumerate(parts):
-                if (chosen := np.isin(part.ids, list(ids))).any():
-                    yield from part.filter(chosen).events()
-                    parts[at] = part.filter(~chosen)
-
-    def spill(self) -> Iterator[Event]:
+    def spill(self) -> list[Event]:
         """Take out all events."""
-        parts, self._parts = self._parts, {}
-        return (event for same in parts.values() for part in same for event in part.events())
+        return [event for columns in self.released(MAX_TS).values() for event in columns.events()]
 
     def released(self, watermark: int) -> dict[str, EventColumns]:
-        """Take out the events up to the watermark, by type, those of each in the order in which they came."""
+        """Take out the events up to the watermark, by type, those of each in total order."""
         free: dict[str, EventColumns] = {}
-        for name, parts in self._parts.items():
-            masks = [part.times <= watermark for part in parts]
-            gone = [part if mask.all() else part.filter(mask) for part, mask in zip(parts, masks, strict=True) if mask.any()]
-            if gone:
-                free[name] = gone[0].joined(gone[1:])
-                stay = zip(parts, masks, strict=True)
-                self._parts[name] = [part.filter(~mask) if mask.any() else part for part, mask in stay if not mask.all()]
+        for name, (event_type, held) in self._blocks.items():
+            if (block := held.release(watermark)) is not None:
+                free[name] = EventColumns.from_block(event_type, block, in_time=True)
+        for name, plain in self._plain.items():
+            if (columns := plain.release(watermark)) is not None:
+                free[name] = in_order(columns.joined([free[name]])) if name in free else columns
         return free
+
+
+class PlainHeldBlocks:
+    """Events of one type, whatever columns they came in: the twin of ``native.HeldBlocks``, which holds blocks of the core."""
+
+    def __init__(self) -> None:
+        self._parts: list[EventColumns] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def put(self, columns: EventColumns, above: int) -> int:
+        """Hold the events with ts > ``above``; returns how many others there are. O(n log n) in the core, O(n) here."""
+        chosen = columns.times > above
+        if not chosen.all():
+            columns = columns.filter(chosen)
+        if len(columns):
+            self._parts.append(columns)
+        return int((~chosen).sum())
+
+    def pick(self, ids: Collection[int]) -> EventColumns | None:
+        """Take out the events that have these ids, of whatever source; None if there are none. O(events held)."""
+        import numpy as np
+
+        wanted, picked = list(ids), list[EventColumns]()
+        for at, part in enumerate(self._parts):
+            if (chosen := np.isin(part.ids, wanted)).any():
+                picked.append(part.filter(chosen))
+                self._parts[at] = part.filter(~chosen)
+        return picked[0].joined(picked[1:]) if picked else None
+
+    def release(self, until: int) -> EventColumns | None:
+        """Take out the events with ts <= ``until``, in total order; None if there are none.
+
+        O(parts held, and events released); here O(events held), and O(n log n) for those released.
+        """
+        masks = [part.times <= until for part in self._parts]
+        parts = list(zip(self._parts, masks, strict=True))
+        free = [part if mask.all() else part.filter(mask) for part, mask in parts if mask.any()]
+        if not free:
+            return None
+        self._parts = [part.filter(~mask) if mask.any() else part for part, mask in parts if not mask.all()]
+        return in_order(free[0].joined(free[1:]))
 
 
 def in_order(columns: EventColumns) -> EventColumns:

@@ -251,8 +251,12 @@ class Subscription:
         self._advance(batch.watermarks)
         if self.barrier is None:
             return batch
-        finals = self._finals(self.barrier, batch, arrived)
-        return Batch(grouped(finals) if finals else {}, dict.fromkeys(self._promised, self.barrier.watermark))
+        if self._interest.resumes:  # the cursor counts events
+            finals = self._finals(self.barrier, batch, arrived)
+            deltas = grouped(finals) if finals else {}
+        else:
+            deltas = self.barrier.take_deltas(batch)
+        return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
         """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
@@ -300,6 +304,9 @@ class Subscription:
 
     def _finals(self, barrier: Barrier, batch: Batch, arrived: Arrived) -> list[Event]:
         """The events that the barrier releases and that were not delivered before."""
+        if self._interest.resumes:  # the cursor counts events
+            for delta in batch.deltas.values():
+                delta.inserts = delta.inserts
         finals = barrier.take(batch)
         if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)

@@ -44,7 +44,7 @@ class EventColumns(Sequence[Event]):
         the same as the native core read it, if it came in a block and is as it came.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_in_core", "_later", "_length", "block", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_events", "_in_core", "_later", "_length", "_parts", "block", "event_type", "in_time")
 
     def __init__(
         self,
@@ -62,6 +62,7 @@ class EventColumns(Sequence[Event]):
         self._in_core: native.EventBatch | None = None
         self._later = later
         self.block = block
+        self._parts: Sequence[EventColumns] = ()
         self._events = events
         known = block if block is not None else times if times is not None else events or ()
         self._length = batch.num_rows if batch is not None else len(known)
@@ -112,18 +113,26 @@ class EventColumns(Sequence[Event]):
         return cls(event_type, _batch_of(event_type, events), events)
 
     @classmethod
-    def from_block(cls, event_type: EventType, block: native.Block) -> EventColumns:
-        """What the core read of a block; Arrow sees it when somebody asks."""
+    def from_block(cls, event_type: EventType, block: native.Block, in_time: bool = False) -> EventColumns:
+        """What the core read of a block, or has put together; Arrow sees it when somebody asks."""
         import pyarrow as pa
 
-        return cls(event_type, None, later=partial(pa.record_batch, block), block=block)
+        return cls(event_type, None, later=partial(pa.record_batch, block), in_time=in_time, block=block)
+
+    @property
+    def blocks(self) -> list[native.Block]:
+        """The same as blocks of the core, one after another; none if it does not have all of them as such. O(blocks)."""
+        if self.block is not None:
+            return [self.block]
+        parts = [part.blocks for part in self._parts]
+        return [block for part in parts for block in part] if all(parts) else []
 
     @property
     def batch(self) -> pa.RecordBatch:
         """See above."""
         if self._batch is None:
             self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
-            self._later = None
+            self._later, self._parts = None, ()
         return self._batch
 
     @property
@@ -259,7 +268,9 @@ class EventColumns(Sequence[Event]):
         if all(each._events is not None for each in parts):
             events = [event for each in parts for event in each.events()]
         times = np.concatenate([each.times for each in parts])
-        return EventColumns(self.event_type, None, events, times, partial(_concatenated, parts))
+        joined = EventColumns(self.event_type, None, events, times, partial(_concatenated, parts))
+        joined._parts = parts
+        return joined
 
     def _check_times(self, name: str) -> None:
         outside = (self.times <= MIN_TS) | (self.times >= MAX_TS)

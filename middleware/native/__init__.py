@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 45
+_VERSION = 46
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -30,6 +30,7 @@ try:
         EventMaker,
         Fiba,
         Gathering,
+        HeldBlocks,
         HeldEvents,
         Interleaving,
         Intervals,
@@ -73,6 +74,7 @@ else:
         "EventMaker",
         "Fiba",
         "Gathering",
+        "HeldBlocks",
         "HeldEvents",
         "Interleaving",
         "Intervals",

@@ -1,9 +1,10 @@
 """``slackline bench pipeline``: publisher, node and final subscriber over TCP, a process each, beside a bare loop in one.
 
-The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final.
-``.columns``: the publisher has tables, and the subscriber takes tables; of 256 rows, and of 4,096 and 65,536. The baseline is
-the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the clock: three
-processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the loop.
+The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final, as
+objects, too. ``.columns``: the publisher has tables, and the subscriber takes tables; of 256 rows, and of 4,096 and 65,536.
+The baseline is the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the
+clock: three processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the
+loop.
 ``pipeline.idle`` is what an idle node takes.
 """
 
@@ -145,7 +146,7 @@ def run(name: str, events: int, form: str = "") -> Run:
                 if form:
                     results += subscriber.receive_table(PATIENCE).num_rows
                 else:
-                    results += sum(delta.inserted for delta in subscriber.receive_batch(PATIENCE).deltas.values())
+                    results += sum(len(delta.inserts) for delta in subscriber.receive_batch(PATIENCE).deltas.values())
             seconds = time.perf_counter() - start
         node.send("stop")
         return Run(seconds, node.recv(), results)

@@ -81,11 +81,12 @@ impl Form {
 
     /// Columns of the type as a block; None if one of its stamps is of another kind.
     pub fn block(self: &Arc<Self>, rows: usize, columns: Vec<Column>) -> Option<Block> {
-        let [times, ids] = [0, 1].map(|at| whole(columns.get(self.own() + at)?));
-        let (oldest, newest) = times?.iter().fold((MAX_TS, -MAX_TS), |(low, high), ts| (low.min(*ts), high.max(*ts)));
-        let has_levels = columns.len() == self.fields.len() && whole(columns.last()?)?.iter().any(|level| *level != 0);
-        ids?;
-        Some(Block { batch: Arc::new(Batch { rows, columns }), form: self.clone(), oldest, newest, has_levels })
+        whole(columns.get(self.own())?)?;
+        whole(columns.get(self.own() + 1)?)?;
+        if columns.len() == self.fields.len() {
+            whole(columns.last()?)?;
+        }
+        Some(Block::of(Arc::new(Batch { rows, columns }), self.clone()))
     }
 }
 
@@ -110,7 +111,7 @@ impl BlockReader {
 }
 
 /// The numbers of a column of whole ones.
-fn whole(column: &Column) -> Option<&[i64]> {
+pub fn whole(column: &Column) -> Option<&[i64]> {
     match &column.values {
         Values::Integers(values) => Some(values),
         _ => None,
@@ -237,6 +238,23 @@ pub struct Block {
 }
 
 impl Block {
+    /// Columns whose stamps are of the kinds that they should be.
+    pub fn of(batch: Arc<Batch>, form: Arc<Form>) -> Self {
+        let times = batch.columns.get(form.own()).and_then(whole).unwrap_or_default();
+        let (oldest, newest) = times.iter().fold((MAX_TS, -MAX_TS), |(low, high), ts| (low.min(*ts), high.max(*ts)));
+        let levels = batch.columns.get(form.own() + 3).and_then(whole).unwrap_or_default();
+        let has_levels = levels.iter().any(|level| *level != 0);
+        Self { batch, form, oldest, newest, has_levels }
+    }
+
+    pub fn batch(&self) -> &Arc<Batch> {
+        &self.batch
+    }
+
+    pub fn form(&self) -> &Arc<Form> {
+        &self.form
+    }
+
     fn stamps(&self, at: usize) -> Option<&[i64]> {
         whole(self.batch.columns.get(self.form.own() + at)?)
     }

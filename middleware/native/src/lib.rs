@@ -20,6 +20,7 @@ mod fields;
 mod flat;
 mod gathering;
 mod held;
+mod held_blocks;
 mod ids;
 mod ipc;
 mod keyless;
@@ -75,6 +76,8 @@ mod _core {
     #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
+    use crate::held_blocks::HeldBlocks;
+    #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
     use crate::kinds::kinds;
@@ -102,5 +105,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 45;
+    const VERSION: u32 = 46;
 }

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import pickle
+from typing import Any
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from middleware import native
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, ORDER, Event
+from middleware.model.rows import reader_of
 
 
 class Hit(Event, frozen=True):
     text: str = ""
+
+
+class Pass(Event, frozen=True):
+    pass
 
 
 def hit(ts: int, number: int | None = None, text: str = "") -> Hit:
@@ -135,12 +144,13 @@ def test_the_barrier_lets_each_final_event_go_once_in_total_order(moves: list[tu
     assert len(barrier) == 0
 
 
-ways = st.sampled_from(["rows", "columns"])
+came_as = st.sampled_from(["rows", "columns", "blocks", "blocks"])
+read_as = st.sampled_from(["rows", "columns", "deltas", "deltas"])
 steps = st.sampled_from(["insert", "insert", "revise", "retract", "watermark"])
 
 
 @settings(deadline=None)
-@given(st.lists(st.tuples(st.integers(1, 30), steps, ways, ways)))
+@given(st.lists(st.tuples(st.integers(1, 30), steps, came_as, read_as)))
 def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str, str]]) -> None:
     """What is inserted in either form, and taken in either form."""
     plain, barrier = Barrier(["Hit"]), Barrier(["Hit"])
@@ -150,7 +160,7 @@ def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str
         if what == "insert":
             new: list[Event] = [hit(ts + n % 3, 10 * number + n) for n in range(4)]
             there += new
-            columns = EventColumns.from_events(Hit, new) if came == "columns" else None
+            columns = given_as(came, new)
             batch.deltas["Hit"] = Delta(None if columns else new, columns=columns)
         elif what == "watermark":
             batch.watermarks["Hit"] = ts
@@ -164,10 +174,59 @@ def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str
         expected = plain.take(Batch({"Hit": batch.deltas["Hit"]}, batch.watermarks))
         if read == "columns":
             assert [event for free in barrier.take_columns(batch).values() for event in free.events()] == expected
+        elif read == "deltas":
+            assert [event for free in barrier.take_deltas(batch).values() for event in free.inserts] == expected
         else:
             assert barrier.take(batch) == expected
         assert (len(barrier), barrier.violations, barrier.watermark) == (len(plain), plain.violations, plain.watermark)
     assert barrier.forget() == len(plain) and len(barrier) == 0
+
+
+def given_as(came: str, events: list[Event]) -> EventColumns | None:
+    if came == "rows":
+        return None
+    kind = type(events[0])
+    if came == "columns" or not native.AVAILABLE:
+        return EventColumns.from_events(kind, events)
+    half = len(events) // 2
+    first, second = (native.in_columns(reader_of(kind), part) for part in (events[:half], events[half:]))
+    return EventColumns.from_block(kind, first).joined([EventColumns.from_block(kind, second)])
+
+
+marks = st.sampled_from([None, None, "Hit", "Pass"])
+each = st.tuples(st.integers(1, 9), st.booleans(), st.integers(0, 1), st.sampled_from("ab"))
+several = st.lists(each, min_size=1, max_size=9)
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(several, marks, st.integers(1, 9), came_as, st.booleans()), max_size=12), read_as)
+def test_events_of_several_types_go_in_total_order(moves: list[Any], read: str) -> None:
+    """With sources and levels; in deltas and columns by type. Pickled on the way, it goes on."""
+    plain, barrier, number = Barrier(["Hit", "Pass"]), Barrier(["Hit", "Pass"]), 0
+    for drawn, mark, until, came, is_pickled in moves:
+        batch, rows = Batch({}, {mark: until} if mark else {}), Batch({}, {mark: until} if mark else {})
+        for kind in (Hit, Pass):
+            events = list[Event]()
+            for ts, is_hit, level, source in drawn:
+                number += 1
+                if is_hit == (kind is Hit):
+                    events.append(kind(ts=ts, id=number, source=source, level=level))
+            columns = given_as(came, events) if events else None
+            batch.deltas[kind.__name__] = Delta(None if columns else events, columns=columns)
+            rows.deltas[kind.__name__] = Delta(events)
+        if is_pickled:
+            barrier = pickle.loads(pickle.dumps(barrier))
+        expected = plain.take(rows)
+        by_type = [[event for event in expected if type(event) is kind] for kind in (Hit, Pass)]
+        if read == "rows":
+            assert barrier.take(batch) == expected
+        elif read == "columns":
+            found = barrier.take_columns(batch)
+            assert [found[name].events() if name in found else [] for name in ("Hit", "Pass")] == by_type
+        else:
+            free = barrier.take_deltas(batch)
+            assert [free[name].inserts if name in free else [] for name in ("Hit", "Pass")] == by_type
+        assert (len(barrier), barrier.violations, barrier.watermark) == (len(plain), plain.violations, plain.watermark)
 
 
 def test_the_barrier_waits_for_every_type_it_knows() -> None:
