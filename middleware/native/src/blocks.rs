@@ -208,7 +208,7 @@ impl BlockReader {
         for ((values, there), (name, kind, is_nullable)) in found.into_iter().zip(&self.form.fields) {
             let column = Column { name: name.clone(), is_nullable: *is_nullable, there, values };
             let are_times = *kind == Kind::Time;
-            if spelled(&column) > MOST_NAMES
+            if spelled(&column.values) > MOST_NAMES
                 || (are_times && whole(&column)?.iter().any(|ts| ts.unsigned_abs() >= MAX_TS.cast_unsigned()))
             {
                 return None;
@@ -296,8 +296,9 @@ impl Block {
     }
 
     /// As a block in columns, which a reader of the type knows. O(values).
-    fn columns<'py>(&self, py: Python<'py>) -> Bound<'py, PyBytes> {
-        PyBytes::new(py, &packing::stream(self.form.schema(self.batch.columns.len()), &self.batch))
+    fn columns<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
+        let columns = self.batch.columns.iter().map(packing::Shown::from);
+        packing::stream(py, self.form.schema(self.batch.columns.len()), self.batch.rows, columns)
     }
 
     /// As a block in rows. O(values).

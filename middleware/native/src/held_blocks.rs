@@ -61,11 +61,19 @@ impl<'a> Stamps<'a> {
             ranks[pair[1]] = ranks[pair[0]] + u32::from(self.names.get(pair[0]) != self.names.get(pair[1]));
         }
         let rows = (0..self.times.len()).filter(|row| self.times[*row] > above);
+        let is_level = self.levels.is_none_or(|levels| levels.windows(2).all(|pair| pair[0] == pair[1]));
+        if is_level && ranks.iter().all(|rank| *rank == 0) {
+            return sorted(rows, |row| (self.times[row], self.ids[row], row as u32), |key| key.2);
+        }
         let key = |row| (self.times[row], self.level(row), ranks[self.codes[row] as usize], self.ids[row], row as u32);
-        let mut keys: Vec<_> = rows.map(key).collect();
-        keys.sort_unstable();
-        keys.into_iter().map(|key| key.4).collect()
+        sorted(rows, key, |key| key.4)
     }
+}
+
+fn sorted<K: Ord>(rows: impl Iterator<Item = usize>, key: impl Fn(usize) -> K, row: impl Fn(K) -> u32) -> Vec<u32> {
+    let mut keys: Vec<K> = rows.map(key).collect();
+    keys.sort_unstable();
+    keys.into_iter().map(row).collect()
 }
 
 #[pyclass(module = "middleware.native")]

@@ -2,7 +2,7 @@
 
 use std::str::from_utf8;
 
-use crate::export::{Column, Texts, Values};
+use crate::export::{Texts, Values};
 
 /// Of Arrow's format: V5, which writers of today write.
 const VERSION: i16 = 4;
@@ -234,8 +234,8 @@ fn set_bits(bits: &[u8], rows: usize) -> Option<(Vec<u8>, usize)> {
 }
 
 /// The bytes of all the names that rows would spell out.
-pub fn spelled(column: &Column) -> usize {
-    match &column.values {
+pub fn spelled(values: &Values) -> usize {
+    match values {
         Values::Coded(codes, names) => {
             codes.len() * names.ends.windows(2).map(|pair| (pair[1] - pair[0]) as usize).max().unwrap_or(0)
         }

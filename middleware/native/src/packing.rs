@@ -2,6 +2,9 @@
 
 use std::ffi::CStr;
 
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
 use crate::export::{Batch, Column, Texts, Values};
 use crate::flat::{Flat, Slot};
 use crate::msgpack;
@@ -77,42 +80,118 @@ fn put(out: &mut Vec<u8>, message: Flat) {
     out.extend_from_slice(&bytes);
 }
 
-/// A batch as it is put together: how many values there are in each column and how many are missing, and the buffers.
-#[derive(Default)]
-struct Parts {
-    nodes: Vec<(i64, i64)>,
-    buffers: Vec<(i64, i64)>,
-    body: Vec<u8>,
+/// The values of a column where they lie.
+#[derive(Clone, Copy)]
+pub enum Cells<'a> {
+    Integers(&'a [i64]),
+    Floats(&'a [f64]),
+    /// Bits.
+    Flags(&'a [u8]),
+    Texts(&'a Texts),
+    Coded(&'a [i32], &'a Texts),
 }
 
-impl Parts {
-    fn buffer<const N: usize>(&mut self, cells: impl ExactSizeIterator<Item = [u8; N]>) {
-        let (from, size) = (self.body.len(), cells.len() * N);
-        self.body.resize((from + size).next_multiple_of(8), 0);
-        self.body[from..].chunks_exact_mut(N).zip(cells).for_each(|(chunk, cell)| chunk.copy_from_slice(&cell));
-        self.buffers.push((from as i64, size as i64));
-    }
+/// A column where it lies: as bits, which values are there, and how many are not; None if all are.
+#[derive(Clone, Copy)]
+pub struct Shown<'a> {
+    pub there: Option<(&'a [u8], usize)>,
+    pub cells: Cells<'a>,
+}
 
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.buffer(bytes.iter().map(|byte| [*byte]));
-    }
-
-    fn texts(&mut self, texts: &Texts) {
-        self.buffer(texts.ends.iter().map(|end| end.to_le_bytes()));
-        self.bytes(&texts.bytes);
-    }
-
-    fn column(&mut self, rows: usize, column: &Column) {
-        let missing = column.there.as_ref().map_or(0, |(_, missing)| *missing);
-        self.nodes.push((rows as i64, missing as i64));
-        self.bytes(column.there.as_ref().map_or(&[], |(bits, _)| bits));
-        match &column.values {
-            Values::Integers(values) => self.buffer(values.iter().map(|value| value.to_le_bytes())),
-            Values::Floats(values) => self.buffer(values.iter().map(|value| value.to_le_bytes())),
-            Values::Flags(bits) => self.bytes(bits),
-            Values::Texts(texts) => self.texts(texts),
-            Values::Coded(codes, _) => self.buffer(codes.iter().map(|code| code.to_le_bytes())),
+impl<'a> From<&'a Values> for Cells<'a> {
+    fn from(values: &'a Values) -> Self {
+        match values {
+            Values::Integers(values) => Self::Integers(values),
+            Values::Floats(values) => Self::Floats(values),
+            Values::Flags(bits) => Self::Flags(bits),
+            Values::Texts(texts) => Self::Texts(texts),
+            Values::Coded(codes, names) => Self::Coded(codes, names),
         }
+    }
+}
+
+impl<'a> From<&'a Column> for Shown<'a> {
+    fn from(column: &'a Column) -> Self {
+        Self { there: column.there.as_ref().map(|(bits, missing)| (&bits[..], *missing)), cells: (&column.values).into() }
+    }
+}
+
+/// What is written as it lies.
+enum Run<'a> {
+    Own(Vec<u8>),
+    Bytes(&'a [u8]),
+    Integers(&'a [i64]),
+    Floats(&'a [f64]),
+    Codes(&'a [i32]),
+}
+
+impl Run<'_> {
+    fn len(&self) -> usize {
+        match self {
+            Self::Own(bytes) => bytes.len(),
+            Self::Bytes(bytes) => bytes.len(),
+            Self::Integers(values) => 8 * values.len(),
+            Self::Floats(values) => 8 * values.len(),
+            Self::Codes(codes) => 4 * codes.len(),
+        }
+    }
+
+    /// Into as many bytes.
+    fn write(&self, out: &mut [u8]) {
+        fn all<const N: usize>(out: &mut [u8], cells: impl Iterator<Item = [u8; N]>) {
+            out.chunks_exact_mut(N).zip(cells).for_each(|(chunk, cell)| chunk.copy_from_slice(&cell));
+        }
+        match self {
+            Self::Own(bytes) => out.copy_from_slice(bytes),
+            Self::Bytes(bytes) => out.copy_from_slice(bytes),
+            Self::Integers(values) => all(out, values.iter().map(|value| value.to_le_bytes())),
+            Self::Floats(values) => all(out, values.iter().map(|value| value.to_le_bytes())),
+            Self::Codes(codes) => all(out, codes.iter().map(|code| code.to_le_bytes())),
+        }
+    }
+}
+
+/// A batch as it is put together: how many values there are in each column and how many are missing, and the buffers, each of
+/// which begins at a multiple of 8 bytes.
+#[derive(Default)]
+struct Parts<'a> {
+    nodes: Vec<(i64, i64)>,
+    buffers: Vec<(i64, i64)>,
+    runs: Vec<Run<'a>>,
+    body: usize,
+}
+
+impl<'a> Parts<'a> {
+    fn buffer(&mut self, run: Run<'a>) {
+        self.buffers.push((self.body as i64, run.len() as i64));
+        self.body += run.len().next_multiple_of(8);
+        self.runs.push(run);
+    }
+
+    fn texts(&mut self, texts: &'a Texts) {
+        self.buffer(Run::Codes(&texts.ends));
+        self.buffer(Run::Bytes(&texts.bytes));
+    }
+
+    fn column(&mut self, rows: usize, column: Shown<'a>) {
+        let (bits, missing) = column.there.unwrap_or_default();
+        self.nodes.push((rows as i64, missing as i64));
+        self.buffer(Run::Bytes(bits));
+        match column.cells {
+            Cells::Integers(values) => self.buffer(Run::Integers(values)),
+            Cells::Floats(values) => self.buffer(Run::Floats(values)),
+            Cells::Flags(bits) => self.buffer(Run::Bytes(bits)),
+            Cells::Texts(texts) => self.texts(texts),
+            Cells::Coded(codes, _) => self.buffer(Run::Codes(codes)),
+        }
+    }
+
+    /// A message about them, and then their bytes.
+    fn put(self, runs: &mut Vec<Run<'a>>, about: Flat) {
+        let mut head = Vec::new();
+        put(&mut head, about);
+        runs.push(Run::Own(head));
+        runs.extend(self.runs);
     }
 
     /// The record batch that the offset at `place` points to.
@@ -123,29 +202,40 @@ impl Parts {
     }
 }
 
-/// A batch as Arrow's stream, behind its schema.
-pub fn stream(schema: &[u8], batch: &Batch) -> Vec<u8> {
-    let mut out = schema.to_vec();
-    for column in &batch.columns {
-        if let Values::Coded(_, names) = &column.values {
+/// Columns of so many rows as Arrow's stream, behind its schema. They are copied once.
+pub fn stream<'py, 'a>(
+    py: Python<'py>,
+    schema: &'a [u8],
+    rows: usize,
+    columns: impl Iterator<Item = Shown<'a>> + Clone,
+) -> PyResult<Bound<'py, PyBytes>> {
+    let mut runs = vec![Run::Bytes(schema)];
+    for column in columns.clone() {
+        if let Cells::Coded(_, names) = column.cells {
             let mut parts = Parts { nodes: vec![(names.len() as i64, 0)], ..Parts::default() };
-            parts.bytes(&[]);
+            parts.buffer(Run::Bytes(&[]));
             parts.texts(names);
-            let (mut flat, header) = message(DICTIONARY, parts.body.len());
+            let (mut flat, header) = message(DICTIONARY, parts.body);
             let own = flat.child(header, &[Slot::Long(0), Slot::Offset]);
             parts.head(&mut flat, own[1], names.len());
-            put(&mut out, flat);
-            out.append(&mut parts.body);
+            parts.put(&mut runs, flat);
         }
     }
     let mut parts = Parts::default();
-    batch.columns.iter().for_each(|column| parts.column(batch.rows, column));
-    let (mut flat, header) = message(BATCH, parts.body.len());
-    parts.head(&mut flat, header, batch.rows);
-    put(&mut out, flat);
-    out.append(&mut parts.body);
-    out.extend_from_slice(&END);
-    out
+    columns.for_each(|column| parts.column(rows, column));
+    let (mut flat, header) = message(BATCH, parts.body);
+    parts.head(&mut flat, header, rows);
+    parts.put(&mut runs, flat);
+    runs.push(Run::Bytes(&END));
+    let size = runs.iter().map(|run| run.len().next_multiple_of(8)).sum();
+    PyBytes::new_with(py, size, |mut out| {
+        for run in &runs {
+            let (own, rest) = out.split_at_mut(run.len().next_multiple_of(8));
+            run.write(&mut own[..run.len()]);
+            out = rest;
+        }
+        Ok(())
+    })
 }
 
 /// A batch as rows, each of so many fields: those that it has no columns for are 0.

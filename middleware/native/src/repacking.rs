@@ -1,6 +1,8 @@
 //! Events in columns of Arrow as blocks that a `BlockReader` of their type reads.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
+use std::ops::Range;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -8,9 +10,9 @@ use pyo3::types::PyBytes;
 use crate::arrow::{self, Cells};
 use crate::blocks::{BlockReader, Form, Kind, MOST_NAMES};
 use crate::event_batch::EventBatch;
-use crate::export::{Batch, Column, Texts, Values, bits};
+use crate::export::{Texts, Values, bits};
 use crate::ipc::spelled;
-use crate::packing::stream;
+use crate::packing::{self, Shown, stream};
 
 /// The block of the rows from `start` to before `stop`, which are there; None if a column is not just as the type's. O(values).
 #[pyfunction]
@@ -31,44 +33,69 @@ pub fn pack<'py>(
         if at + 1 == form.fields.len() && !batch.has_levels(py)? {
             break;
         }
-        match column(form, at, batch.column(py, at)?, rows.clone()) {
+        match Kept::of(form, at, batch.column(py, at)?, rows.clone()) {
             Some(column) => columns.push(column),
             None => return Ok(None),
         }
     }
-    let batch = Batch { rows: rows.len(), columns };
-    Ok(Some(PyBytes::new(py, &stream(form.schema(batch.columns.len()), &batch))))
+    let shown = columns.iter().map(|column| column.shown(rows.clone()));
+    stream(py, form.schema(columns.len()), rows.len(), shown).map(Some)
 }
 
-fn column(form: &Form, at: usize, column: arrow::Column<'_>, rows: std::ops::Range<usize>) -> Option<Column> {
-    let (name, kind, is_nullable) = &form.fields[at];
-    let missing = |there: Vec<u8>| {
-        let there = &there[rows.clone()];
-        let missing = there.iter().filter(|is_there| **is_there == 0).count();
-        (missing > 0).then(|| (bits(there), missing))
-    };
-    let there = column.there().and_then(missing);
-    if there.is_some() && !is_nullable {
-        return None;
-    }
-    let values = match (kind, column.cells()) {
-        (Kind::Integer | Kind::Time, Cells::Integers(cells)) => Values::Integers(cells[rows].to_vec()),
-        (Kind::Float, Cells::Floats(cells)) => Values::Floats(cells[rows].to_vec()),
-        (Kind::Flag, Cells::Flags(cells)) => Values::Flags(bits(&cells[rows])),
-        (Kind::Text, Cells::Texts(texts)) if at < form.own() => {
-            let mut own = Texts::new();
-            rows.clone().try_for_each(|row| own.push(texts.get(row)))?;
-            Values::Texts(own)
+/// The values of a column: where they lie, of all rows, or made for the rows that are wanted.
+enum Source<'a> {
+    Integers(Cow<'a, [i64]>),
+    Floats(Cow<'a, [f64]>),
+    Made(Values),
+}
+
+struct Kept<'a> {
+    there: Option<(Vec<u8>, usize)>,
+    source: Source<'a>,
+}
+
+impl<'a> Kept<'a> {
+    fn of(form: &Form, at: usize, column: arrow::Column<'a>, rows: Range<usize>) -> Option<Self> {
+        let (_, kind, is_nullable) = &form.fields[at];
+        let missing = |there: Vec<u8>| {
+            let there = &there[rows.clone()];
+            let missing = there.iter().filter(|is_there| **is_there == 0).count();
+            (missing > 0).then(|| (bits(there), missing))
+        };
+        let there = column.there().and_then(missing);
+        if there.is_some() && !is_nullable {
+            return None;
         }
-        (Kind::Text, cells) if at == form.own() + 2 => sources(column, &cells, rows)?,
-        _ => return None,
-    };
-    let made = Column { name: name.clone(), is_nullable: *is_nullable, there, values };
-    (spelled(&made) <= MOST_NAMES).then_some(made)
+        let source = match (kind, column.cells()) {
+            (Kind::Integer | Kind::Time, Cells::Integers(cells)) => Source::Integers(cells),
+            (Kind::Float, Cells::Floats(cells)) => Source::Floats(cells),
+            (Kind::Flag, Cells::Flags(cells)) => Source::Made(Values::Flags(bits(&cells[rows]))),
+            (Kind::Text, Cells::Texts(texts)) if at < form.own() => {
+                let mut own = Texts::new();
+                rows.clone().try_for_each(|row| own.push(texts.get(row)))?;
+                Source::Made(Values::Texts(own))
+            }
+            (Kind::Text, cells) if at == form.own() + 2 => {
+                let own = sources(column, &cells, rows)?;
+                (spelled(&own) <= MOST_NAMES).then_some(Source::Made(own))?
+            }
+            _ => return None,
+        };
+        Some(Self { there, source })
+    }
+
+    fn shown(&self, rows: Range<usize>) -> Shown<'_> {
+        let cells = match &self.source {
+            Source::Integers(cells) => packing::Cells::Integers(&cells[rows]),
+            Source::Floats(cells) => packing::Cells::Floats(&cells[rows]),
+            Source::Made(values) => values.into(),
+        };
+        Shown { there: self.there.as_ref().map(|(bits, missing)| (&bits[..], *missing)), cells }
+    }
 }
 
 /// The names of the sources of these rows, each once, and the number of each row's own.
-fn sources(column: arrow::Column<'_>, cells: &Cells<'_>, rows: std::ops::Range<usize>) -> Option<Values> {
+fn sources(column: arrow::Column<'_>, cells: &Cells<'_>, rows: Range<usize>) -> Option<Values> {
     let (mut names, mut own) = (Texts::new(), Vec::with_capacity(rows.len()));
     if let Some((texts, codes)) = column.coded() {
         let mut numbers = vec![-1; texts.len()];
