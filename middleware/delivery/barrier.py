@@ -13,12 +13,17 @@ from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
 
+CALM = 100_000
+"""Blocks are held as such after so many events without a withdrawal or a revision: to find one in them takes O(held)."""
+
 _BELOW = "event at or below the watermark promised"
 
 
 class Barrier:
     """Events of the subscribed types, final ones only, each once, in total order: ``take``; or in columns: ``take_columns``.
 
+    ``calm``
+        after so many events without a withdrawal or a revision, blocks are held as such.
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
         name counts from the start, a type covered by a pattern from its first appearance. It goes back only from END, to the
@@ -27,7 +32,7 @@ class Barrier:
         changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
     """
 
-    def __init__(self, patterns: Collection[str]) -> None:
+    def __init__(self, patterns: Collection[str], calm: int = CALM) -> None:
         self.watermark = NEVER
         self.violations: Counter[str] = Counter()
         self._patterns = frozenset(patterns)
@@ -35,6 +40,7 @@ class Barrier:
         self._held = HeldEvents()
         self._newest = NEVER
         self._columns = HeldColumns()
+        self._calm = self._undisturbed = calm
 
     def __len__(self) -> int:
         """How many events are held back."""
@@ -43,7 +49,7 @@ class Barrier:
     def take(self, batch: Batch) -> list[Event]:
         """Take changes, then watermarks; return the events that are final now. O(log n) per change.
 
-        What came in blocks of the core is held as such, and made events as it is released.
+        What came in blocks of the core is held as such, and made events as it is released, unless much is withdrawn.
         """
         self._put(batch)
         events, columns = self._released(), self._free_columns()
@@ -82,14 +88,18 @@ class Barrier:
         """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""
         self._begin(batch)
         deltas = batch.deltas.values()
-        if len(self._columns) and any(delta.retracts or delta.revises for delta in deltas):
-            changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
-            self._hold(list(self._columns.pick(changed)))
+        if any(delta.retracts or delta.revises for delta in deltas):
+            self._undisturbed = 0
+            if len(self._columns):
+                changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
+                self._hold(list(self._columns.pick(changed)))
+        takes_blocks = self._undisturbed >= self._calm
+        self._undisturbed += sum(delta.inserted for delta in deltas)
         for delta in deltas:
             self._retract(delta)
         for delta in deltas:
             self._revise(delta)
-            if delta.columns is None or not (in_columns or delta.columns.blocks):
+            if delta.columns is None or not (in_columns or (takes_blocks and delta.columns.blocks)):
                 self._hold(delta.inserts)
             elif below := self._columns.put(delta.columns, self.watermark):
                 self.violations[_BELOW] += below
