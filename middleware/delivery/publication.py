@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import msgspec
+
 from middleware.broker.ingress.seen import runs_in, runs_of
 from middleware.link.codec import (
     BLOCK_TARGET,
@@ -20,6 +22,7 @@ from middleware.link.codec import (
     Run,
     array_of,
     encode,
+    length_of,
     name_of,
 )
 from middleware.link.encoding import as_rows, encode_delta
@@ -39,6 +42,13 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
+BUNDLE = BLOCK_TARGET // 2
+"""Bytes of encoded events that are enough for a frame: so that a node has one to work on while the next comes."""
+
+
+_head = msgspec.msgpack.Decoder(BlockHead).decode
+
+
 class Frame(NamedTuple):
     """Blocks that go together, and the largest time among their events; None if they move no clock."""
 
@@ -50,13 +60,60 @@ class Frame(NamedTuple):
         """How many events there are in it."""
         return sum([head.count for head, _ in self.blocks])
 
+    @property
+    def size(self) -> int:
+        """Bytes of its events."""
+        return sum([len(block) for _, block in self.blocks])
+
     def in_rows(self) -> Frame:
         """The same, for a node that takes no columns."""
         return self._replace(blocks=[as_rows(*block) if block[0].columns else block for block in self.blocks])
 
 
+class Bundle:
+    """Encoded events of one type that will go in one frame, a block for each time they were given, in that order."""
+
+    def __init__(self) -> None:
+        self._blocks: list[tuple[BlockHead, bytes]] = []
+        self._size = 0
+        self.events = 0
+
+    @staticmethod
+    def weight(frame: Frame) -> int:
+        """The bytes that a frame of one block adds; 0 if it must go alone, as it is not what it says it is: a node would refuse
+        all that comes with it, too.
+        """
+        ((head, block),) = frame.blocks
+        try:
+            told = encode(head)
+            return len(told) + len(block) if 0 < head.inserts == length_of(block) and _head(told) else 0
+        except (msgspec.MsgspecError, UnicodeError, OverflowError, TypeError):
+            return 0
+
+    def takes(self, frame: Frame, weight: int) -> bool:
+        """Whether a frame can go with those held: it is of their type, and they are not too much."""
+        blocks = self._blocks
+        return not blocks or (blocks[0][0].type == frame.blocks[0][0].type and self._size + weight <= BLOCK_TARGET)
+
+    def add(self, frame: Frame, weight: int) -> None:
+        self._blocks += frame.blocks
+        self._size += weight
+        self.events += frame.events
+
+    @property
+    def is_full(self) -> bool:
+        """Whether they are enough for a frame."""
+        return self._size >= BUNDLE or self.events >= EVENTS_A_FRAME
+
+    def take(self) -> Frame:
+        """All of them; none is held any more."""
+        blocks, self._blocks, self._size, self.events = self._blocks, [], 0, 0
+        return Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None))
+
+
 class Publication:
-    """See the module. ``types``: event types (or their names) that will be sent. ``held``: new events that will go together.
+    """See the module. ``types``: event types (or their names) that will be sent. ``held``, ``bundle``: new events that will go
+    together; there are some in one of them at most.
 
     ``greeting``: the first payload of each life of the link. It names all types sent in former lives: otherwise a type that all
     other publishers have ended would have ended before it is sent again. All that makes a frame raises EventError for events
@@ -68,7 +125,12 @@ class Publication:
         self._watermarks: dict[str, int] = {}
         self._clock: int | None = None
         self._numbers: dict[str, int] = {}
-        self.held = Gathering()
+        self.held, self.bundle = Gathering(), Bundle()
+
+    @property
+    def waiting(self) -> int:
+        """How many events are held to go together."""
+        return len(self.held) + self.bundle.events
 
     @property
     def greeting(self) -> Parts:
@@ -81,6 +143,8 @@ class Publication:
 
     def gathered(self, in_columns: bool) -> Frame:
         """What is held, which there must be something of; it is held no more. ``in_columns``: the node takes columns."""
+        if self.bundle.events:
+            return self.bundle.take()
         blocks = self.held.take(in_columns)
         return _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
 

@@ -7,6 +7,7 @@ that nothing is null where nothing may be. So decoding takes memory in proportio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
 from struct import error as StructError
@@ -31,7 +32,7 @@ _MOST_SCHEMA = 2**16
 _MOST_NAMES = 8 * 2**20
 """Most bytes that the sources of a block's events may take, each spelled out."""
 
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3
+SCHEMA, DICTIONARY, BATCH = 1, 2, 3
 """Kinds of messages in Arrow's format."""
 
 
@@ -139,36 +140,42 @@ def _is_short(names: pa.Array, rows: int, most: int = 4) -> bool:
 # -- before Arrow sees them ------------------------------------------------------------------------------------------------
 
 
-def _check_messages(block: bytes, rows: int | None) -> int:
-    """Raise WireError unless these are a schema, at most one dictionary, and a batch of so many rows; returns the rows."""
-    at, kinds, length = 0, [], -1
+def messages(block: bytes) -> Iterator[tuple[int, Table, int]]:
+    """The messages of a block: the kind of each, what it says, and where its body begins. Raises WireError, struct.error."""
+    at = 0
     while at < len(block):
         marker, size = unpack_from("<II", block, at)
         if marker != 0xFFFFFFFF or size > len(block) - at - 8:
             raise WireError("malformed columns: no message of Arrow where one should begin")
         if not size:
             break
-        message = _Table.root(block[at + 8 : at + 8 + size])
-        kind, body = message.number(1, "<B"), message.number(3, "<q")
-        at += 8 + size + body
-        if body < 0 or at > len(block) or (kind == _SCHEMA and size > _MOST_SCHEMA):
+        message = Table.root(block[at + 8 : at + 8 + size])
+        kind, body, start = message.number(1, "<B"), message.number(3, "<q"), at + 8 + size
+        at = start + body
+        if body < 0 or at > len(block) or (kind == SCHEMA and size > _MOST_SCHEMA):
             raise WireError("malformed columns: a message that claims to be larger than it may be")
+        yield kind, message.table(2), start
+
+
+def _check_messages(block: bytes, rows: int | None) -> int:
+    """Raise WireError unless these are a schema, at most one dictionary, and a batch of so many rows; returns the rows."""
+    kinds, length = [], -1
+    for kind, content, _ in messages(block):
         kinds.append(kind)
-        if kind == _SCHEMA:
+        if kind == SCHEMA:
             continue
-        content = message.table(2)
-        batch = content.table(1) if kind == _DICTIONARY else content
-        if batch.has(3) or (kind == _DICTIONARY and content.number(2, "<B")):
+        batch = content.table(1) if kind == DICTIONARY else content
+        if batch.has(3) or (kind == DICTIONARY and content.number(2, "<B")):
             raise WireError("malformed columns: compressed, or in pieces; neither is taken")
         length = batch.number(0, "<q")
-    if kinds not in ([_SCHEMA, _BATCH], [_SCHEMA, _DICTIONARY, _BATCH]):
+    if kinds not in ([SCHEMA, BATCH], [SCHEMA, DICTIONARY, BATCH]):
         raise WireError("malformed columns: a block is one schema, one batch, and at most the names of sources")
     if not 0 <= length <= MOST_ROWS or (rows is not None and rows != length):
         raise WireError(f"malformed columns: {length:,} rows where {rows if rows is not None else MOST_ROWS:,} are said")
     return length
 
 
-class _Table:
+class Table:
     """A table of a FlatBuffer, read with all bounds checked: struct.error for what lies outside."""
 
     def __init__(self, data: bytes, at: int) -> None:
@@ -180,7 +187,7 @@ class _Table:
             raise StructError("fields that lie outside their message")
 
     @classmethod
-    def root(cls, data: bytes) -> _Table:
+    def root(cls, data: bytes) -> Table:
         return cls(data, unpack_from("<I", data, 0)[0])
 
     def _place(self, field: int) -> int:
@@ -198,11 +205,38 @@ class _Table:
         place = self._place(field)
         return int(unpack_from(form, self._data, place)[0]) if place else 0
 
-    def table(self, field: int) -> _Table:
+    def table(self, field: int) -> Table:
         place = self._place(field)
         if not place:
             raise StructError("a message without what it is to hold")
-        return _Table(self._data, place + unpack_from("<I", self._data, place)[0])
+        return self._at_offset(place)
+
+    def tables(self, field: int) -> list[Table]:
+        """The tables in a vector, from the last one on, as far as there are four."""
+        start, count = self._vector(field)
+        return [self._at_offset(start + 4 * each) for each in range(count - 1, max(count - 5, -1), -1)]
+
+    def pairs(self, field: int, last: int) -> list[tuple[int, int]]:
+        """The last pairs of numbers in a vector of such, the last one first."""
+        start, count = self._vector(field)
+        if count < last:
+            raise StructError("a message with less than what it is to hold")
+        return [unpack_from("<qq", self._data, start + 16 * (count - each)) for each in range(1, last + 1)]
+
+    def text(self, field: int) -> bytes:
+        start, count = self._vector(field)
+        return self._data[start : start + count]
+
+    def _vector(self, field: int) -> tuple[int, int]:
+        """Where the elements of a vector begin, and how many there are."""
+        place = self._place(field)
+        if not place:
+            return 0, 0
+        place += unpack_from("<I", self._data, place)[0]
+        return place + 4, unpack_from("<I", self._data, place)[0]
+
+    def _at_offset(self, place: int) -> Table:
+        return Table(self._data, place + unpack_from("<I", self._data, place)[0])
 
 
 # -- once it is decoded ----------------------------------------------------------------------------------------------------

@@ -45,7 +45,8 @@ _QUIET_SHARE = 8
 
 _EVENTS_A_STEP = 8_192
 _FULL_STEP = WINDOW // 2
-"""A step that takes so many bytes counts as full: a publisher may be waiting for credit."""
+"""A step that takes so many bytes counts as full: a publisher may be waiting for credit. If they only go on to others, the step
+takes no more: so the publisher sends the next ones, and the readers read the last, while the node works."""
 
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
@@ -378,7 +379,8 @@ class Node:
                 if len(parts) > 1:  # a payload, and no heartbeat
                     self._active_at = now
                     size += sum(map(len, parts))
-                if broker.pending >= _EVENTS_A_STEP:
+                pending = broker.pending
+                if pending >= _EVENTS_A_STEP or (size >= _FULL_STEP and not pending):
                     break
         self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return now - start

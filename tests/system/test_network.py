@@ -162,6 +162,29 @@ def left(node: Node) -> dict[str, int]:
     return node.statistics().left
 
 
+def test_encoded_batches_in_a_hurry_go_together_and_each_is_taken_as_if_alone(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Publisher, "pause", 10**10)
+    with NodeProcess("a", f"ipc://{tmp_path}/a") as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        with Publisher(node.address, types=[Hit]) as publisher:
+            for first in range(0, 20_000, 100):
+                batch = encode(hits(first, 100))
+                publisher.publish_encoded("Hit", batch, 100, 20_000 + 10**6, [("ball", first, first + 99)])
+                if first % 1_000 == 0:
+                    publisher.publish_encoded("Hit", b"nonsense", 3, 1)
+                    publisher.publish_encoded("Hit", encode([[1, 2]] * 3), 3, 1)
+            publisher.publish(hits(20_000, 10))
+            publisher.publish_encoded("Hit", encode(hits(20_010, 10)), 10, 10**6)
+            assert publisher.statistics().events == 20_020 + 2 * 3 * 20
+            receipt = publisher.flush(DEADLINE)
+            assert (receipt.taken, receipt.unknown) == (20_020, 0) and sum(receipt.turned.values()) == 2 * 3 * 20
+            assert publisher.statistics().link.frames_out < 150
+            publisher.advance(Hit, END)
+        assert [change.event for change in subscriber if isinstance(change, Insert)] == hits(0, 20_020)
+
+
 def test_publish_node_subscriber(tmp_path: Any) -> None:
     with NodeProcess("a", f"ipc://{tmp_path}/a") as node, Subscriber(node.address, Hit) as subscriber:
         subscriber.wait_ready(DEADLINE)

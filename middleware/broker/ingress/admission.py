@@ -90,11 +90,16 @@ class Admission:
         identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
-        arrival = self._arrival(changes)
+        numbers = self._numbers(changes.blocks)
+        bounds_of: dict[str, Bounds] = {}  # what is promised does not change before all these are in
         high, newest = self.sources.limit(key, now, by_clock=bool(self._for_subscribers.open)) - 1, NEVER
-        for head, block in zip(changes.blocks, blocks, strict=True):
-            had_ended = self._for_subscribers.has_ended_by(key, head.type)  # before: what it promises here holds after these
-            runs, bounds = head.runs, Bounds(END if had_ended else self._promised(head.type), high)
+        for head, block, arrival in zip(changes.blocks, blocks, numbers, strict=True):
+            runs, bounds = head.runs, bounds_of.get(head.type)
+            if bounds is None:
+                had_ended = self._for_subscribers.has_ended_by(
+                    key, head.type
+                )  # before: what it promises here holds after these
+                bounds = bounds_of[head.type] = Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 fresh[0].arrival = arrival
                 admitted.append(fresh)
@@ -111,12 +116,18 @@ class Admission:
             return admitted, changes
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
 
-    def _arrival(self, changes: Changes) -> int:
-        """The number of a payload whose events have an order across its blocks; 0 if they have none."""
-        if len(changes.blocks) > 1 and not all(head.places or not head.inserts for head in changes.blocks):
-            return 0
-        self._arrivals += 1
-        return self._arrivals
+    def _numbers(self, blocks: Sequence[BlockHead]) -> Sequence[int]:
+        """For each block of a payload the number of its arrival. Blocks whose events have an order among them share one; blocks
+        of one type came one after the other; others have none: 0.
+        """
+        count, first = len(blocks), self._arrivals + 1
+        if count < 2 or all(head.places or not head.inserts for head in blocks):
+            self._arrivals += 1
+            return [first] * count
+        if len({head.type for head in blocks}) > 1 or any(head.places for head in blocks):
+            return [0] * count
+        self._arrivals += count
+        return range(first, first + count)
 
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""

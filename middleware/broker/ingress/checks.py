@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import compress
-from operator import attrgetter
+from operator import attrgetter, not_
 from typing import Any, Literal, NamedTuple
 
 import msgspec
@@ -26,8 +26,11 @@ from middleware.link.codec import (
     places_of,
     span,
 )
+from middleware.link.columnar import records_of, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
+from middleware.link.identities import identities_in
 from middleware.model.change import Delta
+from middleware.model.errors import WireError
 from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
 
 _identities = attrgetter("source", "id")
@@ -201,9 +204,7 @@ class Ingress:
 
     def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether the identities and times that are named can be those of the block's events, and may come in."""
-        if not head.plain or head.newest is None or head.newest > bounds.high or claimed_length(head, block) != head.inserts:
-            return False
-        if bounds.low != NEVER and (head.oldest is None or head.oldest <= bounds.low):
+        if not _is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
             return False
         count = 0
         for source, first, last in runs:
@@ -318,6 +319,8 @@ class Ingress:
     def _admit_unknown(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
         """A broker without registered types still looks for duplicates: identities stand at the end of every record."""
         if head.columns:
+            if (admitted := self._admit_unknown_columns(head, block, bounds)) is not None:
+                return admitted
             head, block = as_rows(head, block)
         try:
             rows = _rows(block) if head.plain else None
@@ -331,9 +334,24 @@ class Ingress:
         kept = self._admit_rows(rows, head.type, bounds)
         if not kept:
             return []
-        head.places = packed(places_left(head, rows, kept))
-        head.inserts = len(kept)
-        return [(head, block if len(kept) == len(rows) else encode(kept), None)]
+        return [_left_of(head, block, rows, kept)]
+
+    def _admit_unknown_columns(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted] | None:
+        """The same of a block in columns that names its times: only its identities are read, unless one is a repeat. None if
+        all of it is to be looked at as rows: no identity counts as seen by then. O(events), in the core.
+        """
+        found = identities_in(block, head.inserts) if _is_timely(head, bounds) else None
+        new = self.seen.take_identities(found) if found is not None else None
+        if new is None or 0 not in new:
+            return None if new is None else [(head, block, None)]
+        try:
+            rows = records_of(unpack_columns(block, head.inserts))
+        except WireError:
+            self._drop("malformed block", max(head.count, 1), head.type)
+            return []
+        kept = list(compress(rows, new))
+        self._rows_again(head.type, list(compress(rows, map(not_, new))), kept)
+        return [_left_of(msgspec.structs.replace(head, columns=False), block, rows, kept)] if kept else []
 
     def _admit_rows(self, rows: list[list[Any]], name: str, bounds: Bounds) -> list[list[Any]]:
         """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
@@ -371,6 +389,24 @@ class Ingress:
         if malformed:
             self._drop("malformed event", malformed, name)
         if again:
-            here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
-            self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
+            self._rows_again(name, again, kept)
         return kept
+
+    def _rows_again(self, name: str, again: list[list[Any]], kept: list[list[Any]]) -> None:
+        """Count rows whose identity had been seen; ``kept``: the new ones of the same block."""
+        here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
+        self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
+
+
+def _is_timely(head: BlockHead, bounds: Bounds) -> bool:
+    """Whether a block of new events may come in, by the times that it names."""
+    if not head.plain or head.newest is None or head.newest > bounds.high:
+        return False
+    return bounds.low == NEVER or (head.oldest is not None and head.oldest > bounds.low)
+
+
+def _left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[list[Any]]) -> Admitted:
+    """The block of the rows that are kept of those that came in one."""
+    head.places = packed(places_left(head, rows, kept))
+    head.inserts = len(kept)
+    return head, block if len(kept) == len(rows) else encode(kept), None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import Run
+from middleware.link.identities import Identities
 from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, Identity
@@ -98,6 +99,8 @@ def plain_take_ids(ids: bytes, codes: bytes, of: list[PlainIntervals]) -> bytes 
     nothing is added, if one is there twice among them. ``ids``: int64, ``codes``: uint32, places in ``of``; little-endian.
     """
     identities = [(code, number) for (number,), (code,) in zip(iter_unpack("<q", ids), iter_unpack("<I", codes), strict=True)]
+    if any(code >= len(of) for code, _ in identities):
+        raise ValueError("one source for each id")
     if len(set(identities)) < len(identities):
         return None
     return bytes(of[code].add(number) for code, number in identities)
@@ -167,6 +170,13 @@ class SeenIds:
         """The same of a block that the core has read. O(events)."""
         names = block.sources()
         return block.take_ids(list(map(self.of, names))) if all(names) else None
+
+    def take_identities(self, found: Identities) -> bytes | None:
+        """The same of identities in a block that nothing else is known of; None, too, if a code names no source. O(events)."""
+        try:
+            return take_ids(found.ids, found.codes, list(map(self.of, found.names)))
+        except ValueError:
+            return None
 
     def add_runs(self, runs: list[Run]) -> bool:
         """Add all of these, or none, and return False, if any had been seen or they are not sound."""

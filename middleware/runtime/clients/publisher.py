@@ -30,6 +30,9 @@ _WAIT = 0.05
 FEW_ROWS = 1_024
 """Tables of fewer rows cost less as events, which go with others."""
 
+_MUCH = 64 * 1024
+"""Bytes in a moment (``pause``) beyond which encoded events are held to go with others. An answer is not waited for so soon."""
+
 _ASK_EVERY = SECOND
 """How often an active publisher asks what became of its events, unless it flushes."""
 
@@ -144,6 +147,7 @@ class Publisher(Connection):
         self._asked = self._answered = 0
         self._asked_at = time.monotonic_ns()
         self._sent_at = 0
+        self._much_from = self._sent = 0
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
         self._own_source = f"{self.name}@{time.time_ns()}"
@@ -162,6 +166,8 @@ class Publisher(Connection):
             if self._link.closed is not None or self._closing.is_set():
                 self._check_alive()
             held = self._publication.held
+            if self._publication.bundle.events:
+                self._send_held()
             if not held.add(events):
                 self._send_held()
                 if not held.add(events):
@@ -216,9 +222,23 @@ class Publisher(Connection):
         """Send encoded events: each is a msgpack array of its fields, and ``records`` an array of them.
 
         ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if known; then
-        brokers need not decode the events to find duplicates.
+        brokers need not decode the events to find duplicates. While much is sent, they leave with others, at most 1 ms later.
         """
-        self._send(self._publication.encoded(type_name, records, count, clock, runs))
+        frame = self._publication.encoded(type_name, records, count, clock, runs)
+        bundle = self._publication.bundle
+        if not (weight := bundle.weight(frame)):
+            self._send(frame)
+            return
+        with self._lock:
+            if self._link.closed is not None or self._closing.is_set():
+                self._check_alive()
+            if len(self._publication.held) or not bundle.takes(frame, weight):
+                self._send_held()
+            bundle.add(frame, weight)
+            if bundle.is_full or not self._is_much():
+                self._send_held()
+            elif not self._hurry.is_set():
+                self._hurry.set()
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
         """Send encoded events of several types in one frame: so the node takes them in at once, and no type moves the clock
@@ -264,7 +284,7 @@ class Publisher(Connection):
 
     def statistics(self) -> PublisherStatistics:
         """A record of the counts so far."""
-        events, turned = self._events + len(self._publication.held), self._account.total().turned
+        events, turned = self._events + self._publication.waiting, self._account.total().turned
         return PublisherStatistics(events, self._waited / SECOND, dict(self._drops), self.link_statistics(), turned)
 
     def _send(self, frame: Frame) -> None:
@@ -275,21 +295,30 @@ class Publisher(Connection):
 
     def _send_held(self) -> None:
         """Send the events that are held, once there is room."""
-        if len(self._publication.held):
+        if self._publication.waiting:
             self._await_room()
             self._post_held()
 
     def _post_held(self) -> None:
-        if len(self._publication.held):
+        if self._publication.waiting:
             self._post(self._publication.gathered(self._link.takes_columns))
 
     def _post(self, frame: Frame) -> None:
         self._link.send(self._publication.said(frame))
         self._events += frame.events
+        self._sent += frame.size
         self._sent_at = time.monotonic_ns()
         if self._sent_at - self._asked_at > _ASK_EVERY and self._asked == self._answered:
             self._ask()
         self._flush_out()
+
+    def _is_much(self) -> bool:
+        """Whether much has been sent in this moment, or the one before: then what comes now goes with what comes next."""
+        now = time.monotonic_ns()
+        passed = now - self._much_from
+        if passed >= self.pause:
+            self._much_from, self._sent = now, _MUCH if self._sent >= _MUCH and passed < 2 * self.pause else 0
+        return self._sent >= _MUCH
 
     def _tend(self) -> None:
         """Send the events that are held; if there is no room, they are looked at again as often as all else."""

@@ -64,6 +64,8 @@ class Timetable(msgspec.Struct, frozen=True):
 class FeedReport(msgspec.Struct):
     """The report of a feed.
 
+    ``seconds``
+        from the first event sent until the node had all, without what Spark takes to end its job.
     ``held_back``
         seconds during which the node had no room for more.
     ``behind``
@@ -239,6 +241,7 @@ class _Sender:
         self._publisher, self._progress, self._announce = publisher, progress, announce
         self._began = time.monotonic()
         self._held_back = 0.0
+        self._seconds = 0.0
         self._turned: dict[str, int] = {}
         self._repeats = 0
         self._pace = Pace(0, timetable.first_arrival, None)
@@ -256,6 +259,7 @@ class _Sender:
             self.events += frame.events
             self.bytes += frame.size
             self._progress(self.events, frame.last)
+        self._seconds = time.monotonic() - self._began
 
     def _start(self) -> None:
         self.timetable = msgspec.structs.replace(self.timetable, start=time.time_ns())
@@ -266,16 +270,18 @@ class _Sender:
 
     def finish(self, ended: Sequence[str]) -> None:
         """After all is sent: announce the end of these types, and wait until the node has everything."""
+        began = time.monotonic()
         with _told():
             if ended:
                 self._publisher.advance(ended, END)
             if (receipt := self._publisher.flush(FLUSH_TIMEOUT)) is not None:
                 self._turned = {why: count for why, count in receipt.turned.items() if why != UNCOMPARED}
                 self._repeats = receipt.repeats + receipt.turned.get(UNCOMPARED, 0)
+        self._seconds += time.monotonic() - began
 
     def report(self, attempts: int, partitions: list[PartitionReport]) -> FeedReport:
         """The report of what was sent so far."""
-        seconds = time.monotonic() - self._began
+        seconds = self._seconds
         rate = self.events / seconds if seconds else 0.0
         held, behind = self._held_back, self._pace.behind
         return FeedReport(

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 FRAME_ROWS = 4_096
 """Rows encoded at once: enough to make the cost per call negligible, few enough to stay in the cache."""
 
+_WORTH_NAMING = 16
+"""Events that a run must have in the mean for naming it to cost a node less than reading the identities in columns."""
+
 
 class Frame(NamedTuple):
     """All events that arrived within some time, by type; a node takes them in at once. ``last``: the last arrival."""
@@ -39,11 +42,13 @@ class Frame(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Loaded rows: arrivals, and the columns on the wire. ``in_columns``: whether they can go as columns."""
+    """Loaded rows: arrivals, and the columns on the wire. ``in_columns``: whether they can go as columns. ``in_runs``: whether
+    their identities are few runs."""
 
     arrivals: Numbers
     wire: pa.RecordBatch
     in_columns: bool
+    in_runs: bool
 
 
 class TypeRows:
@@ -69,7 +74,9 @@ class TypeRows:
             self.read += 1
             wire = whole.drop_columns(["arrival"])
             columns = in_wire_types(wire)
-            self._loaded = group, _Rows(whole["arrival"].to_numpy(), wire if columns is None else columns, columns is not None)
+            in_runs = runs_in(wire.slice(0, FRAME_ROWS), min(len(wire), FRAME_ROWS) // _WORTH_NAMING + 1) is not None
+            wire = wire if columns is None else columns
+            self._loaded = group, _Rows(whole["arrival"].to_numpy(), wire, columns is not None, in_runs)
         return self._loaded[1]
 
 
@@ -117,13 +124,16 @@ class RowStream:
         return min(most, end - self._position)
 
     def encoded(self, count: int) -> tuple[BlockHead, bytes]:
-        """The next events as a block. Its head names their identities, if each is there once: then no broker need decode it."""
+        """The next events as a block. Its head names their identities, if each is there once: then no broker need decode it.
+        Many runs of columns are not named: a node reads the identities sooner.
+        """
         rows = self._rows
         assert rows is not None, "there is something to encode"
         part = rows.wire.slice(self._position, count)
         times = part["ts"].to_numpy()
         head = BlockHead(self._type.name, count, raw=True, oldest=int(times.min()), newest=int(times.max()))
-        head.runs, head.columns = runs_in(part, count), rows.in_columns and count >= FEWEST_ROWS
+        head.columns = rows.in_columns and count >= FEWEST_ROWS
+        head.runs = runs_in(part, count) if rows.in_runs or not head.columns else None
         return head, pack_columns(part) if head.columns else encode(records_of(part))
 
     def skip(self, count: int) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from random import Random
+from typing import Any
 
 import msgspec
 import pytest
@@ -16,7 +18,7 @@ from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.delivery.publication import Publication
-from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, decode_payload
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, decode_payload, encode, name_of
 from middleware.link.frames import Parts
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
@@ -111,6 +113,40 @@ def test_payloads_of_several_publishers_come_one_after_the_other() -> None:
         for frame in publication.frames(events):
             door.take(publication.said(frame), ("publisher", name))
     assert came(door.batch()) == [IDENTITY(event) for events in parts for event in events]
+
+
+@given(seed=st.integers(0, 2**32))
+def test_encoded_batches_that_go_together_come_in_the_order_in_which_they_were_given(seed: int) -> None:
+    rng, door, publication = Random(seed), Door(), Publication()
+    events = mixed(rng, 40)
+    given: list[Event] = []
+    while len(given) < len(events):
+        bundle, following = publication.bundle, events[len(given) : len(given) + rng.randint(1, 3)]
+        same = next(list(group) for _, group in groupby(following, key=type))
+        frame = publication.encoded(name_of(same[0]), encode(same), len(same), max(event.ts for event in same))
+        if not bundle.takes(frame, bundle.weight(frame)) or (bundle.events and rng.random() < 0.3):
+            door.take(publication.said(publication.gathered(True)))
+        bundle.add(frame, bundle.weight(frame))
+        given += same
+    door.take(publication.said(publication.gathered(True)))
+    assert publication.waiting == 0 and came(door.batch()) == list(map(IDENTITY, events))
+
+
+def test_what_a_node_would_refuse_as_a_whole_goes_alone() -> None:
+    publication, many = Publication(), encode([Hot(ts=1, id=1, source="s")] * 3)
+    weight = Publication().bundle.weight
+    assert weight(publication.encoded("Hot", many, 3, 1)) > len(many)
+    lies = [
+        ("Hot", many, 4, 1, None),
+        ("Hot", b"", 0, 1, None),
+        ("Hot", b"nonsense", 5, 1, None),
+        ("H" * 300, many, 3, 1, None),
+    ]
+    wrong: Any = [("Hot", many, 3, 1, [("s", "1", 3)]), ("Hot", many, 3, 1, [("s", 1, 2**70)])]
+    assert not any(weight(publication.encoded(*lie)) for lie in [*lies, *wrong])
+    large = publication.encoded("Hot", encode([Hot("x" * 2**18, ts=1, id=1, source="s")]), 1, 1)
+    publication.bundle.add(publication.encoded("Hot", many, 3, 1), 100)
+    assert not publication.bundle.takes(large, weight(large)) and not publication.bundle.is_full
 
 
 def test_a_publisher_of_one_type_sends_nothing_more_than_before() -> None:

@@ -1,0 +1,76 @@
+"""The identities in a block in columns, read where they lie: for a broker that knows no types. Arrow is not needed."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from struct import error as StructError
+from struct import unpack_from
+from typing import NamedTuple
+
+from middleware.link.columnar import BATCH, DICTIONARY, SCHEMA, STAMP, Table, messages
+from middleware.model.errors import WireError
+
+_INTEGER, _TEXT = 2, 5
+"""Kinds of types in Arrow's format."""
+
+
+class Identities(NamedTuple):
+    """``names`` of sources; for each event the place of its own (``codes``, uint32), and its id (int64), little-endian."""
+
+    names: list[str]
+    codes: bytes
+    ids: bytes
+
+
+def identities_in(block: bytes, rows: int) -> Identities | None:
+    """The identities of so many events. None if they are not as columns mostly are: the last three are ts, id and source, none
+    is null, and sources are numbered; nothing else of the block is looked at. O(names), and a copy.
+    """
+    try:
+        return _identities_in(block, rows)
+    except (WireError, StructError, ValueError):
+        return None
+
+
+def _identities_in(block: bytes, rows: int) -> Identities | None:
+    (first, schema, _), (second, dictionary, names_at), (third, batch, at), *more = messages(block)
+    if [first, second, third] != [SCHEMA, DICTIONARY, BATCH] or more or not _is_usual(schema):
+        return None
+    coded = dictionary.table(1)
+    if batch.has(3) or coded.has(3) or dictionary.number(2, "<B"):  # compressed, or in pieces
+        return None
+    lengths = {*batch.pairs(1, 3), (batch.number(0, "<q"), 0)}
+    if lengths != {(rows, 0)} or coded.pairs(1, 1) != [(coded.number(0, "<q"), 0)]:
+        return None
+    (codes, size), _, (ids, size_of_ids), *_ = batch.pairs(2, 4)
+    names = _names(block, coded, names_at)
+    if not all(names) or size < 4 * rows or size_of_ids < 8 * rows or min(codes, ids) < 0:
+        return None
+    found = Identities(names, block[at + codes : at + codes + 4 * rows], block[at + ids : at + ids + 8 * rows])
+    return found if len(found.codes) == 4 * rows and len(found.ids) == 8 * rows else None
+
+
+def _is_usual(schema: Table) -> bool:
+    """Whether the last columns are ts and id, int64, and source, texts numbered by int32; numbers are little-endian."""
+    source, *numbers = schema.tables(1)[:3]
+    if schema.number(0, "<h") or [each.text(0).decode() for each in (*reversed(numbers), source)] != STAMP:
+        return False
+    if source.number(2, "<B") != _TEXT or not source.has(4) or any(each.has(4) for each in numbers):
+        return False
+    coding = source.table(4)
+    return (not coding.has(1) or _is_integer(coding.table(1), 32)) and all(
+        each.number(2, "<B") == _INTEGER and _is_integer(each.table(3), 64) for each in numbers
+    )
+
+
+def _is_integer(kind: Table, bits: int) -> bool:
+    return kind.number(0, "<i") == bits and kind.number(1, "<?") == 1
+
+
+def _names(block: bytes, coded: Table, at: int) -> list[str]:
+    count = coded.number(0, "<q")
+    (text, _), (ends, size), _ = coded.pairs(2, 3)
+    if count < 0 or size < 4 * (count + 1) or min(text, ends) < 0:
+        raise StructError("names that lie outside their message")
+    bounds = unpack_from(f"<{count + 1}i", block, at + ends)
+    return [block[at + text + low : at + text + high].decode() for low, high in pairwise(bounds)]
