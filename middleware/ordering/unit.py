@@ -28,7 +28,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.runs import is_much, runs_of
+from middleware.ordering.runs import USUAL, Runs
 from middleware.ordering.waiting import Waiting, WaitingColumns
 
 _PURGE_EVERY = 1024
@@ -57,7 +57,7 @@ class Unit:
     ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
-    ``few``: fewer events of several types than this are to be pushed as objects.
+    ``few``: fewer events of several types than this are to be pushed as objects. ``runs``: how much a detector gets at once.
     """
 
     def __init__(
@@ -68,6 +68,7 @@ class Unit:
         policies: Policies | None = None,
         timer: Timer | None = None,
         resumes: bool = False,
+        runs: Runs = USUAL,
     ) -> None:
         self.name = name
         self.level = level
@@ -97,7 +98,7 @@ class Unit:
         # operators withdraw nothing to replay
         self._choice = RetractionChoice() if is_auto and self._operator is None else None
         self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
-        self._has_runs = self._operator is None and not takes_batches(type(detector))
+        self._runs = runs if self._operator is None and not takes_batches(type(detector)) else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
@@ -146,10 +147,10 @@ class Unit:
         ``more``
             whether more of the same arrival is to come: the clock stands still until then.
         """
-        if more or not self._has_runs or not is_much(delta, self.alpha, self._lanes):
+        if more or self._runs is None or not self._runs.suit(delta, self.alpha, self._lanes):
             return self._take(delta, mark, promised, is_open, more)
         deltas: list[Delta] = []
-        for run, until in runs_of(delta):  # what is late does not depend on where runs end: ``final`` stays below what comes
+        for run, until in self._runs.of(delta):  # ``final`` stays below what comes: where runs end makes nothing late
             deltas += self._take(run, mark, min(promised, until), is_open, has_come=until == END)
         return self._netted(deltas)
 

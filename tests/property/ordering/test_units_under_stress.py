@@ -18,6 +18,7 @@ from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
+from middleware.ordering.runs import Runs
 from middleware.ordering.unit import Unit
 from middleware.testing.oracle import in_order
 
@@ -111,12 +112,8 @@ DETECTORS = [
 ]
 
 
-@pytest.fixture(params=[None, 2], ids=["as it comes", "in runs"])
-def runs(request, monkeypatch):
-    """Much that comes at once is taken as it comes, or in runs of so many."""
-    if request.param is not None:
-        monkeypatch.setattr("middleware.ordering.runs.RUN", request.param)
-        monkeypatch.setattr("middleware.ordering.runs.MANY_LANES", 1)
+in_runs = pytest.mark.parametrize("runs", [Runs(), Runs(2, 1)], ids=["as it comes", "in runs"])
+"""Much that comes at once is taken as it comes, or in runs of two."""
 
 
 def a_policy(rng: random.Random) -> Policies:
@@ -204,12 +201,12 @@ class Upstream:
         return rng.choice(self.kinds)(rng.randrange(self.sensors), rng.randrange(10), ts=ts, id=number, source="u")
 
 
-@pytest.mark.usefixtures("runs")
-def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final() -> None:
+@in_runs
+def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final(runs: Runs) -> None:
     corrections = failures = 0
     for seed in range(600):
         rng = random.Random(seed)
-        unit = Unit("d", rng.choice(DETECTORS)(), 2, a_policy(rng))
+        unit = Unit("d", rng.choice(DETECTORS)(), 2, a_policy(rng), runs=runs)
         upstream, consumer = Upstream(rng, unit.detector.subscribes), Consumer()
         while upstream.number < 60 or rng.random() < 0.5:
             delta = upstream.next(rng.choice([0, 1, 3, 8, 40]))
@@ -244,12 +241,12 @@ def a_long_stream(rng: random.Random, kinds: tuple[type[Event], ...]) -> list[Ev
     return arrived
 
 
-@pytest.mark.usefixtures("runs")
-def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for() -> None:
+@in_runs
+def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for(runs: Runs) -> None:
     late = 0
     for seed in range(40):
         rng = random.Random(seed)
-        unit = Unit("d", rng.choice(DETECTORS)(), 1, a_policy(rng))
+        unit = Unit("d", rng.choice(DETECTORS)(), 1, a_policy(rng), runs=runs)
         kinds = unit.detector.subscribes[: rng.choice([1, None])]
         arrived, consumer, at, top = a_long_stream(rng, kinds), Consumer(), 0, NEVER
         most, marks = rng.choice([1, 5, 64, 300]), rng.random() < 0.5
