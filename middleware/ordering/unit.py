@@ -134,7 +134,13 @@ class Unit:
         return self._inserted + self._revised + self._retracted
 
     def push(
-        self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True, more: bool = False
+        self,
+        delta: Delta,
+        mark: int | None = None,
+        promised: int = END,
+        is_open: bool = True,
+        more: bool = False,
+        has_come: bool = True,
     ) -> list[Delta]:
         """Take what has arrived; return the changes for downstream, in sequence.
 
@@ -144,20 +150,14 @@ class Unit:
             the smallest watermark of the upstream streams that have one; END if none has.
         ``is_open``
             whether some input has no watermark, so that clk - lateness bounds what is final.
-        ``more``
-            whether more of the same arrival is to come: the clock stands still until then.
+        ``more``, ``has_come``
+            whether more of the same arrival is to come: the clock stands still until then; whether all of ``mark`` has come.
         """
-        if more or self._runs is None or not self._runs.suit(delta, self.alpha, self._lanes):
-            return self._take(delta, mark, promised, is_open, more)
-        deltas: list[Delta] = []
-        for run, until in self._runs.of(delta):  # ``final`` stays below what comes: where runs end makes nothing late
-            deltas += self._take(run, mark, min(promised, until), is_open, has_come=until == END)
-        return self._netted(deltas)
-
-    def _take(
-        self, delta: Delta, mark: int | None, promised: int, is_open: bool, more: bool = False, has_come: bool = True
-    ) -> list[Delta]:
-        """``push`` for one batch. ``has_come``: whether all has that ``mark`` tells of."""
+        if self._runs is not None and not more and self._runs.suit(delta, self.alpha, self._lanes):
+            deltas = []
+            for run, until in self._runs.of(delta):  # ``final`` stays below what comes: where runs end makes nothing late
+                deltas += self.push(run, mark, min(promised, until), is_open, has_come=until == END)
+            return self._netted(deltas)
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns.pieces and not delta and not more:
             self.pass_time(mark, promised, is_open)
