@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from struct import error as StructError
-from struct import unpack_from
+from struct import pack, unpack, unpack_from
 from typing import NamedTuple
 
 from middleware.link.columnar import BATCH, DICTIONARY, SCHEMA, STAMP, Table, messages
@@ -20,6 +21,16 @@ class Identities(NamedTuple):
     names: list[str]
     codes: bytes
     ids: bytes
+
+    def each(self) -> Iterator[tuple[str, int]]:
+        """(source, id) of each event whose source has a name. O(events)."""
+        count, names = len(self.ids) // 8, dict(enumerate(self.names))
+        numbers = zip(map(names.get, unpack(f"<{count}I", self.codes)), unpack(f"<{count}q", self.ids), strict=True)
+        return ((source, number) for source, number in numbers if source is not None)
+
+    def may_have(self, number: int) -> bool:
+        """Whether an id may be there; if not, it is not. O(bytes), as fast as these can be searched."""
+        return pack("<q", number) in self.ids
 
 
 def identities_in(block: bytes, rows: int) -> Identities | None:

@@ -12,6 +12,7 @@ from middleware.broker.ingress.seen import runs_of
 from middleware.link.codec import BlockHead, encode
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.event import Event
 
 
@@ -25,25 +26,29 @@ def reading(source: str, number: int, text: str = "") -> Reading:
 
 
 identities = st.lists(st.tuples(st.sampled_from("ab"), st.integers(-200, 200)), min_size=1, max_size=30, unique=True)
+forms = st.sampled_from(["plain", "K+", "columns"])
 
 
 @settings(deadline=None)
 @given(
-    st.lists(st.tuples(identities, st.booleans(), st.booleans(), st.booleans()), min_size=1, max_size=12),
+    st.lists(st.tuples(identities, st.booleans(), forms, st.booleans()), min_size=1, max_size=12),
     st.integers(1_000, 20_000),
 )
 def test_what_came_first_is_found_as_long_as_its_block_is_kept(
-    blocks: list[tuple[list[tuple[str, int]], bool, bool, bool]], most: int
+    blocks: list[tuple[list[tuple[str, int]], bool, str, bool]], most: int
 ) -> None:
     copies, seen = Copies(most), set[tuple[str, int]]()
     naive: deque[tuple[int, dict[tuple[str, int], bytes]]] = deque()
-    for wanted, names_runs, is_plain, is_asked in blocks:
+    for wanted, names_runs, form, is_asked in blocks:
         fresh = [identity for identity in wanted if identity not in seen]
         seen.update(fresh)
         if fresh:
             events = [reading(*identity) for identity in fresh]
-            delta = Delta(events, k_plus=None if is_plain else [0] * len(events))
-            ((head, block),) = encode_delta("Reading", delta)
+            delta = Delta(events, k_plus=[0] * len(events) if form == "K+" else None)
+            if form == "columns":
+                delta = Delta(columns=EventColumns.from_events(Reading, events))
+            ((head, block),) = encode_delta("Reading", delta, fewest=1)
+            assert head.columns == (form == "columns")
             copies.keep(head, block, runs_of(events, 100) if names_runs else None)
             naive.append((len(block) + 512, {(each.source, each.id): encode(each) for each in events}))
             while sum(size for size, _ in naive) > most:
@@ -65,6 +70,16 @@ def test_runs_that_cannot_be_right_are_not_believed() -> None:
     copies.keep(BlockHead("Reading", 2), b"\x92 no event at all")
     assert copies.find("a", 9) == ("Reading", 10, encode(events[1]))
     assert copies.find("a", 7) is None
+
+
+def test_columns_whose_sources_have_no_name_are_not_believed() -> None:
+    copies = Copies()
+    table = EventColumns.from_events(Reading, [reading("a", 5), reading("b", 9)])
+    ((head, block),) = encode_delta("Reading", Delta(columns=table), fewest=1)
+    before, after = block.rsplit(bytes([0, 0, 0, 0, 1, 0, 0, 0]), 1)  # the numbers of the sources are the last column
+    copies.keep(head, before + bytes([0, 0, 0, 0, 7, 0, 0, 0]) + after)
+    assert copies.find("b", 9) is None
+    copies.check()
 
 
 def test_who_hops_among_old_blocks_has_only_so_much_read() -> None:
