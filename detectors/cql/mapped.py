@@ -77,7 +77,6 @@ class _Native:
         self._core = native.Selection(test, fields, places, any(self._texts))
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
-
         for name in self._whole:
             if given.column(name).null_count:
                 return None
@@ -94,7 +93,6 @@ class _Native:
 
 def _taken(column: pa.Array, rows: bytes) -> pa.Array:
     """The values in these rows."""
-
     return column.take(to_column(integers(rows)))
 
 

@@ -57,7 +57,6 @@ class PairedColumns:
         results, met = found
         if results is None:
             return None, met
-
         fields, times, ids = results
         return self._results.made(fields, integers(times), ids, in_time=True), None
 

@@ -59,5 +59,4 @@ class Results:
 
     def columns(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
         """Matches from what the native core gives."""
-
         return self._made.made(fields, integers(times), ids, in_time=True)

@@ -202,7 +202,6 @@ class SteppedOperation(Operation):
         if self._results is None:
             assert self._result is not None
             self._results = ResultColumns(self._result, self._name, self._level)
-
         key, starts, ends, values, ids = given
         parts: list[Given] = [*((field, None) for field in key), (starts, None), (ends, None), *values]
         columns = [parts[place] for place in self._steps.layout[:-4]]

@@ -55,6 +55,11 @@ class Frame(NamedTuple):
     blocks: list[tuple[BlockHead, bytes]]
     clock: int | None
 
+    @classmethod
+    def of(cls, blocks: list[tuple[BlockHead, bytes]]) -> Frame:
+        """Blocks of new events, some of which name their times."""
+        return cls(blocks, max(head.newest for head, _ in blocks if head.newest is not None))
+
     @property
     def events(self) -> int:
         """How many events there are in it."""
@@ -108,7 +113,7 @@ class Bundle:
     def take(self) -> Frame:
         """All of them; none is held any more."""
         blocks, self._blocks, self._size, self.events = self._blocks, [], 0, 0
-        return Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None))
+        return Frame.of(blocks)
 
 
 class Publication:
@@ -146,7 +151,7 @@ class Publication:
         if self.bundle.events:
             return self.bundle.take()
         blocks = self.held.take(in_columns)
-        return _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
+        return _checked(Frame.of(blocks))
 
     def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
@@ -193,7 +198,7 @@ class Publication:
                     delta = Delta(columns=part, places=(places[at][low:high] - start).tolist() if places else None)
                     blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1), fewest=fewest)
             if places:
-                yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
+                yield _checked(Frame.of(blocks))
             else:
                 yield from (_checked(Frame([block], block[0].newest)) for block in blocks)
 
@@ -207,7 +212,7 @@ class Publication:
             yield from self._frames(events[:middle])
             yield from self._frames(events[middle:])
         elif events:
-            yield _checked(Frame(blocks, max(head.newest for head, _ in blocks if head.newest is not None)))
+            yield _checked(Frame.of(blocks))
 
     def retraction(self, event: Event) -> Frame:
         """An event that was published is withdrawn."""
@@ -228,7 +233,7 @@ class Publication:
 
     def given(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> Frame:
         """Blocks that are encoded already, of several types, in one frame; see ``Publisher.publish_blocks``."""
-        return _checked(Frame(list(blocks), max(head.newest for head, _ in blocks if head.newest is not None)))
+        return _checked(Frame.of(list(blocks)))
 
     def said(self, frame: Frame) -> Parts:
         """The payload of a frame, which is sent now."""

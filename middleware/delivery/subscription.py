@@ -304,11 +304,12 @@ class Subscription:
 
     def _finals(self, barrier: Barrier, batch: Batch, arrived: Arrived) -> list[Event]:
         """The events that the barrier releases and that were not delivered before."""
-        if self._interest.resumes:  # the cursor counts events
-            for delta in batch.deltas.values():
-                delta.inserts = delta.inserts
+        if not self._interest.resumes:
+            return self._cursor.fresh(barrier.take(batch))
+        for delta in batch.deltas.values():
+            delta.make_rows()  # the cursor counts events
         finals = barrier.take(batch)
-        if self._interest.resumes and arrived and (last := arrived[-1][0]).line:
+        if arrived and (last := arrived[-1][0]).line:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)
         return self._cursor.fresh(finals)
 

@@ -125,7 +125,11 @@ class Delta:
         """How many events are new. O(1), and makes none."""
         if self._inserts is not None:
             return len(self._inserts)
-        return len(self.columns if self.columns is not None else self.interleaved or ())
+        return len(self.given or ())
+
+    def make_rows(self) -> None:
+        """Make the new events that came as columns, which go."""
+        self.inserts = self.inserts
 
     def __bool__(self) -> bool:
         return bool(self._inserts or self.columns or self.retracts or self.revises or self.interleaved)

@@ -95,10 +95,10 @@ class Unit:
         )
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
-        # operators withdraw nothing to replay
-        self._choice = RetractionChoice() if is_auto and self._operator is None else None
-        self._is_single = self._operator is None and (key_function(detector) is None or takes_batches(type(detector)))
-        self._runs = runs if self._operator is None and not takes_batches(type(detector)) else None
+        self._choice = RetractionChoice() if is_auto and self._operator is None else None  # operators replay nothing
+        in_batches = takes_batches(type(detector))
+        self._is_single = self._operator is None and (key_function(detector) is None or in_batches)
+        self._runs = runs if self._operator is None and not in_batches else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)

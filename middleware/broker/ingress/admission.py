@@ -96,9 +96,8 @@ class Admission:
         for head, block, arrival in zip(changes.blocks, blocks, numbers, strict=True):
             runs, bounds = head.runs, bounds_of.get(head.type)
             if bounds is None:
-                had_ended = self._for_subscribers.has_ended_by(
-                    key, head.type
-                )  # before: what it promises here holds after these
+                # before these: what its publisher promises with them holds after them
+                had_ended = self._for_subscribers.has_ended_by(key, head.type)
                 bounds = bounds_of[head.type] = Bounds(END if had_ended else self._promised(head.type), high)
             for fresh in ingress.admit(head, block, head.type in reads, bounds):
                 fresh[0].arrival = arrival

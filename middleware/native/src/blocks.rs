@@ -1,6 +1,5 @@
 //! `middleware.native.BlockReader`: blocks of events, in rows or in columns, read into columns with no object for a value.
 
-use std::collections::HashMap;
 use std::ffi::CString;
 use std::mem;
 use std::str::from_utf8;
@@ -11,10 +10,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList, PyString};
 
-use crate::export::{Batch, Column, Texts, Values, capsules};
+use crate::export::{Batch, Column, Texts, Values, capsules, is_set};
 use crate::fields::Maker;
 use crate::ids::take;
 use crate::ipc::{self, columns, schema_of, spelled};
+use crate::naming::Naming;
 use crate::packing;
 use crate::seen::Intervals;
 use crate::wholes::Wholes;
@@ -171,7 +171,7 @@ impl BlockReader {
         let has_levels = levels.iter().any(|level| *level != 0);
         let mut made: Vec<Column> =
             own.iter().zip(columns).map(|((name, _, nullable), column)| column.done(name.clone(), *nullable)).collect();
-        let stamps = [Values::Integers(times), Values::Integers(ids), Values::Coded(sources.codes, sources.names)];
+        let stamps = [Values::Integers(times), Values::Integers(ids), Values::Coded(sources.codes, sources.naming.names)];
         let stamps = stamps.into_iter().chain(has_levels.then_some(Values::Integers(levels)));
         made.extend(stamps.zip(stamp).map(|(values, (name, ..))| Column {
             name: name.clone(),
@@ -343,11 +343,7 @@ struct Field<'py, 'a> {
 impl<'py, 'a> Field<'py, 'a> {
     /// For the values from a row on.
     fn new(py: Python<'py>, column: &'a Column, start: usize) -> PyResult<Self> {
-        let wholes = Wholes::of(if let Values::Integers(values) = &column.values {
-            values.get(start..).unwrap_or_default()
-        } else {
-            &[]
-        });
+        let wholes = Wholes::of(whole(column).and_then(|values| values.get(start..)).unwrap_or_default());
         let names = match &column.values {
             Values::Coded(_, names) => (0..names.len()).map(|at| text_of(py, names.get(at))).collect::<PyResult<_>>()?,
             _ => Vec::new(),
@@ -357,13 +353,13 @@ impl<'py, 'a> Field<'py, 'a> {
 
     #[inline]
     fn get(&self, py: Python<'py>, row: usize) -> PyResult<Bound<'py, PyAny>> {
-        if self.column.there.as_ref().is_some_and(|(bits, _)| bits[row / 8] >> (row % 8) & 1 == 0) {
+        if self.column.there.as_ref().is_some_and(|(bits, _)| !is_set(bits, row)) {
             return Ok(py.None().into_bound(py));
         }
         match &self.column.values {
             Values::Integers(values) => self.wholes.object(py, values[row]),
             Values::Floats(values) => values[row].into_bound_py_any(py),
-            Values::Flags(bits) => Ok(PyBool::new(py, bits[row / 8] >> (row % 8) & 1 == 1).to_owned().into_any()),
+            Values::Flags(bits) => Ok(PyBool::new(py, is_set(bits, row)).to_owned().into_any()),
             Values::Texts(texts) => Ok(text_of(py, texts.get(row))?.into_any()),
             Values::Coded(codes, _) => Ok(self.names[codes[row] as usize].clone().into_any()),
         }
@@ -430,39 +426,25 @@ impl Building {
 
 /// The sources of events: mostly those of the event before.
 struct Sources<'a> {
-    names: Texts,
+    naming: Naming<'a>,
     codes: Vec<i32>,
-    known: HashMap<&'a str, i32>,
     last: Option<(&'a str, i32)>,
 }
 
 impl<'a> Sources<'a> {
     fn new(rows: usize) -> Self {
-        Self { names: Texts::new(), codes: Vec::with_capacity(rows), known: HashMap::new(), last: None }
+        Self { naming: Naming::new(), codes: Vec::with_capacity(rows), last: None }
     }
 
     #[inline]
     fn take(&mut self, name: &'a str) -> Option<()> {
         let code = match self.last {
             Some((last, code)) if last == name => code,
-            _ => self.find(name)?,
-        };
-        self.codes.push(code);
-        Some(())
-    }
-
-    fn find(&mut self, name: &'a str) -> Option<i32> {
-        let code = match self.known.get(name) {
-            Some(code) => *code,
-            None => {
-                let code = i32::try_from(self.known.len()).ok()?;
-                self.names.push(name.as_bytes())?;
-                self.known.insert(name, code);
-                code
-            }
+            _ => self.naming.number(name.as_bytes())?,
         };
         self.last = Some((name, code));
-        Some(code)
+        self.codes.push(code);
+        Some(())
     }
 }
 

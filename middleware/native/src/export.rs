@@ -57,6 +57,12 @@ pub fn bits(bytes: &[u8]) -> Vec<u8> {
     bytes.chunks(8).map(|chunk| chunk.iter().rev().fold(0, |bits, byte| bits << 1 | byte)).collect()
 }
 
+/// Whether a bit is 1.
+#[inline]
+pub fn is_set(bits: &[u8], at: usize) -> bool {
+    bits[at / 8] >> (at % 8) & 1 == 1
+}
+
 /// A column of a batch.
 pub struct Column {
     pub name: Arc<CString>,

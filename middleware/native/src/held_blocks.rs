@@ -1,14 +1,14 @@
 //! What a barrier holds back in blocks of one type. Twin of `PlainHeldBlocks` in `middleware.delivery.held`.
 
 use std::cmp::Ordering;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 use crate::blocks::{Block, Form, whole};
-use crate::export::{Batch, Column, Texts, Values, bits};
+use crate::export::{Batch, Column, Texts, Values, bits, is_set};
+use crate::naming::Naming;
 use crate::sequence::Scattered;
 
 /// A block of which less than this part is left is copied, so that what has gone takes no room.
@@ -220,7 +220,7 @@ fn values(parts: &[Option<&Column>], rows: &[Row]) -> Option<Values> {
         }
         Values::Flags(_) => {
             let cells: Vec<_> = cells!(Flags).collect::<Option<_>>()?;
-            let flags: Vec<u8> = rows.iter().map(|(at, row)| bit(cells[*at], *row)).collect();
+            let flags: Vec<u8> = rows.iter().map(|(at, row)| u8::from(is_set(cells[*at], *row as usize))).collect();
             Values::Flags(bits(&flags))
         }
         Values::Texts(_) => {
@@ -233,24 +233,21 @@ fn values(parts: &[Option<&Column>], rows: &[Row]) -> Option<Values> {
     })
 }
 
-fn bit(bits: &[u8], row: u32) -> u8 {
-    bits[row as usize / 8] >> (row % 8) & 1
-}
-
 /// Which values are there; None if all are.
 fn there(parts: &[Option<&Column>], rows: &[Row]) -> Option<(Vec<u8>, usize)> {
     let given: Vec<_> = parts.iter().map(|part| part.and_then(|column| column.there.as_ref())).collect();
     if given.iter().all(Option::is_none) {
         return None;
     }
-    let flags: Vec<u8> = rows.iter().map(|(at, row)| given[*at].map_or(1, |(bits, _)| bit(bits, *row))).collect();
+    let flags: Vec<u8> =
+        rows.iter().map(|(at, row)| u8::from(given[*at].is_none_or(|(bits, _)| is_set(bits, *row as usize)))).collect();
     let missing = flags.iter().filter(|is_there| **is_there == 0).count();
     (missing > 0).then(|| (bits(&flags), missing))
 }
 
 /// The names of the sources of these rows, each once, and the number of each row's own.
 fn coded(parts: &[Option<&Column>], rows: &[Row]) -> Option<Values> {
-    let (mut names, mut codes, mut known) = (Texts::new(), Vec::with_capacity(rows.len()), HashMap::<&[u8], i32>::new());
+    let (mut naming, mut codes) = (Naming::new(), Vec::with_capacity(rows.len()));
     let mut numbers: Vec<Vec<i32>> = vec![Vec::new(); parts.len()];
     for (at, row) in rows {
         let Values::Coded(given, texts) = &parts[*at]?.values else { return None };
@@ -259,13 +256,9 @@ fn coded(parts: &[Option<&Column>], rows: &[Row]) -> Option<Values> {
             own.resize(texts.len(), -1);
         }
         if own[code] < 0 {
-            let next = i32::try_from(names.len()).ok()?;
-            own[code] = *known.entry(texts.get(code)).or_insert(next);
-            if own[code] == next {
-                names.push(texts.get(code))?;
-            }
+            own[code] = naming.number(texts.get(code))?;
         }
         codes.push(own[code]);
     }
-    Some(Values::Coded(codes, names))
+    Some(Values::Coded(codes, naming.names))
 }

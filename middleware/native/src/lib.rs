@@ -30,6 +30,7 @@ mod lane;
 mod lanes;
 mod making;
 mod msgpack;
+mod naming;
 mod order;
 mod packing;
 mod pairs;

@@ -5,7 +5,7 @@ use std::ffi::CStr;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
-use crate::export::{Batch, Column, Texts, Values};
+use crate::export::{Batch, Column, Texts, Values, is_set};
 use crate::flat::{Flat, Slot};
 use crate::msgpack;
 
@@ -110,9 +110,15 @@ impl<'a> From<&'a Values> for Cells<'a> {
     }
 }
 
+impl<'a> Shown<'a> {
+    pub fn new(there: Option<&'a (Vec<u8>, usize)>, cells: Cells<'a>) -> Self {
+        Self { there: there.map(|(bits, missing)| (&bits[..], *missing)), cells }
+    }
+}
+
 impl<'a> From<&'a Column> for Shown<'a> {
     fn from(column: &'a Column) -> Self {
-        Self { there: column.there.as_ref().map(|(bits, missing)| (&bits[..], *missing)), cells: (&column.values).into() }
+        Self::new(column.there.as_ref(), (&column.values).into())
     }
 }
 
@@ -251,8 +257,7 @@ pub fn rows(batch: &Batch, fields: usize) -> Vec<u8> {
 }
 
 fn cell(out: &mut Vec<u8>, column: &Column, row: usize) {
-    let bit = |bits: &[u8]| bits[row / 8] >> (row % 8) & 1 == 1;
-    if column.there.as_ref().is_some_and(|(bits, _)| !bit(bits)) {
+    if column.there.as_ref().is_some_and(|(bits, _)| !is_set(bits, row)) {
         return out.push(0xC0);
     }
     match &column.values {
@@ -265,7 +270,7 @@ fn cell(out: &mut Vec<u8>, column: &Column, row: usize) {
             out.push(0xCB);
             out.extend_from_slice(&values[row].to_be_bytes());
         }
-        Values::Flags(bits) => out.push(if bit(bits) { 0xC3 } else { 0xC2 }),
+        Values::Flags(bits) => out.push(if is_set(bits, row) { 0xC3 } else { 0xC2 }),
         Values::Texts(texts) => text(out, texts.get(row)),
         Values::Coded(codes, names) => text(out, names.get(codes[row] as usize)),
     }

@@ -1,7 +1,6 @@
 //! Events in columns of Arrow as blocks that a `BlockReader` of their type reads.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::ops::Range;
 
 use pyo3::prelude::*;
@@ -12,6 +11,7 @@ use crate::blocks::{BlockReader, Form, Kind, MOST_NAMES};
 use crate::event_batch::EventBatch;
 use crate::export::{Texts, Values, bits};
 use crate::ipc::spelled;
+use crate::naming::Naming;
 use crate::packing::{self, Shown, stream};
 
 /// The block of the rows from `start` to before `stop`, which are there; None if a column is not just as the type's. O(values).
@@ -90,35 +90,27 @@ impl<'a> Kept<'a> {
             Source::Floats(cells) => packing::Cells::Floats(&cells[rows]),
             Source::Made(values) => values.into(),
         };
-        Shown { there: self.there.as_ref().map(|(bits, missing)| (&bits[..], *missing)), cells }
+        Shown::new(self.there.as_ref(), cells)
     }
 }
 
 /// The names of the sources of these rows, each once, and the number of each row's own.
 fn sources(column: arrow::Column<'_>, cells: &Cells<'_>, rows: Range<usize>) -> Option<Values> {
-    let (mut names, mut own) = (Texts::new(), Vec::with_capacity(rows.len()));
+    let (mut naming, mut own) = (Naming::new(), Vec::with_capacity(rows.len()));
     if let Some((texts, codes)) = column.coded() {
         let mut numbers = vec![-1; texts.len()];
         for code in &codes[rows] {
             let number = numbers.get_mut(usize::try_from(*code).ok()?)?;
             if *number < 0 {
-                *number = i32::try_from(names.len()).ok()?;
-                names.push(texts.get(*code as usize))?;
+                *number = naming.number(texts.get(*code as usize))?;
             }
             own.push(*number);
         }
-        return Some(Values::Coded(own, names));
+        return Some(Values::Coded(own, naming.names));
     }
     let Cells::Texts(texts) = cells else { return None };
-    let mut known: HashMap<&[u8], i32> = HashMap::new();
     for row in rows {
-        let next = i32::try_from(names.len()).ok()?;
-        let name = texts.get(row);
-        let number = *known.entry(name).or_insert(next);
-        if number == next {
-            names.push(name)?;
-        }
-        own.push(number);
+        own.push(naming.number(texts.get(row))?);
     }
-    Some(Values::Coded(own, names))
+    Some(Values::Coded(own, naming.names))
 }

@@ -174,10 +174,7 @@ class Publisher(Connection):
                     for frame in self._publication.frames(events):
                         self._send(frame)
                     return
-            if held.is_full or time.monotonic_ns() - self._sent_at >= self.pause:
-                self._send_held()
-            elif not self._hurry.is_set():
-                self._hurry.set()
+            self._send_or_hold(held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)
 
     def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
         """Send new events of one type, a row each, in this order. Waits while there is no credit. Of fewer than 1,024 rows
@@ -235,10 +232,7 @@ class Publisher(Connection):
             if len(self._publication.held) or not bundle.takes(frame, weight):
                 self._send_held()
             bundle.add(frame, weight)
-            if bundle.is_full or not self._is_much():
-                self._send_held()
-            elif not self._hurry.is_set():
-                self._hurry.set()
+            self._send_or_hold(bundle.is_full or not self._is_much())
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
         """Send encoded events of several types in one frame: so the node takes them in at once, and no type moves the clock
@@ -292,6 +286,13 @@ class Publisher(Connection):
             self._send_held()
             self._await_room()
             self._post(frame if self._link.takes_columns else frame.in_rows())
+
+    def _send_or_hold(self, now: bool) -> None:
+        """Send the events that are held now, or soon, with those that come until then."""
+        if now:
+            self._send_held()
+        elif not self._hurry.is_set():
+            self._hurry.set()
 
     def _send_held(self) -> None:
         """Send the events that are held, once there is room."""
