@@ -38,6 +38,7 @@ from middleware.model.words import listed
 if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
+    import pyarrow as pa
 
     Numbers = npt.NDArray[np.int64]
 
@@ -153,11 +154,18 @@ class Publication:
         blocks = self.held.take(in_columns)
         return _checked(Frame.of(blocks))
 
+    def hold(self, tables: Mapping[EventType, pa.RecordBatch], source: str, by_arrival: bool) -> bool:
+        """Hold the rows of sound tables, to go with others, if the core takes all of them as they are: see ``Gathering``."""
+        number = self.held.add_tables(tables, source, self._numbers.get(source, 0), by_arrival)
+        if number is not None:
+            self._numbers[source] = number
+        return number is not None
+
     def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
         import numpy as np
 
-        table = _arrow(table)
+        table = to_arrow(table)
         first = self._numbers.get(source, 0)
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
             table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
@@ -171,7 +179,7 @@ class Publication:
         """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
         import numpy as np
 
-        given = {kind: _arrow(table) for kind, table in tables.items()}
+        given = {kind: to_arrow(table) for kind, table in tables.items()}
         if lacking := [type_name(kind) for kind, table in given.items() if "arrival" not in table.schema.names]:
             raise EventError(f"tables of several types need a column arrival, which gives their order: {listed(lacking)}")
         arrivals = [np.asarray(table["arrival"]) for table in given.values()]
@@ -256,7 +264,7 @@ class Publication:
         return [encode(Changes(self._clock, self._watermarks or None, []))]
 
 
-def _arrow(table: Any) -> Any:
+def to_arrow(table: Any) -> pa.RecordBatch | pa.Table:
     """A frame as an Arrow table; tables and record batches as they are."""
     import pyarrow as pa
 

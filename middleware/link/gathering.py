@@ -1,14 +1,20 @@
-"""Events that a publisher holds to send them together: in the native core, as columns of each type.
+"""Events that a publisher holds to send them together, given as such or in tables: in the native core, as columns of each type.
 
 A frame costs both its ends the same however much there is in it, so small batches that follow close on each other go in one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
-from middleware.model.event import Event, type_name
+from middleware.model.event import Event, EventType, type_name
 from middleware.model.rows import reader_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 EVENTS_A_FRAME = 8_192
 """Events that are enough for a frame, as are BLOCK_TARGET bytes of them; the core holds no more than twice as many."""
@@ -37,6 +43,19 @@ class Gathering:
         if self._held is None:
             return False
         return self._held.add(events) or (self._meet({event.__class__ for event in events}) and self._held.add(events))
+
+    def add_tables(self, tables: Mapping[EventType, pa.RecordBatch], source: str, number: int, by_arrival: bool) -> int | None:
+        """Hold the rows of these, too, each a sound table of a type: the next number for an event of this source. None, and
+        none is held, if the core cannot take one of the tables as it is, or if they would be too many. O(values).
+
+        ``source``, ``number``: for rows without a source; those without an id, too, are numbered. ``by_arrival``: in the order
+        of a column ``arrival``.
+        """
+        if self._held is None:
+            return None
+        self._meet(set(tables))
+        given = [(reader, table) for kind, table in tables.items() if (reader := reader_of(kind)) is not None]
+        return self._held.add_tables(given, source, number, by_arrival) if len(given) == len(tables) else None
 
     def _meet(self, types: set[type[Event]]) -> bool:
         """Whether there is a new type among these that the core can hold."""

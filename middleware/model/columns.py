@@ -81,7 +81,7 @@ class EventColumns(Sequence[Event]):
         import pyarrow as pa
 
         name = type_name(event_type)
-        batch = _one_batch(table, name)
+        batch = one_batch(table, name)
         if _is_as_wanted(event_type, batch):
             made = cls(event_type, batch)
             made._check_times(name)
@@ -305,7 +305,7 @@ class EventColumns(Sequence[Event]):
         return f"<EventColumns: {len(self):,} of {type_name(self.event_type)}>"
 
 
-def _one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
+def one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
     """The table as one record batch that is sound. Raises EventError if it is damaged: offsets, lengths, texts."""
     import pyarrow as pa
 

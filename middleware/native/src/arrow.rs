@@ -13,7 +13,7 @@ use pyo3::prelude::*;
 #[repr(C)]
 struct Schema {
     format: *const c_char,
-    _name: *const c_char,
+    name: *const c_char,
     _metadata: *const c_char,
     _flags: i64,
     n_children: i64,
@@ -111,6 +111,11 @@ pub enum Cells<'a> {
 }
 
 impl<'a> Column<'a> {
+    pub fn name(&self) -> &'a [u8] {
+        // SAFETY: null, or a string that ends with a zero byte
+        if self.schema.name.is_null() { b"" } else { unsafe { CStr::from_ptr(self.schema.name) }.to_bytes() }
+    }
+
     fn format(&self) -> &'a [u8] {
         // SAFETY: a string that ends with a zero byte
         unsafe { CStr::from_ptr(self.schema.format) }.to_bytes()
@@ -152,6 +157,18 @@ impl<'a> Column<'a> {
         Some(self.bits(0)).filter(|there| there.contains(&0))
     }
 
+    /// Whether no value is null, nor any that is there by number.
+    pub fn is_full(&self) -> bool {
+        self.there().is_none() && self.dictionary().is_none_or(|names| names.there().is_none())
+    }
+
+    /// The texts, or others, that the numbers in it stand for.
+    fn dictionary(&self) -> Option<Self> {
+        // SAFETY: null, or alive as long as the column
+        let (schema, array) = unsafe { self.schema.dictionary.as_ref().zip(self.array.dictionary.as_ref()) }?;
+        Some(Self { schema, array })
+    }
+
     pub fn cells(&self) -> Cells<'a> {
         let (from, count) = self.rows();
         if !self.schema.dictionary.is_null() {
@@ -178,11 +195,9 @@ impl<'a> Column<'a> {
 
     /// Texts by number: each once, and for each row which it is. None for another type.
     pub fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
-        // SAFETY: null, or alive as long as the column
-        let dictionary = unsafe { self.schema.dictionary.as_ref().zip(self.array.dictionary.as_ref()) };
-        let (schema, array) = dictionary.filter(|(schema, _)| Column { schema, ..*self }.format() == b"u")?;
+        let names = self.dictionary().filter(|names| names.format() == b"u")?;
         let (from, count) = self.rows();
-        (self.format() == b"i").then(|| (Column { schema, array }.texts(), self.buffer(1, from, count)))
+        (self.format() == b"i").then(|| (names.texts(), self.buffer(1, from, count)))
     }
 }
 

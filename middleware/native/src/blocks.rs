@@ -30,7 +30,7 @@ const MOST_ROWS: usize = 1 << 16;
 pub const MOST_NAMES: usize = 8 << 20;
 
 /// Times lie strictly between this and its negative.
-const MAX_TS: i64 = 1 << 62;
+pub const MAX_TS: i64 = 1 << 62;
 
 /// What a field holds.
 #[derive(Clone, Copy, PartialEq)]

@@ -7,6 +7,7 @@ mod arrivals;
 mod arrow;
 mod blocks;
 mod buffer;
+mod cells;
 mod columns;
 mod counts;
 mod detector;
@@ -19,6 +20,7 @@ mod fiba;
 mod fields;
 mod flat;
 mod gathering;
+mod growing;
 mod held;
 mod held_blocks;
 mod ids;
@@ -48,6 +50,7 @@ mod snapshots;
 mod splice;
 mod stamp;
 mod state;
+mod tables;
 mod tuples;
 mod twins;
 mod waiting;
@@ -73,7 +76,9 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
-    use crate::gathering::{Gathering, in_columns};
+    use crate::gathering::Gathering;
+    #[pymodule_export]
+    use crate::growing::in_columns;
     #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
@@ -106,5 +111,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 46;
+    const VERSION: u32 = 47;
 }

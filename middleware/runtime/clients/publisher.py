@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,22 +14,22 @@ import structlog
 from middleware import native
 from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.broker.ingress.receipts import REPEATS
-from middleware.delivery.publication import Frame, Publication
+from middleware.delivery.publication import Frame, Publication, to_arrow
 from middleware.link.codec import Answer, BlockHead, Question, Run, Sample, Tally, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME
 from middleware.link.link import LinkStatistics
-from middleware.model.columns import EventColumns
+from middleware.model.columns import one_batch
 from middleware.model.errors import NetworkError
-from middleware.model.event import Event, EventType
-from middleware.model.interleaved import Interleaved, Places
+from middleware.model.event import Event, EventType, type_name
+from middleware.model.interleaved import Interleaved
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
 FEW_ROWS = 1_024
-"""Tables of fewer rows cost less as events, which go with others."""
+"""Tables of fewer rows that cannot be held as they are cost less as events, which go with others."""
 
 _MUCH = 64 * 1024
 """Bytes in a moment (``pause``) beyond which encoded events are held to go with others. An answer is not waited for so soon."""
@@ -163,22 +164,27 @@ class Publisher(Connection):
     def _publish(self, events: list[Event]) -> None:
         """Events that go in one frame."""
         with self._lock:
-            if self._link.closed is not None or self._closing.is_set():
-                self._check_alive()
-            held = self._publication.held
-            if self._publication.bundle.events:
-                self._send_held()
-            if not held.add(events):
-                self._send_held()
-                if not held.add(events):
-                    for frame in self._publication.frames(events):
-                        self._send(frame)
-                    return
-            self._send_or_hold(held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)
+            if not self._held(partial(self._publication.held.add, events)):
+                for frame in self._publication.frames(events):
+                    self._send(frame)
+
+    def _held(self, add: Callable[[], bool]) -> bool:
+        """Whether new events are held, to leave with others, or have left. ``add`` is asked again without others."""
+        if self._link.closed is not None or self._closing.is_set():
+            self._check_alive()
+        if self._publication.bundle.events:
+            self._send_held()
+        if not add():
+            self._send_held()
+            if not add():
+                return False
+        self._send_or_hold(self._publication.held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)
+        return True
 
     def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
-        """Send new events of one type, a row each, in this order. Waits while there is no credit. Of fewer than 1,024 rows
-        events are made, which go like those of ``publish``; of more, none.
+        """Send new events of one type, a row each, in this order. Waits while there is no credit. Up to 8,192 rows go like the
+        events of ``publish``, at once or with others. No event is made, unless fewer than 1,024 rows have to be converted:
+        narrower numbers, timestamps, texts by number.
 
         ``table``
             an Arrow table or record batch, or a frame that speaks Arrow (polars, pandas): a column for each field of the
@@ -190,19 +196,31 @@ class Publisher(Connection):
         It needs the extra ``tables``. Raises EventError, before anything is sent, that names the column and the row for what
         cannot be an event; NetworkError.
         """
-        self._publish_columns([self._publication.columns(table, type, source or self._own_source)])
+        self._publish_tables({type: table}, source or self._own_source, by_arrival=False)
 
     def publish_tables(self, tables: Mapping[EventType, Any], source: str | None = None) -> None:
         """Send tables of several types, in the order of a column ``arrival`` (int64) that each has and that never falls: so
         that no type is late against another. Otherwise like ``publish_table``.
         """
-        self._publish_columns(*self._publication.tables(tables, source or self._own_source))
+        self._publish_tables(tables, source or self._own_source, by_arrival=True)
 
-    def _publish_columns(self, tables: Sequence[EventColumns], places: Places | None = None) -> None:
-        if native.AVAILABLE and 0 < sum(map(len, tables)) < FEW_ROWS:
-            self.publish(Interleaved(tables, places).events() if places is not None else tables[0].events())
+    def _publish_tables(self, tables: Mapping[EventType, Any], source: str, by_arrival: bool) -> None:
+        publication = self._publication
+        given = {kind: to_arrow(table) for kind, table in tables.items()}
+        rows = sum(map(len, given.values()))
+        if native.AVAILABLE and 0 < rows <= EVENTS_A_FRAME:
+            given = {kind: one_batch(table, type_name(kind)) for kind, table in given.items()}
+            with self._lock:
+                if self._held(partial(publication.hold, given, source, by_arrival)):
+                    return
+        if by_arrival:
+            columns, places = publication.tables(given, source)
+        else:
+            columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
+        if native.AVAILABLE and 0 < rows < FEW_ROWS:
+            self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
             return
-        for frame in self._publication.slices(tables, places):
+        for frame in publication.slices(columns, places):
             self._send(frame)
 
     def retract(self, event: Event) -> None:

@@ -54,6 +54,11 @@ def test_what_is_held_is_read_as_it_was_published(batches: list[list[Event]], un
         assert held.add(batch)
     for bad in unfit:
         assert not held.add([*events[:3], bad, *events[:3]])
+    assert_leaves(held, events, in_columns)
+
+
+def assert_leaves(held: Gathering, events: list[Event], in_columns: bool) -> None:
+    """These are held, in this order, and any reader reads them."""
     assert len(held) == len(events)
     with patch.object(gathering, "FEWEST_IN_COLUMNS", 2):
         blocks = held.take(in_columns)
@@ -77,6 +82,102 @@ def test_what_is_held_is_read_as_it_was_published(batches: list[list[Event]], un
         assert places is not None
         came += zip(places, own, strict=True)
     assert [event for _, event in sorted(came, key=lambda pair: pair[0])] == events
+
+
+def table_of(kind: type[Event], events: list[Event], arrivals: list[int], draw: st.DrawFn) -> pa.RecordBatch:
+    """The events as a table, in one of the forms that tables have."""
+    filler = events[:1] if draw(st.booleans()) else []
+    batch = EventColumns.from_events(kind, [*filler, *events, *filler]).batch
+    if draw(st.booleans()):
+        at = batch.schema.get_field_index("source")
+        batch = batch.set_column(at, batch.schema.field(at).with_type(pa.string()), batch.column(at).cast(pa.string()))
+    batch = batch.slice(len(filler), len(events)).append_column("arrival", pa.array(arrivals, pa.int64()))
+    return batch.select(draw(st.permutations(batch.schema.names)))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> tuple[dict[type[Event], pa.RecordBatch], list[Event]]:
+    """Tables of types, and their events in the order of arrival; of those that arrive together, the first table's first."""
+    events = draw(st.lists(RAW, min_size=1, max_size=8))
+    arrivals = sorted(draw(st.lists(st.integers(-3, 3), min_size=len(events), max_size=len(events))))
+    kinds = draw(st.permutations(list(dict.fromkeys(map(type, events)))))
+    order = sorted(range(len(events)), key=lambda at: (arrivals[at], kinds.index(type(events[at]))))
+    given = {}
+    for kind in kinds:
+        places = [at for at in range(len(events)) if type(events[at]) is kind]
+        given[kind] = table_of(kind, [events[at] for at in places], [arrivals[at] for at in places], draw)
+    return given, [events[at] for at in order]
+
+
+@given(st.lists(st.one_of(tables(), st.lists(RAW, max_size=4)), max_size=5), st.booleans())
+def test_rows_of_tables_are_held_like_events(given: list[object], in_columns: bool) -> None:
+    held, events = Gathering(), list[Event]()
+    for each in given:
+        if isinstance(each, list):
+            assert held.add(each)
+            events += each
+        else:
+            assert isinstance(each, tuple)
+            assert held.add_tables(each[0], "unused", 7, by_arrival=True) == 7
+            events += each[1]
+    assert_leaves(held, events, in_columns)
+
+
+@given(tables(), st.integers(-(2**63), 2**63 - 40))
+def test_rows_without_a_name_are_numbered(given: tuple[dict[type[Event], pa.RecordBatch], list[Event]], first: int) -> None:
+    held, number, expected = Gathering(), first, list[Event]()
+    for kind, table in given[0].items():
+        rows = [event for event in given[1] if type(event) is kind]
+        nameless = table.drop_columns(["id", "source", "arrival"])
+        after = held.add_tables({kind: nameless}, "me", number, by_arrival=False)
+        assert after == number + len(rows)
+        expected += [replace(event, id=number + at, source="me") for at, event in enumerate(rows)]
+        number = after
+        assert held.add_tables({kind: table.drop_columns(["source", "arrival"])}, "us", 0, by_arrival=False) == 0
+        expected += [replace(event, source="us") for event in rows]
+    assert_leaves(held, expected, in_columns=False)
+
+
+def damaged(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
+    return batch.set_column(batch.schema.get_field_index(name), name, column)
+
+
+def unfit_tables() -> dict[str, pa.RecordBatch]:
+    """What the core leaves to Python, which converts it, or says what is wrong with it."""
+    events = [Whole(1, 1.0, "a", True, 0, ts=ts, id=ts, source="s") for ts in (1, 2)]
+    good = EventColumns.from_events(Whole, events).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
+    own = good.schema.names[0]
+    return {
+        "lacks a field": good.drop_columns([own]),
+        "lacks ids": good.drop_columns(["id"]),
+        "lacks times": good.drop_columns(["ts"]),
+        "lacks arrival": good.drop_columns(["arrival"]),
+        "a column of no field": good.append_column("other", pa.array([1, 2], pa.int64())),
+        "a field twice": good.append_column(own, good.column(0)),
+        "levels": good.append_column("level", pa.array([0, 0], pa.int64())),
+        "a null": damaged(good, own, pa.array([1, None], pa.int64())),
+        "narrow": damaged(good, own, pa.array([1, 2], pa.int32())),
+        "unsigned": damaged(good, own, pa.array([1, 2], pa.uint64())),
+        "texts": damaged(good, own, pa.array(["1", "2"])),
+        "a time out of bounds": damaged(good, "ts", pa.array([1, 2**62], pa.int64())),
+        "timestamps": damaged(good, "ts", pa.array([1, 2], pa.timestamp("ns"))),
+        "a null id": damaged(good, "id", pa.array([None, 2], pa.int64())),
+        "a null source": damaged(good, "source", pa.array(["s", None])),
+        "a null name": damaged(good, "source", pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), ["s", None])),
+        "short numbers of names": damaged(good, "source", pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), ["s"])),
+        "a long name": damaged(good, "source", pa.array(["s" * 513, "s"])),
+        "arrival falls": damaged(good, "arrival", pa.array([1, 0], pa.int64())),
+    }
+
+
+@pytest.mark.parametrize("what", unfit_tables() if native.AVAILABLE else [])
+def test_a_table_that_is_not_as_its_type_is_not_held(what: str) -> None:
+    held, before = Gathering(), [Gaps(ts=1, id=1, source="s"), Gaps(ts=1, id=2, source="t")]
+    first = EventColumns.from_events(Gaps, before).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
+    assert held.add(before)
+    assert held.add_tables({Gaps: first, Whole: unfit_tables()[what]}, "me", 0, by_arrival=True) is None
+    assert held.add_tables({Listed: first}, "me", 0, by_arrival=True) is None
+    assert_leaves(held, before, in_columns=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,4 +219,9 @@ def test_more_than_a_frame_may_hold_is_not_held() -> None:
     assert not held.add([event] * 5_000), "too many bytes"
     assert held.add([event] * 400) and held.is_full
     assert not held.add([Gaps(ts=1, id=1, source="s")] * 2**14), "too many events"
+    table = EventColumns.from_events(Gaps, [Gaps(ts=1, id=1, source="s")] * 2**14).batch
+    assert held.add_tables({Gaps: table}, "s", 0, by_arrival=False) is None, "too many rows"
+    assert held.add_tables({Gaps: EventColumns.from_events(Gaps, [event] * 500).batch}, "s", 0, by_arrival=False) is None, (
+        "bytes"
+    )
     assert len(held) == 400
