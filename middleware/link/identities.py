@@ -1,8 +1,8 @@
-"""The identities in a block in columns, read where they lie: for a broker that knows no types. Arrow is not needed."""
+"""Identities of events, packed; and those in a block in columns, read where they lie: Arrow is not needed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from struct import error as StructError
 from struct import pack, unpack, unpack_from
@@ -14,6 +14,13 @@ from middleware.model.errors import WireError
 _INTEGER, _TEXT = 2, 5
 """Kinds of types in Arrow's format."""
 
+_NO_NAME = 2**32 - 1
+"""The place of no source."""
+
+
+def _is_int64(number: int) -> bool:
+    return -(2**63) <= number < 2**63
+
 
 class Identities(NamedTuple):
     """``names`` of sources; for each event the place of its own (``codes``, uint32), and its id (int64), little-endian."""
@@ -22,15 +29,32 @@ class Identities(NamedTuple):
     codes: bytes
     ids: bytes
 
+    @classmethod
+    def of(cls, identities: Iterable[tuple[str, int] | None]) -> Identities:
+        """Those of events, one after another; None where one has none. O(events)."""
+        names: dict[str, int] = {}
+        codes, ids = [], []
+        for source, number in (each if each is not None and _is_int64(each[1]) else (None, 0) for each in identities):
+            codes.append(_NO_NAME if source is None else names.setdefault(source, len(names)))
+            ids.append(number)
+        return cls(list(names), pack(f"<{len(codes)}I", *codes), pack(f"<{len(ids)}q", *ids))
+
     def each(self) -> Iterator[tuple[str, int]]:
         """(source, id) of each event whose source has a name. O(events)."""
         count, names = len(self.ids) // 8, dict(enumerate(self.names))
         numbers = zip(map(names.get, unpack(f"<{count}I", self.codes)), unpack(f"<{count}q", self.ids), strict=True)
         return ((source, number) for source, number in numbers if source is not None)
 
-    def may_have(self, number: int) -> bool:
-        """Whether an id may be there; if not, it is not. O(bytes), as fast as these can be searched."""
-        return pack("<q", number) in self.ids
+    def place(self, source: str, number: int) -> int | None:
+        """The first event of this identity; None if there is none. O(bytes), as fast as these can be searched."""
+        if not _is_int64(number):
+            return None
+        wanted, at, names = pack("<q", number), -1, self.names
+        while (at := self.ids.find(wanted, at + 1)) >= 0:
+            code = unpack_from("<I", self.codes, at // 8 * 4)[0]
+            if at % 8 == 0 and code < len(names) and names[code] == source:
+                return at // 8
+        return None
 
 
 def identities_in(block: bytes, rows: int) -> Identities | None:

@@ -7,7 +7,8 @@ each, by the identities that they name, or, if they name none, by those in their
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -28,7 +29,7 @@ _BUCKET = 6
 """Ids that differ only in this many last bits are looked for together."""
 
 _MOST_OPEN = 2
-"""Blocks whose events stay decoded."""
+"""Blocks whose records stay at hand."""
 
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _parts = msgspec.msgpack.Decoder(tuple[list[msgspec.Raw], msgspec.Raw, msgspec.Raw, msgspec.Raw]).decode
@@ -37,6 +38,10 @@ _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, Typ
 
 Copy = tuple[str, int, bytes]
 """Type, ts and record of an event."""
+
+
+Record = msgspec.Raw | list[Any]
+"""The fields of an event, then ts, id, source and level: encoded, or read from columns."""
 
 
 class _Kept:
@@ -49,9 +54,14 @@ class _Kept:
         self.buckets: set[tuple[str, int]] | None = None
         self._found: Identities | None = None
 
-    def events(self) -> dict[Identity, Copy]:
-        """Its new events by identity. O(bytes)."""
-        return {identity: (self.head.type, ts, bytes(raw)) for identity, ts, raw in self._rows()}
+    def records(self) -> Sequence[Record]:
+        """Those of its new events; none if it passed unread, and is malformed. O(bytes)."""
+        try:
+            if self.head.columns:
+                return records_of(unpack_columns(self.block, self.head.inserts))
+            return _raws(self.block) if self.head.plain else _parts(self.block)[0]
+        except _BAD:
+            return []
 
     def find_buckets(self) -> set[tuple[str, int]]:
         """The buckets of the identities that it names or, if those cannot be right, of those in its events. O(bytes)."""
@@ -61,30 +71,42 @@ class _Kept:
                 (source, bucket) for source, first, last in runs for bucket in range(first >> _BUCKET, (last >> _BUCKET) + 1)
             }
         self.runs = None
-        self._found = identities_in(self.block, self.head.inserts) if self.head.columns else None
-        if self._found is not None:  # columns are not made into rows for this: that would cost 20 times as much
-            return {(source, number >> _BUCKET) for source, number in self._found.each()}
-        return {(source, number >> _BUCKET) for (source, number), _, _ in self._rows()}
+        found = identities_in(self.block, self.head.inserts) if self.head.columns else None  # a 20th of the time of records
+        self._found = found if found is not None else Identities.of(map(_identity, self.records()))
+        return {(source, number >> _BUCKET) for source, number in self._found.each()}
 
     def may_have(self, identity: Identity) -> bool:
-        """Whether the identities that it names, or those in its columns, may include this one."""
+        """Whether it has this event, by the identities that it names or, if it names none, those in its events."""
+        if self._found is not None:
+            return self._found.place(*identity) is not None
         source, number = identity
-        if self.runs is not None:
-            return any(run[0] == source and run[1] <= number <= run[2] for run in self.runs)
-        return self._found is None or self._found.may_have(number)
+        return any(run[0] == source and run[1] <= number <= run[2] for run in self.runs or ())
 
-    def _rows(self) -> Iterator[tuple[Identity, int, msgspec.Raw | bytes]]:
-        try:
-            for row in records_of(unpack_columns(self.block, self.head.inserts)) if self.head.columns else ():
-                yield (row[-2], row[-3]), row[-4], encode(row)
-            if self.head.columns:
-                return
-            for raw in _raws(self.block) if self.head.plain else _parts(self.block)[0]:
-                ts, number, source, _ = _row(raw)[-4:]
-                if source.__class__ is str and number.__class__ is ts.__class__ is int:
-                    yield (source, number), ts, raw
-        except _BAD:
-            return  # it passed unread, and is malformed
+
+class _Opened:
+    """The events of a block at hand: a look-up costs O(1)."""
+
+    def __init__(self, kept: _Kept) -> None:
+        self._type, self._records = kept.head.type, kept.records()
+        self._places = {_identity(record): place for place, record in enumerate(self._records)}
+
+    def find(self, identity: Identity) -> Copy | None:
+        place = self._places.get(identity)
+        if place is None:
+            return None
+        record = self._records[place]
+        if isinstance(record, list):
+            return self._type, record[-4], encode(record)
+        return self._type, _row(record)[-4], bytes(record)
+
+
+def _identity(record: Record) -> Identity | None:
+    """None if it is malformed."""
+    try:
+        ts, number, source, _ = (record if isinstance(record, list) else _row(record))[-4:]
+    except _BAD:
+        return None
+    return (source, number) if source.__class__ is str and number.__class__ is ts.__class__ is int else None
 
 
 class Copies:
@@ -99,7 +121,7 @@ class Copies:
         self._fresh: deque[_Kept] = deque()
         """Those that are not indexed yet, the newest."""
         self._index: dict[tuple[str, int], list[_Kept]] = {}
-        self._open: dict[_Kept, dict[Identity, Copy]] = {}
+        self._open: dict[_Kept, _Opened] = {}
 
     def __len__(self) -> int:
         return len(self._indexed) + len(self._fresh)
@@ -128,21 +150,23 @@ class Copies:
         identity = (source, number)
         while self._fresh:
             self._enter(self._fresh.popleft())
-        for kept in self._index.get((source, number >> _BUCKET), ()):  # the oldest first
-            if kept.may_have(identity) and (copy := self._events(kept).get(identity)) is not None:
+        for opened in self._open.values():
+            if (copy := opened.find(identity)) is not None:
+                return copy
+        for kept in self._index.get((source, number >> _BUCKET), ()):
+            if kept not in self._open and kept.may_have(identity) and (copy := self._look_into(kept, identity)) is not None:
                 return copy
         return None
 
-    def _events(self, kept: _Kept) -> dict[Identity, Copy]:
-        events = self._open.get(kept)
-        if events is None:
-            if self._left <= 0:
-                return {}
-            self._left -= len(kept.block) + _OVERHEAD
-            while len(self._open) >= _MOST_OPEN:
-                del self._open[next(iter(self._open))]
-            events = self._open[kept] = kept.events()
-        return events
+    def _look_into(self, kept: _Kept, identity: Identity) -> Copy | None:
+        """O(bytes), unless that would be too much."""
+        if self._left <= 0:
+            return None
+        self._left -= len(kept.block) + _OVERHEAD
+        while len(self._open) >= _MOST_OPEN:
+            del self._open[next(iter(self._open))]
+        self._open[kept] = opened = _Opened(kept)
+        return opened.find(identity)
 
     def _enter(self, kept: _Kept) -> None:
         self._indexed.append(kept)
