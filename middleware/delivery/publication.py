@@ -161,11 +161,10 @@ class Publication:
             self._numbers[source] = number
         return number is not None
 
-    def columns(self, table: Any, event_type: EventType, source: str) -> EventColumns:
+    def columns(self, table: pa.RecordBatch | pa.Table, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
         import numpy as np
 
-        table = to_arrow(table)
         first = self._numbers.get(source, 0)
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
             table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
@@ -175,17 +174,18 @@ class Publication:
         self._numbers[source] = first + len(table) if is_numbered else first
         return columns
 
-    def tables(self, tables: Mapping[EventType, Any], source: str) -> tuple[list[EventColumns], list[Numbers]]:
+    def tables(
+        self, tables: Mapping[EventType, pa.RecordBatch | pa.Table], source: str
+    ) -> tuple[list[EventColumns], list[Numbers]]:
         """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
         import numpy as np
 
-        given = {kind: to_arrow(table) for kind, table in tables.items()}
-        if lacking := [type_name(kind) for kind, table in given.items() if "arrival" not in table.schema.names]:
+        if lacking := [type_name(kind) for kind, table in tables.items() if "arrival" not in table.schema.names]:
             raise EventError(f"tables of several types need a column arrival, which gives their order: {listed(lacking)}")
-        arrivals = [np.asarray(table["arrival"]) for table in given.values()]
+        arrivals = [np.asarray(table["arrival"]) for table in tables.values()]
         if any((each[1:] < each[:-1]).any() for each in arrivals):
             raise EventError("a column arrival falls: sort each table by it")
-        columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in given.items()]
+        columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in tables.items()]
         places = np.empty(sum(map(len, arrivals)), np.int64)
         places[np.argsort(np.concatenate(arrivals), kind="stable")] = np.arange(len(places))
         return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])

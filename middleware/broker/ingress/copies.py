@@ -39,7 +39,6 @@ _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, Typ
 Copy = tuple[str, int, bytes]
 """Type, ts and record of an event."""
 
-
 Record = msgspec.Raw | list[Any]
 """The fields of an event, then ts, id, source and level: encoded, or read from columns."""
 

@@ -30,7 +30,12 @@ const MOST_ROWS: usize = 1 << 16;
 pub const MOST_NAMES: usize = 8 << 20;
 
 /// Times lie strictly between this and its negative.
-pub const MAX_TS: i64 = 1 << 62;
+const MAX_TS: i64 = 1 << 62;
+
+/// Whether a number can be a time.
+pub fn is_time(number: &i64) -> bool {
+    -MAX_TS < *number && *number < MAX_TS
+}
 
 /// What a field holds.
 #[derive(Clone, Copy, PartialEq)]
@@ -208,9 +213,7 @@ impl BlockReader {
         for ((values, there), (name, kind, is_nullable)) in found.into_iter().zip(&self.form.fields) {
             let column = Column { name: name.clone(), is_nullable: *is_nullable, there, values };
             let are_times = *kind == Kind::Time;
-            if spelled(&column.values) > MOST_NAMES
-                || (are_times && whole(&column)?.iter().any(|ts| ts.unsigned_abs() >= MAX_TS.cast_unsigned()))
-            {
+            if spelled(&column.values) > MOST_NAMES || (are_times && !whole(&column)?.iter().all(is_time)) {
                 return None;
             }
             made.push(column);
@@ -426,7 +429,7 @@ impl Building {
 
 /// The sources of events: mostly those of the event before.
 struct Sources<'a> {
-    naming: Naming<'a>,
+    naming: Naming<&'a [u8]>,
     codes: Vec<i32>,
     last: Option<(&'a str, i32)>,
 }
@@ -504,7 +507,7 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     fn time(&mut self) -> Option<i64> {
-        self.integer().filter(|ts| -MAX_TS < *ts && *ts < MAX_TS)
+        self.integer().filter(is_time)
     }
 
     /// A number; whole ones only as far as a float has them exactly.

@@ -4,12 +4,21 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
 use crate::arrow;
-use crate::blocks::{Kind, MAX_TS};
+use crate::blocks::{Kind, is_time};
 use crate::export::{Texts, Values, bits};
 
 /// A whole number of 64 bits.
 pub fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
     value.cast_exact::<PyInt>().ok()?.extract().ok()
+}
+
+fn is_there(there: Option<&[u8]>, row: usize) -> bool {
+    there.is_none_or(|there| there[row] != 0)
+}
+
+/// These values, those that are not there as zeros.
+fn filled<T: Copy + Default>(cells: &[T], there: Option<&[u8]>) -> impl Iterator<Item = T> {
+    cells.iter().enumerate().map(move |(row, cell)| if is_there(there, row) { *cell } else { T::default() })
 }
 
 /// The values of a field.
@@ -50,8 +59,8 @@ impl Cells {
         }
         match &mut self.values {
             Values::Integers(values) => {
-                let is_time = self.kind == Kind::Time;
-                values.push(whole(value).filter(|ts| !is_time || (-MAX_TS < *ts && *ts < MAX_TS))?);
+                let are_times = self.kind == Kind::Time;
+                values.push(whole(value).filter(|number| !are_times || is_time(number))?);
             }
             Values::Floats(values) => values.push(match value.cast_exact::<PyFloat>() {
                 Ok(float) => float.value(),
@@ -74,25 +83,24 @@ impl Cells {
         if there.is_some() && self.there.is_none() {
             return None;
         }
-        let is_there = |row: usize| there.as_ref().is_none_or(|there| there[row] != 0);
         let mut bytes = 0;
         match (&mut self.values, column.cells()) {
             (Values::Integers(values), arrow::Cells::Integers(cells)) => {
                 let before = values.len();
-                values.extend(cells.iter().enumerate().map(|(row, number)| if is_there(row) { *number } else { 0 }));
-                if self.kind == Kind::Time && !values[before..].iter().all(|ts| -MAX_TS < *ts && *ts < MAX_TS) {
+                values.extend(filled(&cells, there.as_deref()));
+                if self.kind == Kind::Time && !values[before..].iter().all(is_time) {
                     return None;
                 }
             }
             (Values::Floats(values), arrow::Cells::Floats(cells)) => {
-                values.extend(cells.iter().enumerate().map(|(row, number)| if is_there(row) { *number } else { 0.0 }));
+                values.extend(filled(&cells, there.as_deref()));
             }
             (Values::Flags(values), arrow::Cells::Flags(cells)) => {
-                values.extend(cells.iter().enumerate().map(|(row, flag)| if is_there(row) { *flag } else { 0 }));
+                values.extend(filled(&cells, there.as_deref()));
             }
             (Values::Texts(texts), arrow::Cells::Texts(cells)) => {
                 for row in 0..count {
-                    let text = if is_there(row) { cells.get(row) } else { b"" };
+                    let text = if is_there(there.as_deref(), row) { cells.get(row) } else { b"" };
                     texts.push(text)?;
                     bytes += text.len();
                 }
@@ -100,7 +108,7 @@ impl Cells {
             _ => return None,
         }
         if let Some(own) = &mut self.there {
-            own.extend((0..count).map(|row| u8::from(is_there(row))));
+            own.extend((0..count).map(|row| u8::from(is_there(there.as_deref(), row))));
         }
         Some(bytes)
     }

@@ -1,8 +1,6 @@
 //! Events of one type as columns that grow.
 
-use std::collections::HashMap;
 use std::mem;
-use std::str::from_utf8;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
@@ -10,10 +8,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::arrow;
-use crate::blocks::{Block, BlockReader, Form, MAX_TS};
+use crate::blocks::{Block, BlockReader, Form, is_time};
 use crate::cells::{Cells, whole};
-use crate::export::{Column, Texts, Values};
+use crate::export::{Column, Values};
 use crate::ids::runs;
+use crate::naming::Naming;
 use crate::tables::Rows;
 
 /// Most bytes in the name of a source: so readers take it in any block that is gathered.
@@ -34,8 +33,7 @@ pub struct Growing {
     ids: Vec<i64>,
     codes: Vec<i32>,
     levels: Vec<i64>,
-    names: Texts,
-    known: HashMap<String, i32>,
+    sources: Naming<Box<[u8]>>,
     /// The source of the event before.
     last: Option<(Py<PyString>, i32)>,
     /// The place of each among all that came with it, if there are others.
@@ -50,8 +48,7 @@ impl Growing {
             ids: Vec::new(),
             codes: Vec::new(),
             levels: Vec::new(),
-            names: Texts::new(),
-            known: HashMap::new(),
+            sources: Naming::new(),
             last: None,
             places: Vec::new(),
             form,
@@ -61,7 +58,7 @@ impl Growing {
 
     /// How many events there are, and how many sources.
     pub fn size(&self) -> (usize, usize) {
-        (self.ids.len(), self.names.len())
+        (self.ids.len(), self.sources.names.len())
     }
 
     /// Whether the last event is not derived.
@@ -77,7 +74,7 @@ impl Growing {
         for (field, column) in self.columns.iter_mut().enumerate() {
             bytes += column.put(&maker.value(event, field)?)?;
         }
-        let ts = whole(&maker.value(event, own)?).filter(|ts| -MAX_TS < *ts && *ts < MAX_TS)?;
+        let ts = whole(&maker.value(event, own)?).filter(is_time)?;
         let id = whole(&maker.value(event, own + 1)?)?;
         let source = maker.value(event, own + 2)?.cast_into_exact::<PyString>().ok()?;
         let level = whole(&maker.value(event, own + 3)?)?;
@@ -100,16 +97,7 @@ impl Growing {
 
     /// The number of a source.
     fn number(&mut self, name: &str) -> Option<i32> {
-        if let Some(code) = self.known.get(name) {
-            return Some(*code);
-        }
-        if name.len() > LONGEST_SOURCE {
-            return None;
-        }
-        let code = i32::try_from(self.names.len()).ok()?;
-        self.names.push(name.as_bytes())?;
-        self.known.insert(name.to_owned(), code);
-        Some(code)
+        if name.len() > LONGEST_SOURCE { None } else { self.sources.number(name.as_bytes()) }
     }
 
     /// Add the rows of a table, but for their places; how many bytes their values take. None: they are half added.
@@ -119,7 +107,7 @@ impl Growing {
         for (column, given) in self.columns.iter_mut().zip(&rows.own) {
             bytes += column.extend(given, count)?;
         }
-        if !rows.times.iter().all(|ts| -MAX_TS < *ts && *ts < MAX_TS) {
+        if !rows.times.iter().all(is_time) {
             return None;
         }
         self.times.extend_from_slice(&rows.times);
@@ -131,34 +119,21 @@ impl Growing {
                 *number = after;
             }
         }
-        self.put_sources(rows.sources.as_ref(), source, count)?;
+        self.put_sources(rows.sources, source, count)?;
         self.levels.resize(self.ids.len(), 0);
         Some(bytes)
     }
 
-    fn put_sources(&mut self, given: Option<&arrow::Column<'_>>, source: &str, count: usize) -> Option<()> {
+    fn put_sources(&mut self, given: Option<arrow::Column<'_>>, source: &str, count: usize) -> Option<()> {
         let Some(column) = given else {
             let code = self.number(source)?;
             self.codes.resize(self.codes.len() + count, code);
             return Some(());
         };
-        if let Some((texts, codes)) = column.coded() {
-            let mut numbers = vec![-1; texts.len()];
-            for code in codes.iter() {
-                let number = numbers.get_mut(usize::try_from(*code).ok()?)?;
-                if *number < 0 {
-                    *number = self.number(from_utf8(texts.get(*code as usize)).ok()?)?;
-                }
-                self.codes.push(*number);
-            }
-            return Some(());
-        }
-        let arrow::Cells::Texts(texts) = column.cells() else { return None };
-        for row in 0..count {
-            let code = self.number(from_utf8(texts.get(row)).ok()?)?;
-            self.codes.push(code);
-        }
-        Some(())
+        let before = self.sources.names.len();
+        self.sources.add(column, 0..count, &mut self.codes)?;
+        let names = &self.sources.names;
+        (before..names.len()).all(|at| names.get(at).len() <= LONGEST_SOURCE).then_some(())
     }
 
     /// Forget all events from this one on, and the names of sources from that one on.
@@ -169,8 +144,7 @@ impl Growing {
         self.codes.truncate(rows);
         self.levels.truncate(rows);
         self.places.truncate(rows);
-        self.names.truncate(names);
-        self.known.retain(|_, code| (*code as usize) < names);
+        self.sources.truncate(names);
         self.last = None;
     }
 
@@ -180,7 +154,7 @@ impl Growing {
         let rows = done.ids.len();
         let entries = done.codes.iter().zip(&done.ids).enumerate().map(|(at, (code, id))| (code.cast_unsigned(), *id, at));
         let runs = runs(entries.collect(), rows / 4 + 1).map(|runs| {
-            let name = |at| String::from_utf8_lossy(done.names.get(at)).into_owned();
+            let name = |at| String::from_utf8_lossy(done.sources.names.get(at)).into_owned();
             runs.into_iter().map(|(at, first, last)| (name(at), first, last)).collect()
         });
         let places: Vec<u8> = done.places.iter().flat_map(|place| place.to_le_bytes()).collect();
@@ -190,7 +164,7 @@ impl Growing {
     fn block(self) -> PyResult<Block> {
         let rows = self.ids.len();
         let has_levels = self.levels.iter().any(|level| *level != 0);
-        let stamps = [Values::Integers(self.times), Values::Integers(self.ids), Values::Coded(self.codes, self.names)];
+        let stamps = [Values::Integers(self.times), Values::Integers(self.ids), Values::Coded(self.codes, self.sources.names)];
         let stamps = stamps.into_iter().chain(has_levels.then_some(Values::Integers(self.levels)));
         let cells = self.columns.into_iter().map(Cells::done).chain(stamps.map(|values| (None, values)));
         let columns = self.form.fields.iter().zip(cells).map(|((name, _, is_nullable), (there, values))| Column {

@@ -247,7 +247,7 @@ fn there(parts: &[Option<&Column>], rows: &[Row]) -> Option<(Vec<u8>, usize)> {
 
 /// The names of the sources of these rows, each once, and the number of each row's own.
 fn coded(parts: &[Option<&Column>], rows: &[Row]) -> Option<Values> {
-    let (mut naming, mut codes) = (Naming::new(), Vec::with_capacity(rows.len()));
+    let (mut naming, mut codes) = (Naming::<&[u8]>::new(), Vec::with_capacity(rows.len()));
     let mut numbers: Vec<Vec<i32>> = vec![Vec::new(); parts.len()];
     for (at, row) in rows {
         let Values::Coded(given, texts) = &parts[*at]?.values else { return None };

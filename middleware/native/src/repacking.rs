@@ -75,8 +75,10 @@ impl<'a> Kept<'a> {
                 rows.clone().try_for_each(|row| own.push(texts.get(row)))?;
                 Source::Made(Values::Texts(own))
             }
-            (Kind::Text, cells) if at == form.own() + 2 => {
-                let own = sources(column, &cells, rows)?;
+            (Kind::Text, _) if at == form.own() + 2 => {
+                let (mut naming, mut codes) = (Naming::new(), Vec::with_capacity(rows.len()));
+                naming.add(column, rows, &mut codes)?;
+                let own = Values::Coded(codes, naming.names);
                 (spelled(&own) <= MOST_NAMES).then_some(Source::Made(own))?
             }
             _ => return None,
@@ -92,25 +94,4 @@ impl<'a> Kept<'a> {
         };
         Shown::new(self.there.as_ref(), cells)
     }
-}
-
-/// The names of the sources of these rows, each once, and the number of each row's own.
-fn sources(column: arrow::Column<'_>, cells: &Cells<'_>, rows: Range<usize>) -> Option<Values> {
-    let (mut naming, mut own) = (Naming::new(), Vec::with_capacity(rows.len()));
-    if let Some((texts, codes)) = column.coded() {
-        let mut numbers = vec![-1; texts.len()];
-        for code in &codes[rows] {
-            let number = numbers.get_mut(usize::try_from(*code).ok()?)?;
-            if *number < 0 {
-                *number = naming.number(texts.get(*code as usize))?;
-            }
-            own.push(*number);
-        }
-        return Some(Values::Coded(own, naming.names));
-    }
-    let Cells::Texts(texts) = cells else { return None };
-    for row in rows {
-        own.push(naming.number(texts.get(row))?);
-    }
-    Some(Values::Coded(own, naming.names))
 }

@@ -84,13 +84,17 @@ def assert_leaves(held: Gathering, events: list[Event], in_columns: bool) -> Non
     assert [event for _, event in sorted(came, key=lambda pair: pair[0])] == events
 
 
+def with_sources_spelled_out(batch: pa.RecordBatch) -> pa.RecordBatch:
+    at = batch.schema.get_field_index("source")
+    return batch.set_column(at, batch.schema.field(at).with_type(pa.string()), batch.column(at).cast(pa.string()))
+
+
 def table_of(kind: type[Event], events: list[Event], arrivals: list[int], draw: st.DrawFn) -> pa.RecordBatch:
     """The events as a table, in one of the forms that tables have."""
     filler = events[:1] if draw(st.booleans()) else []
     batch = EventColumns.from_events(kind, [*filler, *events, *filler]).batch
     if draw(st.booleans()):
-        at = batch.schema.get_field_index("source")
-        batch = batch.set_column(at, batch.schema.field(at).with_type(pa.string()), batch.column(at).cast(pa.string()))
+        batch = with_sources_spelled_out(batch)
     batch = batch.slice(len(filler), len(events)).append_column("arrival", pa.array(arrivals, pa.int64()))
     return batch.select(draw(st.permutations(batch.schema.names)))
 
@@ -188,8 +192,7 @@ def test_columns_of_arrow_are_written_as_they_are(
     events = data.draw(st.lists(KINDS[kind], min_size=9, max_size=12))
     batch, reader = EventColumns.from_events(kind, events).batch, reader_of(kind)
     if is_spelled:
-        at = batch.schema.get_field_index("source")
-        batch = batch.set_column(at, batch.schema.field(at).with_type(pa.string()), batch.column(at).cast(pa.string()))
+        batch = with_sources_spelled_out(batch)
     start, stop = sorted(cut)
     assert reader is not None
     whole, own = EventColumns(kind, batch), events[start:stop]
@@ -221,7 +224,6 @@ def test_more_than_a_frame_may_hold_is_not_held() -> None:
     assert not held.add([Gaps(ts=1, id=1, source="s")] * 2**14), "too many events"
     table = EventColumns.from_events(Gaps, [Gaps(ts=1, id=1, source="s")] * 2**14).batch
     assert held.add_tables({Gaps: table}, "s", 0, by_arrival=False) is None, "too many rows"
-    assert held.add_tables({Gaps: EventColumns.from_events(Gaps, [event] * 500).batch}, "s", 0, by_arrival=False) is None, (
-        "bytes"
-    )
+    table = EventColumns.from_events(Gaps, [event] * 500).batch
+    assert held.add_tables({Gaps: table}, "s", 0, by_arrival=False) is None, "too many bytes"
     assert len(held) == 400
