@@ -152,8 +152,8 @@ impl Growing {
         let reader = self.reader.clone_ref(py);
         let done = mem::replace(self, Self::new(self.form.clone(), reader.clone_ref(py)));
         let rows = done.ids.len();
-        let entries = done.codes.iter().zip(&done.ids).enumerate().map(|(at, (code, id))| (code.cast_unsigned(), *id, at));
-        let runs = runs(entries.collect(), rows / 4 + 1).map(|runs| {
+        let codes = done.codes.iter().map(|code| code.cast_unsigned());
+        let runs = runs(&done.ids, codes, rows / 4 + 1).map(|runs| {
             let name = |at| String::from_utf8_lossy(done.sources.names.get(at)).into_owned();
             runs.into_iter().map(|(at, first, last)| (name(at), first, last)).collect()
         });

@@ -50,6 +50,34 @@ impl Intervals {
         }
         is_new
     }
+
+    /// Add runs of ids, in order and none next to another, unless an id of them is there; whether they were added. O(runs, and
+    /// spans behind the first): one after another, each run that joins no span would move all spans behind it.
+    pub fn take_all(&mut self, runs: &[(i64, i64)]) -> bool {
+        let [(first, last), others @ ..] = runs else { return true };
+        if others.is_empty() {
+            return self.take(*first, *last);
+        }
+        let at = self.until(*first).saturating_sub(1);
+        let behind = self.spans.split_off(at);
+        let (mut old, mut new) = (behind.iter().peekable(), runs.iter().peekable());
+        loop {
+            let next = match (old.peek(), new.peek()) {
+                (Some(span), Some(run)) if span.0 > run.0 => new.next(),
+                (Some(_), _) => old.next(),
+                _ => new.next(),
+            };
+            let Some((first, last)) = next else { return true };
+            match self.spans[at..].last_mut() {
+                Some(span) if span.1 >= *first => break,
+                Some(span) if span.1 == first - 1 => span.1 = *last,
+                _ => self.spans.push((*first, *last)),
+            }
+        }
+        self.spans.truncate(at);
+        self.spans.extend(behind);
+        false
+    }
 }
 
 #[pymethods]
@@ -158,5 +186,19 @@ mod tests {
         assert!(!intervals.take(i64::MIN, i64::MAX));
         assert!(intervals.take(i64::MIN + 1, i64::MAX - 1));
         assert_eq!(intervals.spans, [(i64::MIN, i64::MAX)]);
+    }
+
+    #[test]
+    fn runs_are_added_together_or_not_at_all() {
+        let mut intervals = Intervals { spans: vec![(0, 1), (10, 19), (30, 39)] };
+        assert!(intervals.take_all(&[]) && intervals.take_all(&[(i64::MIN, i64::MIN), (8, 9), (20, 29), (i64::MAX, i64::MAX)]));
+        let spans = [(i64::MIN, i64::MIN), (0, 1), (8, 39), (i64::MAX, i64::MAX)];
+        assert_eq!(intervals.spans, spans);
+        for refused in [[(3, 4), (8, 8)], [(3, 4), (39, 41)], [(3, 50), (60, 61)], [(3, 4), (i64::MAX, i64::MAX)]] {
+            assert!(!intervals.take_all(&refused));
+            assert_eq!(intervals.spans, spans);
+        }
+        assert!(intervals.take_all(&[(2, 2), (4, 7)]));
+        assert_eq!(intervals.spans, [(i64::MIN, i64::MIN), (0, 2), (4, 39), (i64::MAX, i64::MAX)]);
     }
 }
