@@ -11,7 +11,7 @@ from middleware.broker.ingress.seen import left_out
 from middleware.broker.merge import merged
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, places_left, places_of
+from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, places_left, places_of, places_of_columns
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta, some_inserts
 from middleware.model.event import NEVER
@@ -76,9 +76,14 @@ class Inbox:
         delta = known or self._decoded(head, data)
         if first is None or not is_one_of_many:
             delta.places = None
+        elif delta.columns is not None:
+            import numpy as np
+
+            own = delta.places if delta.places is not None else places_of_columns(head, delta.inserted)
+            delta.places = np.add(own, first, dtype=np.int64)
         else:
-            own = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
-            delta.places = [first + place for place in own]
+            listed = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
+            delta.places = [first + place for place in listed]
         return delta
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:
@@ -88,9 +93,11 @@ class Inbox:
             return delta
         ingress = self._ingress
         if delta.columns is not None and (new := ingress.seen.take_columns(delta.columns)) is not None:
-            kept = Delta(columns=delta.columns, places=places_of(head, len(new)))
-            kept = delta if all(new) else some_inserts(kept, map(bool, new))
-            again = list(compress(delta.inserts, map(not_, new))) if kept is not delta else []
+            if 0 not in new:
+                kept, again = delta, []
+            else:
+                kept = some_inserts(Delta(columns=delta.columns, places=places_of(head, len(new))), map(bool, new))
+                again = list(compress(delta.inserts, map(not_, new)))
         else:
             inserts = ingress.seen.take_new(delta.inserts)
             again = left_out(delta.inserts, inserts)

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from typing import Any
 
 from middleware.broker.routing import wanted
-from middleware.delivery.held import HeldColumns, in_order
 from middleware.delivery.held_events import HeldEvents
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
+from middleware.model.held import HeldColumns, in_order
 
 CALM = 100_000
 """Blocks are held as such after so many events without a withdrawal or a revision: to find one in them takes O(held)."""

@@ -203,7 +203,7 @@ class Publication:
                 low, high = places[at].searchsorted([start, start + rows]) if places else (start, start + rows)
                 part, name = columns.slice(int(low), int(high)), type_name(columns.event_type)
                 if len(part):
-                    delta = Delta(columns=part, places=(places[at][low:high] - start).tolist() if places else None)
+                    delta = Delta(columns=part, places=places[at][low:high] - start if places else None)
                     blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1), fewest=fewest)
             if places:
                 yield _checked(Frame.of(blocks))

@@ -27,6 +27,8 @@ from middleware.model.rows import reader_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from middleware.model.arrays import Array, Places
+
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
 
@@ -303,15 +305,25 @@ class _TypeCodec:
             self._reader.accept(block, batch.schema.names[-1] == "level")
 
 
-def packed(places: list[int] | None) -> bytes | None:
+def packed(places: Places | None) -> bytes | None:
     """Places as they are sent; None if they cannot be."""
-    return pack(f"<{len(places)}H", *places) if places is not None and len(places) <= MOST_PLACES else None
+    if places is None or len(places) > MOST_PLACES:
+        return None
+    return pack(f"<{len(places)}H", *places) if isinstance(places, list) else places.astype("<u2").tobytes()
 
 
 def places_of(head: BlockHead, count: int) -> list[int] | None:
     """The places of ``count`` events, if the head gives as many."""
     places = head.places
     return list(unpack(f"<{count}H", places)) if places is not None and len(places) == 2 * count else None
+
+
+def places_of_columns(head: BlockHead, count: int) -> Array:
+    """The same as an array; if it gives none, they came in this order."""
+    import numpy as np
+
+    places = head.places
+    return np.frombuffer(places, "<u2") if places is not None and len(places) == 2 * count else np.arange(count)
 
 
 def places_left(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] | None:

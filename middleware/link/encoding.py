@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,6 +14,9 @@ from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import Event
 from middleware.model.rows import reader_of
+
+if TYPE_CHECKING:
+    from middleware.model.arrays import Places
 
 
 def encode_delta(
@@ -38,7 +41,7 @@ def encode_delta(
 
 
 def _encode_columns(
-    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: list[int] | None
+    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: Places | None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
     count, size = len(columns), columns.batch.nbytes
@@ -46,7 +49,7 @@ def _encode_columns(
     blocks = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
-        own = places and places[start:stop]
+        own = None if places is None else places[start:stop]
         head = BlockHead(name, stop - start, raw=raw, runs=runs if rows == count else None, places=packed(own), columns=True)
         if raw:
             times = columns.times[start:stop]
@@ -115,7 +118,8 @@ def _halves(delta: Delta) -> tuple[Delta, Delta]:
 
     def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
         retracts, revises, inserts = columns
-        k_plus, places = (None if each is None else each[pick] for each in (delta.k_plus, delta.places))
+        k_plus = None if delta.k_plus is None else delta.k_plus[pick]
+        places = None if delta.places is None else delta.places[pick]
         return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None, places if inserts else None)
 
     if delta.inserts and (delta.revises or delta.retracts):

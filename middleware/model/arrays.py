@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
+    Places = list[int] | Array
+    """A whole number for each event: where it stands in an order."""
+
 
 def integers(data: bytes) -> Array:
     """Whole numbers of 64 bits as the native core gives them, as an array that cannot be written to."""

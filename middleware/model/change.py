@@ -13,6 +13,7 @@ from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_na
 from middleware.model.state import same_event
 
 if TYPE_CHECKING:
+    from middleware.model.arrays import Places
     from middleware.model.columns import EventColumns
     from middleware.model.interleaved import Columns, Interleaved
 
@@ -63,7 +64,8 @@ class Delta:
         None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
     ``places``
         the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
-        once, as the results of one step do, or if nothing is known. The order itself is all that counts.
+        once, as the results of one step do, or if nothing is known. The order itself is all that counts. An array where they
+        are columns.
     """
 
     __slots__ = ("_inserts", "_k_plus", "_since", "columns", "interleaved", "places", "retracts", "revises")
@@ -74,7 +76,7 @@ class Delta:
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
         k_plus: list[int] | None = None,
-        places: list[int] | None = None,
+        places: Places | None = None,
         columns: EventColumns | None = None,
         interleaved: Interleaved | None = None,
     ) -> None:
@@ -244,11 +246,24 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     if any(delta.k_plus for delta in deltas):
         whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * delta.inserted]
     if any(delta.places is not None for delta in deltas):
-        whole.places = []
-        for delta in deltas:  # what was changed on its way came with what is before it
-            last = whole.places[-1] if whole.places else 0
-            whole.places += delta.places if delta.places is not None else [last] * delta.inserted
+        whole.places = _in_turn(deltas)
     return whole
+
+
+def _in_turn(deltas: Sequence[Delta]) -> Places:
+    """The places of the events of several deltas. O(deltas) if all are columns."""
+    arrays = [delta.places for delta in deltas if not (delta.places is None or isinstance(delta.places, list))]
+    if len(arrays) == len(deltas):
+        import numpy as np
+
+        return np.concatenate(arrays)
+    places: list[int] = []
+    for delta in deltas:
+        own = delta.places
+        if own is None:  # what was changed on its way came with what is before it
+            own = [places[-1] if places else 0] * delta.inserted
+        places += own if isinstance(own, list) else own.tolist()
+    return places
 
 
 def grouped(events: Sequence[Event]) -> dict[str, Delta]:

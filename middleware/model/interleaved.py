@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from itertools import accumulate, chain, pairwise
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from middleware import native
 from middleware.model.arrays import integers
@@ -12,13 +12,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    Array = np.ndarray[Any, Any]
-
-Places = Sequence[Any]
-"""For each of some columns, the places of its events in the order of arrival over all, a list or an array of whole numbers;
-None if they came at once, as the results of one step do. The order itself is all that counts."""
+    from middleware.model.arrays import Array, Places
 
 
 class Interleaved(Sequence[Event]):
@@ -27,11 +21,14 @@ class Interleaved(Sequence[Event]):
 
     ``pieces``
         the columns; several may be of one type.
+    ``places``
+        of the events of each in the order of arrival over all; None if they came at once, as the results of one step do. The
+        order itself is all that counts.
     """
 
     __slots__ = ("_events", "_in_core", "_length", "_order", "_places", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[EventColumns], places: Places | None = None) -> None:
+    def __init__(self, pieces: Sequence[EventColumns], places: Sequence[Places | None] | None = None) -> None:
         self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
         self._length = sum(map(len, pieces))
         self._in_core: native.Interleaving | None = None
@@ -130,7 +127,7 @@ Columns = EventColumns | Interleaved
 """What comes at once, of one type or of several."""
 
 
-def plain_order(pieces: Sequence[EventColumns], places: Places) -> Array:
+def plain_order(pieces: Sequence[EventColumns], places: Sequence[Places | None]) -> Array:
     """``Interleaved.order``, without the native core. O(n log n)."""
     import numpy as np
 

@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 47
+_VERSION = 48
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -42,6 +42,7 @@ try:
         SequenceMatcher,
         SequenceRuns,
         Waiting,
+        block_of,
         column_of,
         in_columns,
         in_time,
@@ -86,6 +87,7 @@ else:
         "SequenceMatcher",
         "SequenceRuns",
         "Waiting",
+        "block_of",
         "column_of",
         "in_columns",
         "in_time",

@@ -37,8 +37,10 @@ def in_order(parts: list[Delta], few: int = 0) -> Delta:
                 runs.append(own)
             else:
                 placed += own
-        if placed and whole.places is not None:
-            runs.insert(0, sorted(placed, key=whole.places.__getitem__))
+        if placed and (places := whole.places) is not None:
+            if not isinstance(places, list):
+                places = places.tolist()
+            runs.insert(0, sorted(placed, key=places.__getitem__))
         if len(runs) > 1:
             reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
             came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.held import SPARSE
 from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
-from middleware.ordering.waiting import SPARSE
 
 
 class Ready(NamedTuple):

@@ -15,6 +15,7 @@ from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.detector import Detector, constants, key_function, takes_batches
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
+from middleware.model.held import HeldColumns
 from middleware.model.interleaved import Columns
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
@@ -29,7 +30,7 @@ from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.runs import USUAL, Runs
-from middleware.ordering.waiting import Waiting, WaitingColumns
+from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024
 """The number of events that a unit emits between two purges."""
@@ -104,7 +105,7 @@ class Unit:
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting = Waiting()
-        self._columns = WaitingColumns()  # the same, for operators: what came as columns
+        self._columns = HeldColumns()  # the same, for operators: what came as columns
         # the allowed lateness is computed anew when the reach changes
         self._reached, self._lateness = 0, self.policies.lateness.of(0)
         self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
@@ -159,7 +160,7 @@ class Unit:
                 deltas += self.push(run, mark, min(promised, until), is_open, has_come=until == END)
             return self._netted(deltas)
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
-        if not self._waiting and not self._columns.pieces and not delta and not more:
+        if not self._waiting and not self._columns and not delta and not more:
             self.pass_time(mark, promised, is_open)
             if self._operator is not None:
                 self._reach()
@@ -333,10 +334,10 @@ class Unit:
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns.pieces or (pieces and self._top > self.emitted):
+        if self._columns or (pieces and self._top > self.emitted):
             for piece in pieces:
-                self._columns.add(piece)
-            pieces = self._columns.until(self.emitted)
+                self._columns.put(piece)
+            pieces = list(self._columns.released(self.emitted).values())
             arrived = Ready(ahead, behind, pieces)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
@@ -350,8 +351,8 @@ class Unit:
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
-        if self._columns.pieces:
-            self._duplicates += self._waiting.add(self._columns.take_events(), NEVER)[1]
+        if self._columns:
+            self._duplicates += self._waiting.add(self._columns.spill(), NEVER)[1]
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
@@ -595,6 +596,7 @@ class Unit:
         waiting = self._waiting.events()
         assert arranged(waiting) == (waiting, 0), "waiting events out of order"
         assert not waiting or waiting[0].ts > self.emitted, "an event waits that should have been emitted"
-        assert not self._columns.pieces or self._columns.earliest > self.emitted, "columns wait that should have been emitted"
+        first = self._columns.first()
+        assert first is None or first.ts > self.emitted, "columns wait that should have been emitted"
         assert self.emitted >= self.final, "something is final that was never emitted"
         self._lanes.check()

@@ -145,7 +145,7 @@ class ArrivedColumns:
         for at in range(0, len(self), size):
             deltas = {}
             for kind, piece in enumerate(pieces):
-                if places := np.flatnonzero(kinds[at : at + size] == kind).tolist():
+                if len(places := np.flatnonzero(kinds[at : at + size] == kind)):
                     deltas[piece.name] = Delta(columns=piece.take(len(places)), places=places)
             if len(deltas) == 1:
                 next(iter(deltas.values())).places = None

@@ -38,7 +38,6 @@ from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
-from middleware.delivery.held import HeldColumns
 from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
 from middleware.durability import lives, recovery
@@ -50,6 +49,7 @@ from middleware.model import attributes, detector
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, TS
+from middleware.model.held import HeldColumns
 from middleware.model.identity import named
 from middleware.model.operator import Operation
 from middleware.ordering import lane

@@ -1,4 +1,4 @@
-//! What a barrier holds back in blocks of one type. Twin of `PlainHeldBlocks` in `middleware.delivery.held`.
+//! Blocks of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.held`.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -126,6 +126,18 @@ impl HeldBlocks {
         let picked = if chosen.is_empty() { None } else { Some(gathered(form, &parts, &chosen)?) };
         self.tidy()?;
         Ok(picked)
+    }
+
+    fn first(&self) -> PyResult<Option<Block>> {
+        let Some(form) = &self.form else { return Ok(None) };
+        let parts: Vec<_> = self.held.iter().map(|held| &held.batch).collect();
+        let Some(stamps) = parts.iter().map(|part| Stamps::of(part, form.own())).collect::<Option<Vec<_>>>() else {
+            return Ok(None);
+        };
+        let rows = self.held.iter().map(|held| held.order[0]).enumerate();
+        let time = |row: &Row| stamps[row.0].times[row.1 as usize];
+        let first = rows.min_by(|one, other| time(one).cmp(&time(other)).then_with(|| tie(&stamps, *one, *other)));
+        first.map(|row| gathered(form, &parts, &[row])).transpose()
     }
 
     fn release(&mut self, until: i64) -> PyResult<Option<Block>> {

@@ -98,7 +98,7 @@ mod _core {
     #[pymodule_export]
     use crate::projection::Projection;
     #[pymodule_export]
-    use crate::repacking::pack;
+    use crate::repacking::{block_of, pack};
     #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
@@ -111,5 +111,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 47;
+    const VERSION: u32 = 48;
 }

@@ -1,15 +1,17 @@
-//! Events in columns of Arrow as blocks that a `BlockReader` of their type reads.
+//! Events in columns of Arrow as blocks: the core's own, or the bytes that a `BlockReader` of their type reads.
 
 use std::borrow::Cow;
+use std::ffi::CString;
 use std::ops::Range;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::arrow::{self, Cells};
-use crate::blocks::{BlockReader, Form, Kind, MOST_NAMES};
+use crate::blocks::{Block, BlockReader, Form, Kind, MOST_NAMES};
 use crate::event_batch::EventBatch;
-use crate::export::{Texts, Values, bits};
+use crate::export::{Column, Texts, Values, bits};
 use crate::ipc::spelled;
 use crate::naming::Naming;
 use crate::packing::{self, Shown, stream};
@@ -23,23 +25,28 @@ pub fn pack<'py>(
     start: usize,
     stop: usize,
 ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let form = reader.form();
-    let (rows, stop) = (start..stop.min(batch.len()), stop.min(batch.len()));
-    if start > stop || batch.source_place() != form.own() + 2 {
-        return Ok(None);
-    }
-    let mut columns = Vec::with_capacity(form.fields.len());
-    for at in 0..form.fields.len() {
-        if at + 1 == form.fields.len() && !batch.has_levels(py)? {
-            break;
-        }
-        match Kept::of(form, at, batch.column(py, at)?, rows.clone()) {
-            Some(column) => columns.push(column),
-            None => return Ok(None),
-        }
-    }
+    let (form, rows) = (reader.form(), start..stop.min(batch.len()));
+    let Some(columns) = kept(py, form, batch, &rows)? else { return Ok(None) };
     let shown = columns.iter().map(|column| column.shown(rows.clone()));
     stream(py, form.schema(columns.len()), rows.len(), shown).map(Some)
+}
+
+/// The same as a block of the core. O(values).
+#[pyfunction]
+pub fn block_of(py: Python<'_>, reader: &BlockReader, batch: &EventBatch) -> PyResult<Option<Block>> {
+    let (form, rows) = (reader.form(), 0..batch.len());
+    let Some(columns) = kept(py, form, batch, &rows)? else { return Ok(None) };
+    let columns = form.fields.iter().zip(columns).map(|((name, _, is_nullable), column)| column.made(name, *is_nullable));
+    Ok(form.block(rows.len(), columns.collect()))
+}
+
+/// All columns of these rows; None if one is not just as the type's.
+fn kept<'a>(py: Python<'a>, form: &Form, batch: &'a EventBatch, rows: &Range<usize>) -> PyResult<Option<Vec<Kept<'a>>>> {
+    if rows.start > rows.end || batch.source_place() != form.own() + 2 {
+        return Ok(None);
+    }
+    let count = form.fields.len() - usize::from(!batch.has_levels(py)?);
+    (0..count).map(|at| Ok(Kept::of(form, at, batch.column(py, at)?, rows.clone()))).collect()
 }
 
 /// The values of a column: where they lie, of all rows, or made for the rows that are wanted.
@@ -84,6 +91,16 @@ impl<'a> Kept<'a> {
             _ => return None,
         };
         Some(Self { there, source })
+    }
+
+    /// As a column of all rows.
+    fn made(self, name: &Arc<CString>, is_nullable: bool) -> Column {
+        let values = match self.source {
+            Source::Integers(cells) => Values::Integers(cells.into_owned()),
+            Source::Floats(cells) => Values::Floats(cells.into_owned()),
+            Source::Made(values) => values,
+        };
+        Column { name: name.clone(), is_nullable, there: self.there, values }
     }
 
     fn shown(&self, rows: Range<usize>) -> Shown<'_> {

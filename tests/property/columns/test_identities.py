@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Bounds, Ingress
-from middleware.broker.ingress.seen import Intervals, PlainIntervals, plain_take_ids, take_ids
+from middleware.broker.ingress.seen import Intervals, PlainIntervals, plain_runs_of, plain_take_ids, runs_of, take_ids
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.identities import identities_in
@@ -92,6 +92,27 @@ def test_identities_are_those_of_the_events_and_damage_does_no_harm(events: list
         ingress = Ingress(EventTypes(), EventCodec(EventTypes()), Counter())
         head = BlockHead("Hit", len(raw), raw=True, oldest=1, newest=20, columns=True)
         assert sum(part.inserts for part, _, _ in ingress.admit(head, bytes(bad), False)) <= len(raw)
+
+
+RANGES = st.tuples(st.sampled_from([-(2**63), -70, 0, 1 << 40, 2**63 - 700]), st.integers(1, 700)).flatmap(
+    lambda drawn: st.lists(st.integers(drawn[0], drawn[0] + drawn[1] - 1), min_size=1, max_size=80)
+)
+
+
+@given(st.lists(st.tuples(RANGES, st.booleans(), st.sampled_from([1, 1, 2])), max_size=6), st.integers(1, 40))
+def test_ids_that_are_close_together_are_taken_as_others_are(drawn: list[tuple[list[int], bool, int]], most: int) -> None:
+    """Those of one source are not sorted, but noted as bits."""
+    plain, core = [PlainIntervals(), PlainIntervals()], [Intervals(), Intervals()]
+    for ids, are_distinct, sources in drawn:
+        numbers = list(dict.fromkeys(ids)) if are_distinct else ids
+        given = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
+        codes = b"".join((at % sources).to_bytes(4, "little") for at in range(len(numbers)))
+        assert take_ids(given, codes, core) == plain_take_ids(given, codes, plain)
+        assert [each.bounds() for each in core] == [each.bounds() for each in plain]
+        events = [Event(ts=1, id=number, source=str(at % sources)) for at, number in enumerate(numbers)]
+        assert runs_of(events, most) == plain_runs_of(events, most)
+        for each in core:
+            each.check()
 
 
 def test_a_code_that_names_no_source_takes_none() -> None:

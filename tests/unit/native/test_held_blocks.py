@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.delivery.held import PlainHeldBlocks
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event
+from middleware.model.held import PlainHeldBlocks
 from middleware.model.rows import reader_of
 
 pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
@@ -79,6 +79,8 @@ def test_blocks_are_held_as_columns_are(drawn):
                     assert EventColumns.from_block(Told, found).batch.to_pylist() is not None
                     assert (found.oldest, found.newest) == (events[0].ts, events[-1].ts)
         assert len(fast) == len(plain)
+        first, expected = fast.first(), plain.first()
+        assert (first and key(first.events(0, 1)[0])) == (expected and key(expected))
     assert len(fast) == 0
 
 

@@ -5,7 +5,7 @@ from random import Random
 import numpy as np
 import pytest
 
-from middleware.model.change import Delta
+from middleware.model.change import Delta, combined
 from middleware.model.columns import EventColumns
 from middleware.model.interleaved import Interleaved
 from middleware.ordering.arrival import in_order
@@ -27,7 +27,7 @@ def arrived(rng: Random) -> list[Delta]:
 @pytest.mark.parametrize("seed", range(50))
 def test_columns_come_in_the_same_order_as_rows(seed):
     rows, same = arrived(Random(seed)), arrived(Random(seed))
-    given = [Delta(None, each.revises, each.retracts, each.k_plus, each.places, _columns(each)) for each in same]
+    given = [Delta(None, each.revises, each.retracts, each.k_plus, _array(each.places), _columns(each)) for each in same]
     expected, found = in_order(rows), in_order(given, few=0)
     assert (found.retracts, found.k_plus, len(found)) == (expected.retracts, expected.k_plus, len(expected))
     assert found.inserts == expected.inserts
@@ -50,6 +50,20 @@ def test_interleaved_columns_are_a_sequence_of_events():
 def test_few_events_are_objects():
     given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
     assert in_order(given, few=3).interleaved is None and in_order(given, few=2).interleaved is not None
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_columns_and_rows_of_a_type_come_in_the_order_of_rows(seed):
+    rng, rows, same = Random(seed), arrived(Random(seed)), arrived(Random(seed))
+    for each in same:
+        if rng.random() < 0.6:
+            each.places = _array(each.places)
+            each.columns, each._inserts = _columns(each), None
+    assert in_order([combined(rows[::2]), rows[1]], few=9).inserts == in_order([combined(same[::2]), same[1]], few=9).inserts
+
+
+def _array(places):
+    return None if places is None else np.array(places, np.int64)
 
 
 def _columns(delta):
