@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from middleware import native
+from middleware.model.arrays import to_column
 from middleware.model.event import Event, EventType
+from middleware.model.rows import reader_of
 from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
@@ -25,8 +28,6 @@ KINDS: dict[type | None, str] = {float: "f", int: "i", bool: "b", str: "s"}
 """The kinds of columns, as numpy and the native core call them ("s", texts, is the core's alone)."""
 
 _PLAIN = (int, float, str, bool)
-_MOST = 4_096
-"""Rows for which constant columns are kept ready at first."""
 
 
 @cache
@@ -74,24 +75,15 @@ class ResultColumns:
         from middleware.model.columns import EventColumns
 
         self._pa, self._columns, self._event_type = pa, EventColumns, event_type
-        self._source, self._level = pa.array([source], pa.string()), level
+        self._source, self._level, self._reader = source, level, reader_of(event_type)
         fields = list(arrow_schema(event_type))
         stamp = [pa.field("ts", pa.int64(), False), pa.field("id", pa.int64(), False)]
         stamp += [pa.field("source", pa.dictionary(pa.int32(), pa.string()), False), pa.field("level", pa.int64(), False)]
         self._kinds, self._int64 = [field.type for field in fields[:-3]], pa.int64()
         self._schema = pa.schema([*fields[:-3], *stamp])
-        self._stamps: tuple[Any, Any] = self._constant(_MOST)
-
-    def _constant(self, count: int) -> tuple[Any, Any]:
-        """Columns of the source and of the level, of so many rows."""
-        import numpy as np
-
-        pa = self._pa
-        sources = pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), self._source)
-        return sources, pa.array(np.full(count, self._level, np.int64))
 
     def made(self, columns: Sequence[Given | Later], times: Any, ids: Any, in_time: bool = False) -> EventColumns:
-        """Results from their fields' columns, in order, times and ids; a batch is made of them when it is asked for.
+        """Results from their fields' columns, in order, times and ids; a block is made of them when it is asked for.
 
         ``in_time``: whether they are in order of time.
         """
@@ -99,18 +91,27 @@ class ResultColumns:
             import numpy as np
 
             times = np.array(times, np.int64)
-        return self._columns(self._event_type, None, None, times, partial(self._batch, columns, times, ids), in_time)
+        return self._columns(self._event_type, None, None, times, partial(self._block, columns, times, ids), in_time)
+
+    def _block(self, columns: Sequence[Given | Later], times: Any, ids: Any) -> pa.RecordBatch | native.Block:
+        """By the core, where it has all columns as they are. O(values)."""
+        given = [each for each in columns if not callable(each)]
+        if self._reader is not None and len(given) == len(columns):
+            block = native.result_block(self._reader, given, times, ids, self._source, self._level)
+            if block is not None:
+                return block
+        return self._batch(columns, times, ids)
 
     def _batch(self, columns: Sequence[Given | Later], times: Any, ids: Any) -> pa.RecordBatch:
-        """O(values)."""
+        import numpy as np
+
         pa, count = self._pa, len(times)
         given = zip(self._kinds, columns, strict=True)
         arrays = [each() if callable(each) else _array(kind, each, count) for kind, each in given]
         stamps = [_array(self._int64, (each, None), count) for each in (times, ids)]
-        if count > len(self._stamps[0]):
-            self._stamps = self._constant(2 * count)
-        source, level = (stamp.slice(0, count) for stamp in self._stamps)
-        return pa.RecordBatch.from_arrays([*arrays, *stamps, source, level], schema=self._schema)
+        sources = pa.DictionaryArray.from_arrays(to_column(np.zeros(count, np.int32)), pa.array([self._source], pa.string()))
+        levels = to_column(np.full(count, self._level, np.int64))
+        return pa.RecordBatch.from_arrays([*arrays, *stamps, sources, levels], schema=self._schema)
 
 
 def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:

@@ -44,7 +44,8 @@ def _encode_columns(
     name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: Places | None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
-    count, size = len(columns), columns.batch.nbytes
+    block, count = columns.block, len(columns)
+    size = columns.batch.nbytes if block is None else block.size
     rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
     blocks = []
     for start in range(0, count, rows):
@@ -60,7 +61,9 @@ def _encode_columns(
 
 def _block(columns: EventColumns, start: int, stop: int) -> bytes:
     """Some of the events in columns: by the core, if their columns are just as the type's, else by Arrow. O(values)."""
-    reader = reader_of(columns.event_type)
+    whole, reader = columns.block, reader_of(columns.event_type)
+    if whole is not None and stop - start == len(whole):
+        return whole.columns()
     block = native.pack(reader, columns.in_core, start, stop) if reader is not None else None
     return block if block is not None else pack_columns(columns.slice(start, stop).batch)
 

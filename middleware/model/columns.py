@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import compress
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
@@ -35,16 +35,16 @@ class EventColumns(Sequence[Event]):
         columns for the type's fields, in order, as ``arrow_schema`` has them; then ``ts`` (ns) and ``id``, int64, and
         ``source``, of strings, or of a dictionary of them; and ``level``, int64, unless all events are raw. Nulls only where a
         field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made when it is asked for,
-        by ``later``, if given, else from ``events``.
+        of the ``block``, of what ``later`` gives, if one of these is given, else of ``events``.
     ``times``
-        occurrence times, if they are known already; to be given with ``later``, unless there is a ``block``.
+        occurrence times, if they are known already; to be given with ``later``.
     ``in_time``
         whether the events are known to be in order of time.
     ``block``
-        the same as the native core read it, if it came in a block and is as it came.
+        the same as the native core has it, if it came in a block and is as it came, or if the core made it.
     """
 
-    __slots__ = ("_arrays", "_batch", "_events", "_in_core", "_later", "_length", "_parts", "block", "event_type", "in_time")
+    __slots__ = ("_arrays", "_batch", "_block", "_events", "_in_core", "_later", "_length", "_parts", "event_type", "in_time")
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class EventColumns(Sequence[Event]):
         batch: pa.RecordBatch | None,
         events: list[Event] | None = None,
         times: np.ndarray[Any, Any] | None = None,
-        later: Callable[[], pa.RecordBatch] | None = None,
+        later: Callable[[], pa.RecordBatch | native.Block] | None = None,
         in_time: bool = False,
         block: native.Block | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class EventColumns(Sequence[Event]):
         self._batch = batch
         self._in_core: native.EventBatch | None = None
         self._later = later
-        self.block = block
+        self._block = block
         self._parts: Sequence[EventColumns] = ()
         self._events = events
         known = block if block is not None else times if times is not None else events or ()
@@ -115,31 +115,47 @@ class EventColumns(Sequence[Event]):
     @classmethod
     def from_block(cls, event_type: EventType, block: native.Block, in_time: bool = False) -> EventColumns:
         """What the core read of a block, or has put together; Arrow sees it when somebody asks."""
-        import pyarrow as pa
+        return cls(event_type, None, in_time=in_time, block=block)
 
-        return cls(event_type, None, later=partial(pa.record_batch, block), in_time=in_time, block=block)
+    @property
+    def block(self) -> native.Block | None:
+        """See above."""
+        if self._later is not None:
+            self._make(self._later)
+        return self._block
+
+    def _make(self, later: Callable[[], pa.RecordBatch | native.Block]) -> None:
+        made = later()
+        self._later, self._parts = None, ()
+        if native.AVAILABLE and isinstance(made, native.Block):
+            self._block = made
+        else:
+            self._batch = made
 
     @property
     def blocks(self) -> list[native.Block]:
         """The same as blocks of the core, one after another; none if it does not have all of them as such. O(blocks)."""
-        if self.block is not None:
-            return [self.block]
-        parts = [part.blocks for part in self._parts]
-        return [block for part in parts for block in part] if all(parts) else []
+        if self._parts:
+            parts = [part.blocks for part in self._parts]
+            return [block for part in parts for block in part] if all(parts) else []
+        return [] if self.block is None else [self.block]
 
     @property
     def batch(self) -> pa.RecordBatch:
         """See above."""
         if self._batch is None:
-            self._batch = _batch_of(self.event_type, self.events()) if self._later is None else self._later()
-            self._later, self._parts = None, ()
+            import pyarrow as pa
+
+            block = self.block
+            if self._batch is None:
+                self._batch = _batch_of(self.event_type, self.events()) if block is None else pa.record_batch(block)
         return self._batch
 
     @property
     def in_core(self) -> native.EventBatch:
         """The batch as the native core reads it, looked up once. O(columns)."""
         if self._in_core is None:
-            given = self.batch if self.block is None else self.block
+            given = self.block or self.batch
             self._in_core = native.EventBatch(given, len(self.event_type.__struct_fields__) - 4)
         return self._in_core
 
@@ -162,9 +178,10 @@ class EventColumns(Sequence[Event]):
     def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        if name == "ts" and self.block is not None:
-            return integers(self.block.times())
-        if self._batch is None and self._later is None:
+        block = self.block
+        if name == "ts" and block is not None:
+            return integers(block.times())
+        if self._batch is None and block is None:
             return plain_array_of(self.events(), name, kind)
         if name == "level" and self.levels is None:
             return np.zeros(len(self), np.int64)
@@ -222,7 +239,8 @@ class EventColumns(Sequence[Event]):
         if self._events is not None:
             yield from (self._events[start : start + size] for start in range(0, len(self), size))
         elif len(self):
-            rows = self.block if self.block is not None else rows_of(self.event_type, self.batch)
+            block = self.block
+            rows = block if block is not None else rows_of(self.event_type, self.batch)
             yield from (rows.events(start, min(start + size, len(self))) for start in range(0, len(self), size))
 
     def filter(self, mask: Any) -> EventColumns:
@@ -364,9 +382,12 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
     return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
 
 
-def _concatenated(parts: list[EventColumns]) -> pa.RecordBatch:
+def _concatenated(parts: list[EventColumns]) -> pa.RecordBatch | native.Block:
     import pyarrow as pa
 
+    blocks = [part.blocks for part in parts]
+    if all(blocks) and (whole := native.joined(list(chain.from_iterable(blocks)))) is not None:
+        return whole
     return pa.concat_batches(_alike([part.batch for part in parts]))
 
 

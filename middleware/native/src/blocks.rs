@@ -276,6 +276,12 @@ impl Block {
         self.batch.rows
     }
 
+    /// How many bytes the values take. O(columns).
+    #[getter]
+    fn size(&self) -> usize {
+        self.batch.columns.iter().map(|column| column.size()).sum()
+    }
+
     /// The times, of 8 bytes each. O(rows).
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         let times = self.stamps(0).unwrap_or_default();

@@ -72,6 +72,22 @@ pub struct Column {
     pub values: Values,
 }
 
+impl Column {
+    /// How many bytes the values take.
+    pub fn size(&self) -> usize {
+        let there = self.there.as_ref().map_or(0, |(bits, _)| bits.len());
+        let texts = |texts: &Texts| texts.bytes.len() + texts.ends.len() * 4;
+        there
+            + match &self.values {
+                Values::Integers(values) => values.len() * 8,
+                Values::Floats(values) => values.len() * 8,
+                Values::Flags(bits) => bits.len(),
+                Values::Texts(own) => texts(own),
+                Values::Coded(codes, names) => codes.len() * 4 + texts(names),
+            }
+    }
+}
+
 /// Columns of so many rows.
 pub struct Batch {
     pub rows: usize,

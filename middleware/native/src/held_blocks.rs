@@ -194,6 +194,15 @@ fn tie(stamps: &[Stamps<'_>], one: Row, other: Row) -> Ordering {
     first.level(a).cmp(&second.level(b)).then_with(sources).then_with(|| first.ids[a].cmp(&second.ids[b]))
 }
 
+/// Blocks of one type, one after another, as one. O(values).
+#[pyfunction]
+pub fn joined(blocks: Vec<Bound<'_, Block>>) -> PyResult<Option<Block>> {
+    let parts: Vec<_> = blocks.iter().map(|block| block.get().batch()).collect();
+    let rows: Vec<Row> = parts.iter().enumerate().flat_map(|(at, part)| (0..part.rows as u32).map(move |row| (at, row))).collect();
+    let Some(first) = blocks.first().filter(|_| !rows.is_empty()) else { return Ok(None) };
+    gathered(first.get().form(), &parts, &rows).map(Some)
+}
+
 /// These rows, of which there is at least one, as a block.
 fn gathered(form: &Arc<Form>, parts: &[&Arc<Batch>], rows: &[Row]) -> PyResult<Block> {
     let is_whole = parts.len() == 1 && rows.len() == parts[0].rows;

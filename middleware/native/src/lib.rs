@@ -40,6 +40,7 @@ mod panes;
 mod program;
 mod projection;
 mod repacking;
+mod results;
 mod replay;
 mod search;
 mod seen;
@@ -82,7 +83,7 @@ mod _core {
     #[pymodule_export]
     use crate::held::HeldEvents;
     #[pymodule_export]
-    use crate::held_blocks::HeldBlocks;
+    use crate::held_blocks::{HeldBlocks, joined};
     #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
@@ -99,6 +100,8 @@ mod _core {
     use crate::projection::Projection;
     #[pymodule_export]
     use crate::repacking::{block_of, pack};
+    #[pymodule_export]
+    use crate::results::result_block;
     #[pymodule_export]
     use crate::seen::{Intervals, take_new};
     #[pymodule_export]
