@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.model.columns import EventColumns
+from middleware.model.errors import EventError
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.state import same_event
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Places
-    from middleware.model.columns import EventColumns
     from middleware.model.interleaved import Columns, Interleaved
 
 
@@ -233,10 +234,8 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     if len(deltas) == 1:
         return deltas[0]
     whole = Delta()
-    columns = [delta.columns for delta in deltas if delta.columns is not None]
-    is_whole = sum(map(len, columns)) == sum(delta.inserted for delta in deltas)
-    if columns and is_whole and len({each.event_type for each in columns}) == 1:
-        whole.columns, whole._inserts = columns[0].joined(columns[1:]), None
+    if (columns := _as_columns(deltas)) is not None:
+        whole.columns, whole._inserts = columns, None
     else:
         for delta in deltas:
             whole.inserts += delta.inserts
@@ -248,6 +247,24 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     if any(delta.places is not None for delta in deltas):
         whole.places = _in_turn(deltas)
     return whole
+
+
+def _as_columns(deltas: Sequence[Delta]) -> EventColumns | None:
+    """The new events of several deltas as columns, if they are of one type, and at least half of them came so."""
+    columns = [delta.columns for delta in deltas if delta.columns is not None]
+    count, total = sum(map(len, columns)), sum(delta.inserted for delta in deltas)
+    if not columns or 2 * count < total or len(kinds := {each.event_type for each in columns}) > 1:
+        return None
+    if count < total:
+        (kind,) = kinds
+        rows = [event for delta in deltas if delta.columns is None for event in delta.inserts]
+        if any(event.__class__ is not kind for event in rows):
+            return None
+        try:
+            columns = [delta.columns or EventColumns.from_events(kind, delta.inserts) for delta in deltas if delta.inserted]
+        except EventError:  # a value has no place in a column
+            return None
+    return columns[0].joined(columns[1:])
 
 
 def _in_turn(deltas: Sequence[Delta]) -> Places:

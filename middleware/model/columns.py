@@ -110,7 +110,8 @@ class EventColumns(Sequence[Event]):
     def from_events(cls, event_type: EventType, events: Iterable[Event]) -> EventColumns:
         """Events of this very type as columns. Raises EventError for a value that has no place in its column. O(values)."""
         events = list(events)
-        return cls(event_type, _batch_of(event_type, events), events)
+        block = _block_of(event_type, events)
+        return cls(event_type, _batch_of(event_type, events) if block is None else None, events, block=block)
 
     @classmethod
     def from_block(cls, event_type: EventType, block: native.Block, in_time: bool = False) -> EventColumns:
@@ -148,6 +149,8 @@ class EventColumns(Sequence[Event]):
 
             block = self.block
             if self._batch is None:
+                if block is None:
+                    block = _block_of(self.event_type, self.events())
                 self._batch = _batch_of(self.event_type, self.events()) if block is None else pa.record_batch(block)
         return self._batch
 
@@ -417,13 +420,15 @@ def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return columns
 
 
+def _block_of(event_type: EventType, events: list[Event]) -> native.Block | None:
+    """Events as a block of the core; None if it cannot."""
+    reader = reader_of(event_type)
+    return native.in_columns(reader, events) if reader is not None else None
+
+
 def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:
     import pyarrow as pa
 
-    reader = reader_of(event_type)
-    block = native.in_columns(reader, events) if reader is not None else None
-    if block is not None:
-        return pa.record_batch(block)
     schema = _schema(event_type)
     if any(event.level for event in events):
         schema = schema.append(pa.field("level", pa.int64(), nullable=False))

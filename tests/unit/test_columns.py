@@ -176,7 +176,12 @@ def test_a_delta_of_columns_is_one_of_events() -> None:
     assert both == combined([Delta(events, k_plus=[4, 3, 2, 1]), Delta([events[0], events[3]], k_plus=[4, 1])])
     assert both.columns is not None
     mixed = combined([delta, Delta([events[2]]), Delta(retracts=[events[1]])])
-    assert (mixed.inserts, mixed.retracts, mixed.columns) == ([*events, events[2]], [events[1]], None)
+    assert (mixed.inserts, mixed.retracts) == ([*events, events[2]], [events[1]])
+    assert mixed.columns is not None, "most came as columns"
+    other, wrong = Event(ts=1, id=1, source="a"), Plain(2**70, 0.0, True, b"", ts=1, id=1, source="a")
+    for rows in ([*events, events[2]], [other], [wrong]):
+        mixed = combined([Delta(rows, places=[7] * len(rows)), Delta(columns=EventColumns.from_events(Plain, events))])
+        assert (mixed.inserts, mixed.columns) == ([*rows, *events], None)
     delta.inserts = events[:1]
     assert len(delta) == 1 and delta.columns is None
 
