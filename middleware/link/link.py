@@ -4,7 +4,8 @@ may lose, repeat and reorder messages, and break.
 A pure state machine: messages in, messages out (``outbox``), time as an argument. Each end's life has an epoch. Payloads
 are numbered from 1 in each life; the receiver takes them in order, acknowledges cumulatively, drops repeats, and asks
 again from the first one missing (go-back-N: over TCP nothing is lost but at a reconnect). The receiver grants credit in
-bytes, so what is under way is bounded by WINDOW; what the owner queues beyond it is the owner's to bound.
+bytes, so what is under way is bounded: by WINDOW, or by what the receiver has taken within PACE of late, if that is more, as
+TCP tunes its own. What the owner queues beyond it is the owner's to bound.
 
 The end that dials says Hello until it is answered, also after a break; the other end answers. If the answer comes from
 another life of the peer, a durable link begins a new life of its own, with ``greeting`` as its first payload, and
@@ -22,9 +23,15 @@ from middleware.link.frames import VERSION, Ack, AnyFrame, Bye, Data, Hello, Par
 from middleware.model.time import MILLISECOND, SECOND
 
 WINDOW = 512 * 1024
-"""Bytes of payload that may be under way, unread, in one direction of a link."""
+"""Bytes of payload that may be under way, unread, in one direction of a link, however slow its reader is."""
 
-_MOST_CREDIT = 4 * WINDOW
+MOST_WINDOW = 4 * WINDOW
+"""The same, however fast it is."""
+
+PACE = 20 * MILLISECOND
+"""A fast reader is granted what it takes in so long: neither end then waits for the other, and nothing waits longer than that."""
+
+_MOST_CREDIT = MOST_WINDOW
 """However much credit a peer grants, no more than this is sent unacknowledged."""
 
 HEARTBEAT = 500 * MILLISECOND
@@ -86,6 +93,7 @@ class Link:
         self._count = LinkStatistics()
         self._peer_epoch = 0
         self._received_at, self._told_at = now, now - RETRY
+        self._window, self._paced_at, self._paced_bytes = WINDOW, now, 0
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
 
@@ -309,13 +317,13 @@ class Link:
         """Give the peer room for ``size`` more bytes (default: all that was received)."""
         consumed = self._received_bytes if size is None else self._consumed_bytes + size
         self._consumed_bytes = consumed
-        if not self.held and self._limit < consumed + WINDOW:
+        if not self.held and self._limit < consumed + self._window:
             self._ack_due = True
 
     def end_step(self, now: int) -> None:
         """Do what ``consume`` (of all that came), ``tick`` and ``settle`` do, at next to no cost if nothing is due."""
         consumed = self._consumed_bytes = self._received_bytes
-        if not self.held and self._limit < consumed + WINDOW:
+        if not self.held and self._limit < consumed + self._window:
             self._ack_due = True
         if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
             self.tick(now)
@@ -325,9 +333,18 @@ class Link:
     def settle(self, now: int) -> None:
         """Acknowledge what was received since the last time, unless a payload has carried that already."""
         if self._ack_due and self.up:
-            unsaid = self._consumed_bytes + WINDOW - self._limit
+            self._pace(now)
+            unsaid = self._consumed_bytes + self._window - self._limit
             if self._asked or unsaid >= WINDOW // 8 or now - self._told_at >= LAZY:
                 self._acknowledge(now)
+
+    def _pace(self, now: int) -> None:
+        """Measure how fast payloads are taken, and set the window by it."""
+        passed = now - self._paced_at
+        if passed >= PACE:
+            taken = max(0, self._consumed_bytes - self._paced_bytes)  # fewer than before: in a new life
+            self._window = max(WINDOW, min(taken * PACE // passed, MOST_WINDOW))
+            self._paced_at, self._paced_bytes = now, self._consumed_bytes
 
     def ask(self, now: int) -> None:
         """Ask the peer to acknowledge at once."""
@@ -342,7 +359,7 @@ class Link:
 
     def _granted(self) -> int:
         if not self.held:
-            self._limit = self._consumed_bytes + WINDOW
+            self._limit = max(self._limit, self._consumed_bytes + self._window)  # what was granted is never taken back
         return self._limit
 
     # -- life and death -----------------------------------------------------------------------------------------------

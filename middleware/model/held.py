@@ -101,7 +101,7 @@ class PlainHeldBlocks:
         if not chosen.all():
             columns = columns.filter(chosen)
         if len(columns):
-            self._parts.append((in_order(columns), 0))
+            self._parts.append((plain_in_order(columns), 0))
         return int((~chosen).sum())
 
     def pick(self, ids: Collection[int]) -> EventColumns | None:
@@ -138,18 +138,29 @@ class PlainHeldBlocks:
                 is_sparse = SPARSE * (len(part) - end) < len(part)
                 parts.append((part.rest(end), 0) if is_sparse else (part, max(gone, end)))
         self._parts = parts
-        return in_order(free[0].joined(free[1:])) if free else None
+        return plain_in_order(free[0].joined(free[1:])) if free else None
 
 
 def in_order(columns: EventColumns) -> EventColumns:
     """Events of one type in total order. O(n log n), O(n) if their times only grow."""
+    if not (blocks := columns.blocks or _converted(columns)):
+        return plain_in_order(columns)
+    held = native.HeldBlocks()
+    for block in blocks:
+        held.put(block, NEVER)
+    whole = held.release(MAX_TS)
+    return columns if whole is None else EventColumns.from_block(columns.event_type, whole, in_time=True)
+
+
+def plain_in_order(columns: EventColumns) -> EventColumns:
+    """The same without the core. Where times do not only grow, it loads a module of Arrow first: 60 ms."""
+    times = columns.times
+    if (times[1:] > times[:-1]).all():
+        return columns
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    times = columns.times
-    if (times[1:] > times[:-1]).all():
-        return columns
     batch = columns.batch
     keys = {name: batch.column(name) for name in ("ts", "level", "source", "id") if name in batch.schema.names}
     keys["source"] = keys["source"].cast(pa.string())

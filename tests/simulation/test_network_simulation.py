@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.backpressure import QUEUE_HIGH
-from middleware.link.link import WINDOW
+from middleware.link.link import MOST_WINDOW, WINDOW
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
@@ -120,8 +120,8 @@ def test_a_slow_subscriber_bounds_memory_and_slows_only_what_it_reads() -> None:
     pong = SimulatedPublisher(simulation, "pong", "a", [Pong])
     assert simulation.run_until(lambda: slow.ready and quick.ready, 10 * SECOND)
     slow.reading = False
-    for first in range(0, 2_000, 10):
-        ping.publish(pings("ping", first, 10, "x" * 2_000))  # 4 MB in all
+    for first in range(0, 6_000, 10):
+        ping.publish(pings("ping", first, 10, "x" * 2_000))  # 12 MB in all
         pong.publish([Pong("y" * 2_000, ts=1 + n, id=n, source="pong") for n in range(first, first + 10)])
     most = 0
 
@@ -129,14 +129,14 @@ def test_a_slow_subscriber_bounds_memory_and_slows_only_what_it_reads() -> None:
         nonlocal most
         most = max(most, *(peer.link.queued_bytes for node in nodes.values() for peer in node.broker.statistics().peers))
 
-    assert simulation.run_until(lambda: len(quick.events) == 2_000, 60 * SECOND, watch)
+    assert simulation.run_until(lambda: len(quick.events) == 6_000, 60 * SECOND, watch)
     simulation.run(5 * SECOND, watch)
     assert slow.events == []
     assert ping.waiting, "the source of what the slow one reads must wait"
-    assert most <= QUEUE_HIGH + 2 * WINDOW
+    assert most <= QUEUE_HIGH + 2 * MOST_WINDOW
     slow.reading = True
-    assert simulation.run_until(lambda: len(slow.events) == 2_000, 60 * SECOND)
-    assert [event.id for event in slow.events] == list(range(2_000))
+    assert simulation.run_until(lambda: len(slow.events) == 6_000, 60 * SECOND)
+    assert [event.id for event in slow.events] == list(range(6_000))
 
 
 def test_a_slow_subscriber_that_chose_so_is_told_why_and_dropped() -> None:

@@ -10,7 +10,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyList, PyString};
 
-use crate::export::{Batch, Column, Texts, Values, capsules, is_set};
+use crate::export::{Batch, Capsules, Column, Texts, Values, capsules, is_set};
 use crate::fields::Maker;
 use crate::ids::take;
 use crate::ipc::{self, columns, schema_of, spelled};
@@ -258,11 +258,13 @@ impl Block {
         &self.form
     }
 
-    fn stamps(&self, at: usize) -> Option<&[i64]> {
+    /// Times, ids, or levels, if some are not 0: by their place behind the fields.
+    pub fn stamps(&self, at: usize) -> Option<&[i64]> {
         whole(self.batch.columns.get(self.form.own() + at)?)
     }
 
-    fn codes(&self) -> Option<(&[i32], &Texts)> {
+    /// The sources, by number.
+    pub fn codes(&self) -> Option<(&[i32], &Texts)> {
         match &self.batch.columns.get(self.form.own() + 2)?.values {
             Values::Coded(codes, names) => Some((codes, names)),
             _ => None,
@@ -317,11 +319,7 @@ impl Block {
 
     /// For Arrow, which shares the columns.
     #[pyo3(signature = (requested_schema=None))]
-    fn __arrow_c_array__<'py>(
-        &self,
-        py: Python<'py>,
-        requested_schema: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    fn __arrow_c_array__<'py>(&self, py: Python<'py>, requested_schema: Option<&Bound<'_, PyAny>>) -> PyResult<Capsules<'py>> {
         let _ = requested_schema; // it may be ignored
         capsules(py, &self.batch)
     }

@@ -255,8 +255,11 @@ unsafe extern "C" fn drop_array(capsule: *mut PyObject) {
     unsafe { free_array(PyCapsule_GetPointer(capsule, c"arrow_array".as_ptr()).cast()) }
 }
 
-/// The two capsules of `__arrow_c_array__`. They share the columns, so it may be asked for again.
-pub fn capsules<'py>(py: Python<'py>, batch: &Arc<Batch>) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+/// What `__arrow_c_array__` gives: the schema, and the columns.
+pub type Capsules<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
+
+/// They share the columns, so it may be asked for again.
+pub fn capsules<'py>(py: Python<'py>, batch: &Arc<Batch>) -> PyResult<Capsules<'py>> {
     let types = batch.columns.iter().map(|column| column_schema(batch, column)).collect();
     let columns = batch.columns.iter().map(|column| column_array(batch, column)).collect();
     let types = schema(batch, c"+s", c"", 0, types, ptr::null_mut());

@@ -70,10 +70,23 @@ impl<'a> Stamps<'a> {
     }
 }
 
-fn sorted<K: Ord>(rows: impl Iterator<Item = usize>, key: impl Fn(usize) -> K, row: impl Fn(K) -> u32) -> Vec<u32> {
-    let mut keys: Vec<K> = rows.map(key).collect();
-    keys.sort_unstable();
-    keys.into_iter().map(row).collect()
+/// Most come in order: only the others are sorted, and merged with them.
+fn sorted<K: Ord + Copy>(rows: impl Iterator<Item = usize>, key: impl Fn(usize) -> K, row: impl Fn(K) -> u32) -> Vec<u32> {
+    let (mut ahead, mut behind): (Vec<K>, Vec<K>) = (Vec::new(), Vec::new());
+    for key in rows.map(key) {
+        if ahead.last().is_none_or(|last| *last <= key) { ahead.push(key) } else { behind.push(key) }
+    }
+    behind.sort_unstable();
+    let mut order = Vec::with_capacity(ahead.len() + behind.len());
+    let mut rest = ahead.into_iter().peekable();
+    for late in behind {
+        while let Some(key) = rest.next_if(|key| *key < late) {
+            order.push(row(key));
+        }
+        order.push(row(late));
+    }
+    order.extend(rest.map(row));
+    order
 }
 
 #[pyclass(module = "middleware.native")]
@@ -157,7 +170,9 @@ impl HeldBlocks {
         if free.is_empty() {
             return Ok(None);
         }
-        free.sort_by(|one, other| one.0.cmp(&other.0).then_with(|| tie(&stamps, one.1, other.1)));
+        if parts.len() > 1 {
+            free.sort_by(|one, other| one.0.cmp(&other.0).then_with(|| tie(&stamps, one.1, other.1)));
+        }
         let free: Vec<Row> = free.into_iter().map(|(_, row)| row).collect();
         let block = gathered(form, &parts, &free)?;
         for (held, count) in self.held.iter_mut().zip(counts) {
@@ -198,7 +213,8 @@ fn tie(stamps: &[Stamps<'_>], one: Row, other: Row) -> Ordering {
 #[pyfunction]
 pub fn joined(blocks: Vec<Bound<'_, Block>>) -> PyResult<Option<Block>> {
     let parts: Vec<_> = blocks.iter().map(|block| block.get().batch()).collect();
-    let rows: Vec<Row> = parts.iter().enumerate().flat_map(|(at, part)| (0..part.rows as u32).map(move |row| (at, row))).collect();
+    let rows: Vec<Row> =
+        parts.iter().enumerate().flat_map(|(at, part)| (0..part.rows as u32).map(move |row| (at, row))).collect();
     let Some(first) = blocks.first().filter(|_| !rows.is_empty()) else { return Ok(None) };
     gathered(first.get().form(), &parts, &rows).map(Some)
 }

@@ -16,6 +16,9 @@ pub type Entry = (u32, i64, usize);
 /// Ids that lie in a range of not more than so many for each of them are close together.
 const SPREAD: usize = 64;
 
+/// First and last id of each run.
+type Spans = Vec<(i64, i64)>;
+
 type Runs<'py> = Vec<(Bound<'py, PyString>, i64, i64)>;
 
 fn numbers<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
@@ -37,7 +40,7 @@ fn follows(before: &Entry, after: &Entry) -> bool {
 
 /// The number of the one source that all identities are of, and their ids as runs (None if one is there twice); None if they
 /// are of several, or far apart. O(n): nothing is sorted.
-fn dense(ids: &[i64], mut codes: impl Iterator<Item = u32>) -> Option<(u32, Option<Vec<(i64, i64)>>)> {
+fn dense(ids: &[i64], mut codes: impl Iterator<Item = u32>) -> Option<(u32, Option<Spans>)> {
     let (low, high) = (ids.iter().min()?, ids.iter().max()?);
     let span = usize::try_from(high.checked_sub(*low)?).ok()?;
     let code = codes.next()?;
@@ -52,7 +55,7 @@ fn dense(ids: &[i64], mut codes: impl Iterator<Item = u32>) -> Option<(u32, Opti
     if bits.iter().map(|word| word.count_ones() as usize).sum::<usize>() < ids.len() {
         return Some((code, None));
     }
-    let mut runs: Vec<(i64, i64)> = Vec::new();
+    let mut runs = Spans::new();
     for (at, word) in bits.into_iter().enumerate() {
         let (mut left, mut from) = (word, at as i64 * 64);
         while left != 0 {
@@ -149,7 +152,8 @@ pub fn runs_of<'py>(events: &Bound<'py, PyList>, most: usize) -> PyResult<Option
         ids.push(stamps.id(&event)?.extract()?);
         codes.push(u32::try_from(now)?);
     }
-    let runs = runs(&ids, codes.into_iter(), most).map(|runs| runs.into_iter().map(|(at, first, last)| (names[at].clone(), first, last)));
+    let runs = runs(&ids, codes.into_iter(), most)
+        .map(|runs| runs.into_iter().map(|(at, first, last)| (names[at].clone(), first, last)));
     Ok(runs.map(Iterator::collect))
 }
 

@@ -40,14 +40,15 @@ mod panes;
 mod program;
 mod projection;
 mod repacking;
-mod results;
 mod replay;
+mod results;
 mod search;
 mod seen;
 mod selection;
 mod sequence;
 mod shared;
 mod snapshots;
+mod spelling;
 mod splice;
 mod stamp;
 mod state;
@@ -110,6 +111,8 @@ mod _core {
     use crate::sequence::SequenceMatcher;
     #[pymodule_export]
     use crate::sequence::SequenceRuns;
+    #[pymodule_export]
+    use crate::spelling::spelled_out;
     #[pymodule_export]
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.link.frames import VERSION, Ack, Bye, Data, Hello, Parts, Refusal, decode_frame, payload_size
-from middleware.link.link import HEARTBEAT, LAZY, RETRY, SILENCE, WINDOW, Link
-from middleware.model.time import SECOND
+from middleware.link.link import HEARTBEAT, LAZY, MOST_WINDOW, PACE, RETRY, SILENCE, WINDOW, Link
+from middleware.model.time import MILLISECOND, SECOND
 
 
 class Pair:
@@ -126,6 +126,35 @@ def test_no_more_is_under_way_than_there_is_credit_for() -> None:
     pair.far.consume()
     pair.far.settle(pair.now)
     assert len(pair.both()[0]) == 4
+
+
+def under_way(pair: Pair) -> int:
+    """How many bytes leave before there is no more credit."""
+    before = pair.near.statistics().bytes_out
+    while pair.near.has_room:
+        pair.near.send([b"x" * 10_000])
+        pair.both()
+    return pair.near.statistics().bytes_out - before
+
+
+def test_a_fast_reader_is_granted_what_it_takes_in_a_while_and_a_slow_one_no_more_than_before() -> None:
+    pair = Pair().opened()
+    granted = []
+    for _ in range(60):
+        granted.append(under_way(pair))
+        pair.later(MILLISECOND)
+        pair.far.consume()
+        pair.far.settle(pair.now)
+        pair.both()
+    assert granted[0] < WINDOW + 20_000
+    assert MOST_WINDOW <= granted[-1] < MOST_WINDOW + 20_000
+    under_way(pair)
+    for _ in range(MOST_WINDOW // 10_000 + 2):  # what was granted before is not taken back
+        pair.later(PACE)
+        pair.far.consume(10_000)
+        pair.far.settle(pair.now)
+        pair.both()
+    assert under_way(pair) < WINDOW + 20_000
 
 
 whats = st.sampled_from(["send", "cross", "hold", "send", "cross", "hold", "break", "shut", "leave"])
