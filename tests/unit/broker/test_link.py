@@ -146,15 +146,15 @@ def test_a_fast_reader_is_granted_what_it_takes_in_a_while_and_a_slow_one_no_mor
         pair.far.consume()
         pair.far.settle(pair.now)
         pair.both()
-    assert granted[0] < WINDOW + 20_000
-    assert MOST_WINDOW <= granted[-1] < MOST_WINDOW + 20_000
+    assert granted[0] < WINDOW + 40_000
+    assert MOST_WINDOW <= granted[-1] < MOST_WINDOW + 40_000
     under_way(pair)
-    for _ in range(MOST_WINDOW // 10_000 + 2):  # what was granted before is not taken back
+    for _ in range(MOST_WINDOW // 10_000):  # what was granted before is not taken back
         pair.later(PACE)
         pair.far.consume(10_000)
         pair.far.settle(pair.now)
         pair.both()
-    assert under_way(pair) < WINDOW + 20_000
+    assert under_way(pair) < WINDOW + 40_000
 
 
 whats = st.sampled_from(["send", "cross", "hold", "send", "cross", "hold", "break", "shut", "leave"])
