@@ -1,4 +1,4 @@
-//! Record batches of Arrow, read where they lie, through its C data interface.
+//! Record batches, read where they lie: those of Arrow through its C data interface, and those of the core.
 #![expect(unsafe_code, reason = "the C data interface is pointers; their lengths and types follow from its specification")]
 
 use std::borrow::Cow;
@@ -9,6 +9,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::ffi::PyCapsule_GetPointer;
 use pyo3::intern;
 use pyo3::prelude::*;
+
+use crate::export;
 
 #[repr(C)]
 struct Schema {
@@ -82,13 +84,75 @@ impl Batch {
             return Err(PyValueError::new_err("the batch has too few columns"));
         }
         // SAFETY: there are so many children, alive as long as their parent
-        Ok(unsafe { Column { schema: &**schema.children.add(at), array: &**array.children.add(at) } })
+        Ok(Column::Foreign(unsafe { Foreign { schema: &**schema.children.add(at), array: &**array.children.add(at) } }))
     }
 }
 
 /// A column of a batch.
 #[derive(Clone, Copy)]
-pub struct Column<'a> {
+pub enum Column<'a> {
+    Foreign(Foreign<'a>),
+    /// Of the core, of so many rows.
+    Own(&'a export::Column, usize),
+}
+
+impl<'a> Column<'a> {
+    pub fn name(&self) -> &'a [u8] {
+        match self {
+            Self::Foreign(column) => column.name(),
+            Self::Own(column, _) => column.name.to_bytes(),
+        }
+    }
+
+    /// Which values are there, a byte for each; None: all.
+    pub fn there(&self) -> Option<Vec<u8>> {
+        match self {
+            Self::Foreign(column) => column.there(),
+            Self::Own(column, rows) => column.there.as_ref().map(|(bits, _)| bytes(bits, *rows)),
+        }
+    }
+
+    /// Whether no value is null, nor any that is there by number.
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Foreign(column) => column.is_full(),
+            Self::Own(column, _) => column.there.is_none(),
+        }
+    }
+
+    pub fn cells(&self) -> Cells<'a> {
+        match self {
+            Self::Foreign(column) => column.cells(),
+            Self::Own(column, rows) => match &column.values {
+                export::Values::Integers(cells) => Cells::Integers(Cow::Borrowed(cells)),
+                export::Values::Floats(cells) => Cells::Floats(Cow::Borrowed(cells)),
+                export::Values::Flags(bits) => Cells::Flags(bytes(bits, *rows)),
+                export::Values::Texts(texts) => Cells::Texts(texts.into()),
+                export::Values::Coded(..) => Cells::Other,
+            },
+        }
+    }
+
+    /// Texts by number: each once, and for each row which it is. None for another type.
+    pub fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
+        match self {
+            Self::Foreign(column) => column.coded(),
+            Self::Own(export::Column { values: export::Values::Coded(codes, names), .. }, _) => {
+                Some((names.into(), Cow::Borrowed(codes)))
+            }
+            Self::Own(..) => None,
+        }
+    }
+}
+
+/// Bits as bytes of 0 and 1, so many.
+fn bytes(bits: &[u8], count: usize) -> Vec<u8> {
+    (0..count).map(|at| export::is_set(bits, at).into()).collect()
+}
+
+/// A column that is Arrow's.
+#[derive(Clone, Copy)]
+pub struct Foreign<'a> {
     schema: &'a Schema,
     array: &'a Array,
 }
@@ -110,8 +174,8 @@ pub enum Cells<'a> {
     Other,
 }
 
-impl<'a> Column<'a> {
-    pub fn name(&self) -> &'a [u8] {
+impl<'a> Foreign<'a> {
+    fn name(&self) -> &'a [u8] {
         // SAFETY: null, or a string that ends with a zero byte
         if self.schema.name.is_null() { b"" } else { unsafe { CStr::from_ptr(self.schema.name) }.to_bytes() }
     }
@@ -147,8 +211,7 @@ impl<'a> Column<'a> {
         (from..from + count).map(|bit| bytes[bit / 8] >> (bit % 8) & 1).collect()
     }
 
-    /// Which values are there, a byte for each; None: all.
-    pub fn there(&self) -> Option<Vec<u8>> {
+    fn there(&self) -> Option<Vec<u8>> {
         // SAFETY: the first buffer is the one of validity, null if all are there
         let has_bits = self.array.n_buffers > 0 && unsafe { !(*self.array.buffers).is_null() };
         if self.array.null_count == 0 || !has_bits {
@@ -157,8 +220,7 @@ impl<'a> Column<'a> {
         Some(self.bits(0)).filter(|there| there.contains(&0))
     }
 
-    /// Whether no value is null, nor any that is there by number.
-    pub fn is_full(&self) -> bool {
+    fn is_full(&self) -> bool {
         self.there().is_none() && self.dictionary().is_none_or(|names| names.there().is_none())
     }
 
@@ -169,7 +231,7 @@ impl<'a> Column<'a> {
         Some(Self { schema, array })
     }
 
-    pub fn cells(&self) -> Cells<'a> {
+    fn cells(&self) -> Cells<'a> {
         let (from, count) = self.rows();
         if !self.schema.dictionary.is_null() {
             return Cells::Other;
@@ -193,8 +255,7 @@ impl<'a> Column<'a> {
         Texts { ends, bytes: self.buffer(2, 0, length) }
     }
 
-    /// Texts by number: each once, and for each row which it is. None for another type.
-    pub fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
+    fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
         let names = self.dictionary().filter(|names| names.format() == b"u")?;
         let (from, count) = self.rows();
         (self.format() == b"i").then(|| (names.texts(), self.buffer(1, from, count)))
@@ -215,6 +276,12 @@ impl Cells<'_> {
             }
             Self::Other => Cells::Other,
         }
+    }
+}
+
+impl<'a> From<&'a export::Texts> for Texts<'a> {
+    fn from(texts: &'a export::Texts) -> Self {
+        Self { ends: Cow::Borrowed(&texts.ends), bytes: Cow::Borrowed(&texts.bytes) }
     }
 }
 

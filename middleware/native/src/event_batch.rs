@@ -1,33 +1,44 @@
 //! Events as columns: a record batch and its stamps; and the order of arrival over several of them.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::arrow::{Batch, Cells, Column, Texts};
+use crate::blocks::Block;
 use crate::columns::{Survey, seen};
+use crate::export;
 use crate::fiba::columns::numbers;
 use crate::program::{Sources, bytes};
 
-/// A record batch of events: their own fields, then ts, id and source. It is looked up once, whoever reads it.
+/// Events in columns: their own fields, then ts, id and source. They are looked up once, whoever reads them.
 #[pyclass(frozen, module = "middleware.native")]
 pub struct EventBatch {
-    batch: Batch,
+    given: Given,
     own: usize,
     rows: usize,
 }
 
+enum Given {
+    Foreign(Batch),
+    /// Of a block.
+    Own(Arc<export::Batch>),
+}
+
 #[pymethods]
 impl EventBatch {
-    /// From a record batch that has `own` columns before ts.
+    /// From a record batch, or a block, that has `own` columns before ts.
     #[new]
-    fn new(batch: &Bound<'_, PyAny>, own: usize) -> PyResult<Self> {
-        let py = batch.py();
-        let batch = Batch::of(batch)?;
-        let rows = batch.rows(py)?;
-        Ok(Self { batch, own, rows })
+    fn new(given: &Bound<'_, PyAny>, own: usize) -> PyResult<Self> {
+        if let Ok(block) = given.cast_exact::<Block>() {
+            let batch = block.get().batch();
+            return Ok(Self { rows: batch.rows, given: Given::Own(batch.clone()), own });
+        }
+        let batch = Batch::of(given)?;
+        Ok(Self { rows: batch.rows(given.py())?, given: Given::Foreign(batch), own })
     }
 
     fn __len__(&self) -> usize {
@@ -58,7 +69,13 @@ impl EventBatch {
     }
 
     pub fn column(&self, py: Python<'_>, at: usize) -> PyResult<Column<'_>> {
-        self.batch.column(py, at)
+        match &self.given {
+            Given::Foreign(batch) => batch.column(py, at),
+            Given::Own(batch) => match batch.columns.get(at) {
+                Some(column) => Ok(Column::Own(column, batch.rows)),
+                None => Err(PyValueError::new_err("the block has too few columns")),
+            },
+        }
     }
 
     /// Where the sources lie; the levels, if some are not 0, come behind.
@@ -68,7 +85,11 @@ impl EventBatch {
 
     /// Whether there is a column of levels.
     pub fn has_levels(&self, py: Python<'_>) -> PyResult<bool> {
-        Ok(self.batch.columns(py)? > self.own + 3)
+        let columns = match &self.given {
+            Given::Foreign(batch) => batch.columns(py)?,
+            Given::Own(batch) => batch.columns.len(),
+        };
+        Ok(columns > self.own + 3)
     }
 
     pub fn times(&self, py: Python<'_>) -> PyResult<Cow<'_, [i64]>> {
