@@ -1,6 +1,7 @@
 //! Events as columns: a record batch and its stamps; and the order of arrival over several of them.
 
 use std::borrow::Cow;
+use std::mem;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
@@ -139,8 +140,7 @@ impl Interleaving {
             }
         }
         if !placed.is_empty() {
-            placed.sort_by_key(|(place, _)| *place);
-            runs.insert(0, placed.into_iter().map(|(_, at)| at).collect());
+            runs.insert(0, by_place(placed));
         }
         let order = if runs.len() > 1 { merged(&runs, &times) } else { runs.pop().unwrap_or_default() };
         if order.len() != times.len() {
@@ -169,6 +169,24 @@ impl Interleaving {
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         bytes(py, self.times.len(), self.times.iter().map(|ts| ts.to_ne_bytes()))
     }
+}
+
+/// In the order of their places, those of one place as they are. O(n) if places are close together and distinct, as those of one
+/// payload are.
+fn by_place(mut placed: Vec<(i64, u32)>) -> Vec<u32> {
+    const FREE: u32 = u32::MAX;
+    let (low, high) = placed.iter().fold((i64::MAX, i64::MIN), |(low, high), (place, _)| (low.min(*place), high.max(*place)));
+    let range = high.checked_sub(low).and_then(|range| usize::try_from(range).ok()).filter(|range| *range / 4 < placed.len());
+    if let Some(range) = range {
+        let mut slots = vec![FREE; range + 1];
+        let is_distinct = placed.iter().all(|(place, at)| mem::replace(&mut slots[(place - low) as usize], *at) == FREE);
+        if is_distinct {
+            slots.retain(|at| *at != FREE);
+            return slots;
+        }
+    }
+    placed.sort_by_key(|(place, _)| *place);
+    placed.into_iter().map(|(_, at)| at).collect()
 }
 
 /// Runs as one: what came at once comes when the others have got as far.
