@@ -126,9 +126,8 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        if self._inserts is not None:
-            return len(self._inserts)
-        return len(self.given or ())
+        new = self._inserts if self._inserts is not None else self.given
+        return len(new) if new is not None else 0
 
     def make_rows(self) -> None:
         """Make the new events that came as columns, which go."""
