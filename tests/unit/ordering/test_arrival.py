@@ -27,7 +27,7 @@ def arrived(rng: Random) -> list[Delta]:
 @pytest.mark.parametrize("seed", range(50))
 def test_columns_come_in_the_same_order_as_rows(seed):
     rows, same = arrived(Random(seed)), arrived(Random(seed))
-    given = [Delta(None, each.revises, each.retracts, each.k_plus, _array(each.places), _columns(each)) for each in same]
+    given = list(map(as_columns, same))
     expected, found = in_order(rows), in_order(given, few=0)
     assert (found.retracts, found.k_plus, len(found)) == (expected.retracts, expected.k_plus, len(expected))
     assert found.inserts == expected.inserts
@@ -54,16 +54,14 @@ def test_few_events_are_objects():
 
 @pytest.mark.parametrize("seed", range(50))
 def test_columns_and_rows_of_a_type_come_in_the_order_of_rows(seed):
-    rng, rows, same = Random(seed), arrived(Random(seed)), arrived(Random(seed))
-    for each in same:
-        if rng.random() < 0.6:
-            each.places = _array(each.places)
-            each.columns, each._inserts = _columns(each), None
+    rng, rows = Random(seed), arrived(Random(seed))
+    same = [as_columns(each) if rng.random() < 0.6 else each for each in arrived(Random(seed))]
     assert in_order([combined(rows[::2]), rows[1]], few=9).inserts == in_order([combined(same[::2]), same[1]], few=9).inserts
 
 
-def _array(places):
-    return None if places is None else np.array(places, np.int64)
+def as_columns(delta: Delta) -> Delta:
+    places = None if delta.places is None else np.array(delta.places, np.int64)
+    return Delta(None, delta.revises, delta.retracts, delta.k_plus, places, _columns(delta))
 
 
 def _columns(delta):
