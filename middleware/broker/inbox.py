@@ -80,7 +80,7 @@ class Inbox:
             import numpy as np
 
             own = delta.places if delta.places is not None else places_of_columns(head, delta.inserted)
-            delta.places = np.add(own, first, dtype=np.int64)
+            delta.places = np.asarray(own, np.int64) + first
         else:
             listed = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
             delta.places = [first + place for place in listed]

@@ -93,7 +93,7 @@ class Link:
         self._count = LinkStatistics()
         self._peer_epoch = 0
         self._received_at, self._told_at = now, now - RETRY
-        self._window, self._paced_at, self._paced_bytes = WINDOW, now, 0
+        self._paced_at = now
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
 
@@ -102,6 +102,7 @@ class Link:
         self._unacked: deque[tuple[int, Parts | None, int]] = deque()
         self._sent = self._acked = self._sent_bytes = self._peer_limit = 0
         self._received = self._received_bytes = self._consumed_bytes = self._limit = 0
+        self._window, self._paced_bytes = WINDOW, 0
         self._ack_due = self._asked = False
         self._in_vain = 0
         self._bye: str | None = None
@@ -323,6 +324,7 @@ class Link:
     def end_step(self, now: int) -> None:
         """Do what ``consume`` (of all that came), ``tick`` and ``settle`` do, at next to no cost if nothing is due."""
         consumed = self._consumed_bytes = self._received_bytes
+        self._pace(now)
         if not self.held and self._limit < consumed + self._window:
             self._ack_due = True
         if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
@@ -332,8 +334,8 @@ class Link:
 
     def settle(self, now: int) -> None:
         """Acknowledge what was received since the last time, unless a payload has carried that already."""
+        self._pace(now)
         if self._ack_due and self.up:
-            self._pace(now)
             unsaid = self._consumed_bytes + self._window - self._limit
             if self._asked or unsaid >= WINDOW // 8 or now - self._told_at >= LAZY:
                 self._acknowledge(now)
@@ -342,7 +344,7 @@ class Link:
         """Measure how fast payloads are taken, and set the window by it."""
         passed = now - self._paced_at
         if passed >= PACE:
-            taken = max(0, self._consumed_bytes - self._paced_bytes)  # fewer than before: in a new life
+            taken = self._consumed_bytes - self._paced_bytes
             self._window = max(WINDOW, min(taken * PACE // passed, MOST_WINDOW))
             self._paced_at, self._paced_bytes = now, self._consumed_bytes
 

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.model.columns import EventColumns
-from middleware.model.errors import EventError
+from middleware.model.columns import EventColumns, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.state import same_event
 
@@ -121,6 +120,8 @@ class Delta:
     @inserts.setter
     def inserts(self, events: list[Event]) -> None:
         self.k_plus = self.k_plus  # what is made of columns is made before they go
+        if not (self.places is None or isinstance(self.places, list)):
+            self.places = self.places.tolist()
         self._inserts, self.columns, self.interleaved = events, None, None
 
     @property
@@ -259,9 +260,9 @@ def _as_columns(deltas: Sequence[Delta]) -> EventColumns | None:
         rows = [event for delta in deltas if delta.columns is None for event in delta.inserts]
         if any(event.__class__ is not kind for event in rows):
             return None
-        try:
-            columns = [delta.columns or EventColumns.from_events(kind, delta.inserts) for delta in deltas if delta.inserted]
-        except EventError:  # a value has no place in a column
+        given = [delta.columns or as_block(kind, delta.inserts) for delta in deltas if delta.inserted]
+        columns = [each for each in given if each is not None]
+        if len(columns) < len(given):  # a value is not just as its field says: such a row stays what it is
             return None
     return columns[0].joined(columns[1:])
 

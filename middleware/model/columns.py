@@ -110,8 +110,8 @@ class EventColumns(Sequence[Event]):
     def from_events(cls, event_type: EventType, events: Iterable[Event]) -> EventColumns:
         """Events of this very type as columns. Raises EventError for a value that has no place in its column. O(values)."""
         events = list(events)
-        block = _block_of(event_type, events)
-        return cls(event_type, _batch_of(event_type, events) if block is None else None, events, block=block)
+        made = as_block(event_type, events)
+        return made if made is not None else cls(event_type, _batch_of(event_type, events), events)
 
     @classmethod
     def from_block(cls, event_type: EventType, block: native.Block, in_time: bool = False) -> EventColumns:
@@ -149,9 +149,8 @@ class EventColumns(Sequence[Event]):
 
             block = self.block
             if self._batch is None:
-                if block is None:
-                    block = _block_of(self.event_type, self.events())
-                self._batch = _batch_of(self.event_type, self.events()) if block is None else pa.record_batch(block)
+                made = EventColumns.from_events(self.event_type, self.events()) if block is None else None
+                self._batch = made.batch if made is not None else pa.record_batch(block)
         return self._batch
 
     @property
@@ -420,10 +419,12 @@ def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return columns
 
 
-def _block_of(event_type: EventType, events: list[Event]) -> native.Block | None:
-    """Events as a block of the core; None if it cannot."""
+def as_block(event_type: EventType, events: list[Event]) -> EventColumns | None:
+    """Events as columns that are a block of the core. None if the core has none for their type, or a value is not just as its
+    field says."""
     reader = reader_of(event_type)
-    return native.in_columns(reader, events) if reader is not None else None
+    block = native.in_columns(reader, events) if reader is not None else None
+    return EventColumns(event_type, None, events, block=block) if block is not None else None
 
 
 def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:

@@ -175,15 +175,28 @@ def test_a_delta_of_columns_is_one_of_events() -> None:
     both = combined([delta, chosen])
     assert both == combined([Delta(events, k_plus=[4, 3, 2, 1]), Delta([events[0], events[3]], k_plus=[4, 1])])
     assert both.columns is not None
-    mixed = combined([delta, Delta([events[2]]), Delta(retracts=[events[1]])])
-    assert (mixed.inserts, mixed.retracts) == ([*events, events[2]], [events[1]])
-    assert mixed.columns is not None, "most came as columns"
-    other, wrong = Event(ts=1, id=1, source="a"), Plain(2**70, 0.0, True, b"", ts=1, id=1, source="a")
-    for rows in ([*events, events[2]], [other], [wrong]):
-        mixed = combined([Delta(rows, places=[7] * len(rows)), Delta(columns=EventColumns.from_events(Plain, events))])
-        assert (mixed.inserts, mixed.columns) == ([*rows, *events], None)
     delta.inserts = events[:1]
     assert len(delta) == 1 and delta.columns is None
+
+
+class Count(Event):
+    number: int
+    share: float
+
+
+def test_few_rows_among_columns_become_columns_if_they_say_just_the_same() -> None:
+    counts = [Count(number, 0.5, ts=number, id=number, source="a") for number in range(4)]
+    columns = Delta(columns=EventColumns.from_events(Count, counts), places=np.array([1, 2, 3, 4]))
+    row = Delta(counts[:1], places=[7])
+    for both in ([columns, row], [row, columns], [Delta(), columns, row, Delta(retracts=counts[2:3])]):
+        mixed = combined(both)
+        assert (mixed.columns is not None) == native.AVAILABLE
+        assert mixed.inserts == [event for delta in both for event in delta.inserts]
+        assert mixed.places == ([7, 1, 2, 3, 4] if both[0] is row else [1, 2, 3, 4, 7])
+    wrong = [Count(value, 0.5, ts=1, id=9, source="a") for value in (2**70, None, 1.5, "1", True)]  # type: ignore[arg-type]
+    for rows in ([*counts, counts[0]], [Event(ts=1, id=1, source="a")], *([each] for each in wrong)):
+        mixed = combined([Delta(rows), columns])
+        assert (list(map(repr, mixed.inserts)), mixed.columns) == ([*map(repr, rows), *map(repr, counts)], None)
 
 
 @pytest.mark.skipif(not native.AVAILABLE, reason="the native core makes these events")

@@ -1,6 +1,8 @@
 //! Blocks of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.held`.
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::mem;
 use std::sync::Arc;
 
 use pyo3::exceptions::PyOverflowError;
@@ -19,8 +21,15 @@ type Row = (usize, u32);
 
 struct Held {
     batch: Arc<Batch>,
-    /// The rows that are held, in total order.
+    /// The rows in total order, of which so many have gone.
     order: Vec<u32>,
+    gone: usize,
+}
+
+impl Held {
+    fn rows(&self) -> &[u32] {
+        &self.order[self.gone..]
+    }
 }
 
 /// The stamps of a block.
@@ -93,7 +102,9 @@ fn sorted<K: Ord + Copy>(rows: impl Iterator<Item = usize>, key: impl Fn(usize) 
 #[derive(Default)]
 pub struct HeldBlocks {
     form: Option<Arc<Form>>,
-    held: Vec<Held>,
+    /// By the time of the first row that is held, and a number.
+    held: BTreeMap<(i64, u64), Held>,
+    next: u64,
 }
 
 #[pymethods]
@@ -104,7 +115,7 @@ impl HeldBlocks {
     }
 
     fn __len__(&self) -> usize {
-        self.held.iter().map(|held| held.order.len()).sum()
+        self.held.values().map(|held| held.rows().len()).sum()
     }
 
     fn put(&mut self, block: &Bound<'_, Block>, above: i64) -> usize {
@@ -112,20 +123,19 @@ impl HeldBlocks {
         let order = Stamps::of(batch, form.own()).map_or_else(Vec::new, |stamps| stamps.order(above));
         let refused = batch.rows - order.len();
         self.form.get_or_insert_with(|| form.clone());
-        if !order.is_empty() {
-            self.held.push(Held { batch: batch.clone(), order });
-        }
+        self.hold(Held { batch: batch.clone(), order, gone: 0 });
         refused
     }
 
     fn pick(&mut self, ids: Vec<i64>) -> PyResult<Option<Block>> {
-        let Some(form) = &self.form else { return Ok(None) };
+        let Some(form) = self.form.clone() else { return Ok(None) };
         let ids: Scattered<i64, ()> = ids.into_iter().map(|id| (id, ())).collect();
         let (mut parts, mut chosen) = (Vec::new(), Vec::new());
-        for held in &mut self.held {
+        for (_, mut held) in mem::take(&mut self.held) {
             let Some(own) = Stamps::of(&held.batch, form.own()).map(|stamps| stamps.ids) else { continue };
-            let before = chosen.len();
-            held.order.retain(|row| {
+            let (before, gone) = (chosen.len(), mem::take(&mut held.gone));
+            let mut order = held.order.split_off(gone);
+            order.retain(|row| {
                 let stays = !ids.contains_key(&own[*row as usize]);
                 if !stays {
                     chosen.push((parts.len(), *row));
@@ -133,69 +143,78 @@ impl HeldBlocks {
                 stays
             });
             if chosen.len() > before {
-                parts.push(&held.batch);
+                parts.push(held.batch.clone());
             }
+            self.hold(tidy(&form, Held { order, ..held }));
         }
-        let picked = if chosen.is_empty() { None } else { Some(gathered(form, &parts, &chosen)?) };
-        self.tidy()?;
-        Ok(picked)
+        let parts: Vec<_> = parts.iter().collect();
+        if chosen.is_empty() { Ok(None) } else { gathered(&form, &parts, &chosen).map(Some) }
     }
 
     fn first(&self) -> PyResult<Option<Block>> {
-        let Some(form) = &self.form else { return Ok(None) };
-        let parts: Vec<_> = self.held.iter().map(|held| &held.batch).collect();
+        let (Some(form), Some((earliest, _))) = (&self.form, self.held.keys().next()) else { return Ok(None) };
+        let of_then = || self.held.range(..=(*earliest, u64::MAX)).map(|(_, held)| held);
+        let parts: Vec<_> = of_then().map(|held| &held.batch).collect();
         let Some(stamps) = parts.iter().map(|part| Stamps::of(part, form.own())).collect::<Option<Vec<_>>>() else {
             return Ok(None);
         };
-        let rows = self.held.iter().map(|held| held.order[0]).enumerate();
-        let time = |row: &Row| stamps[row.0].times[row.1 as usize];
-        let first = rows.min_by(|one, other| time(one).cmp(&time(other)).then_with(|| tie(&stamps, *one, *other)));
+        let rows = of_then().map(|held| held.rows()[0]).enumerate();
+        let first = rows.min_by(|one, other| tie(&stamps, *one, *other));
         first.map(|row| gathered(form, &parts, &[row])).transpose()
     }
 
     fn release(&mut self, until: i64) -> PyResult<Option<Block>> {
-        let Some(form) = &self.form else { return Ok(None) };
-        let (mut parts, mut stamps, mut free) = (Vec::new(), Vec::new(), Vec::new());
-        let mut counts = Vec::with_capacity(self.held.len());
-        for held in &self.held {
+        let Some(form) = self.form.clone() else { return Ok(None) };
+        let mut touched = Vec::new();
+        while let Some(entry) = self.held.first_entry().filter(|entry| entry.key().0 <= until) {
+            touched.push(entry.remove());
+        }
+        let (mut stamps, mut free, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+        for (part, held) in touched.iter().enumerate() {
             let Some(own) = Stamps::of(&held.batch, form.own()) else { continue };
-            let count = held.order.partition_point(|row| own.times[*row as usize] <= until);
-            counts.push(count);
-            if count > 0 {
-                free.extend(held.order[..count].iter().map(|row| (own.times[*row as usize], (parts.len(), *row))));
-                parts.push(&held.batch);
-                stamps.push(own);
-            }
+            let count = held.rows().partition_point(|row| own.times[*row as usize] <= until);
+            free.extend(held.rows()[..count].iter().map(|row| (own.times[*row as usize], (part, *row))));
+            ends.push(held.gone + count);
+            stamps.push(own);
         }
         if free.is_empty() {
             return Ok(None);
         }
-        if parts.len() > 1 {
+        if touched.len() > 1 {
             free.sort_by(|one, other| one.0.cmp(&other.0).then_with(|| tie(&stamps, one.1, other.1)));
         }
         let free: Vec<Row> = free.into_iter().map(|(_, row)| row).collect();
-        let block = gathered(form, &parts, &free)?;
-        for (held, count) in self.held.iter_mut().zip(counts) {
-            held.order.drain(..count);
+        let parts: Vec<_> = touched.iter().map(|held| &held.batch).collect();
+        let block = gathered(&form, &parts, &free);
+        drop(stamps);
+        for (held, gone) in touched.into_iter().zip(ends) {
+            self.hold(if block.is_ok() { tidy(&form, Held { gone, ..held }) } else { held });
         }
-        self.tidy()?;
-        Ok(Some(block))
+        block.map(Some)
     }
 }
 
 impl HeldBlocks {
-    /// Let go of blocks of which nothing is left, and copy what is left of others if it is little.
-    fn tidy(&mut self) -> PyResult<()> {
-        self.held.retain(|held| !held.order.is_empty());
-        let Some(form) = &self.form else { return Ok(()) };
-        for held in &mut self.held {
-            if held.order.len() * LEAST_LEFT < held.batch.rows {
-                let rows: Vec<Row> = held.order.iter().map(|row| (0, *row)).collect();
-                let batch = gathered(form, &[&held.batch], &rows)?.batch().clone();
-                *held = Held { batch, order: (0..rows.len() as u32).collect() };
-            }
+    /// Hold what is left of a block, if anything is.
+    fn hold(&mut self, held: Held) {
+        let own = self.form.as_ref().map_or(0, |form| form.own());
+        let times = held.batch.columns.get(own).and_then(whole).unwrap_or_default();
+        if let Some(earliest) = held.rows().first().and_then(|row| times.get(*row as usize)) {
+            self.held.insert((*earliest, self.next), held);
+            self.next += 1;
         }
-        Ok(())
+    }
+}
+
+/// What is left of a block, copied if it is little.
+fn tidy(form: &Arc<Form>, held: Held) -> Held {
+    if held.rows().is_empty() || held.rows().len() * LEAST_LEFT >= held.batch.rows {
+        return held;
+    }
+    let rows: Vec<Row> = held.rows().iter().map(|row| (0, *row)).collect();
+    match gathered(form, &[&held.batch], &rows) {
+        Ok(block) => Held { batch: block.batch().clone(), order: (0..rows.len() as u32).collect(), gone: 0 },
+        Err(_) => held,
     }
 }
 
