@@ -29,7 +29,7 @@ MOST_WINDOW = 4 * WINDOW
 """The same, however fast it is."""
 
 PACE = 20 * MILLISECOND
-"""A fast reader is granted what it takes in so long: neither end then waits for the other, and nothing waits longer than that."""
+"""A fast reader is granted what it takes in so long: neither end waits for the other then, and nothing waits for longer."""
 
 _MOST_CREDIT = MOST_WINDOW
 """However much credit a peer grants, no more than this is sent unacknowledged."""
