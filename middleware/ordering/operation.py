@@ -69,8 +69,9 @@ class Ready(NamedTuple):
         return max([newest, *(int(piece.times.max()) for piece in self.pieces if len(piece))])
 
 
-_MANY = 64
-"""With this many changes kept, it is worth finding out which of them are final."""
+_MANY = 65_536
+_CHANGES = 1_024
+"""With this many results kept, it is worth finding out which of them are final; changes weigh as many as that each, besides."""
 
 
 _Noted = tuple[int, Sequence[Event], Sequence[tuple[Event, Event]], Sequence[Event]]
@@ -83,7 +84,7 @@ class Standing:
     def __init__(self, results: Iterable[Event] = ()) -> None:
         kept = sorted(results, key=TS)
         self._changes: list[_Noted] = [(kept[-1].ts, kept, (), ())] if kept else []
-        self._due = _MANY
+        self._weight, self._due = 0, _MANY
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
@@ -99,9 +100,11 @@ class Standing:
         else:
             newest = max(chain((newest,), map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
             self._changes.append((newest, inserts, out.revises.copy(), out.retracts.copy()))
-        if len(self._changes) > self._due:
+        self._weight += len(inserts) + _CHANGES
+        if self._weight > self._due:
             self._changes = [_not_final(each, final) for each in self._changes if each[0] > final]
-            self._due = len(self._changes) * 9 // 8 + _MANY
+            self._weight = sum(len(results) + _CHANGES for _, results, _, _ in self._changes)
+            self._due = self._weight * 9 // 8 + _MANY
 
     def above(self, final: int) -> list[Event]:
         """The results later than ``final``. O(changes)."""
