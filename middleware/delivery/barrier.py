@@ -13,17 +13,15 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.held import HeldColumns, in_order
 
-CALM = 100_000
-"""Blocks are held as such after so many events without a withdrawal or a revision: to find one in them takes O(held)."""
-
 _BELOW = "event at or below the watermark promised"
 
 
 class Barrier:
     """Events of the subscribed types, final ones only, each once, in total order: ``take``; or in columns: ``take_columns``.
 
-    ``calm``
-        after so many events without a withdrawal or a revision, blocks are held as such.
+    Blocks are held as such, unless fewer events have come since the last withdrawal or revision than are held: to find one
+    in blocks takes O(held), so that it takes O(1) for each event that came.
+
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
         name counts from the start, a type covered by a pattern from its first appearance. It goes back only from END, to the
@@ -32,7 +30,7 @@ class Barrier:
         changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
     """
 
-    def __init__(self, patterns: Collection[str], calm: int = CALM) -> None:
+    def __init__(self, patterns: Collection[str]) -> None:
         self.watermark = NEVER
         self.violations: Counter[str] = Counter()
         self._patterns = frozenset(patterns)
@@ -40,7 +38,7 @@ class Barrier:
         self._held = HeldEvents()
         self._newest = NEVER
         self._columns = HeldColumns()
-        self._calm = self._undisturbed = calm
+        self._undisturbed = 0  # events since the last withdrawal or revision
 
     def __len__(self) -> int:
         """How many events are held back."""
@@ -93,7 +91,7 @@ class Barrier:
             if len(self._columns):
                 changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
                 self._hold(list(self._columns.pick(changed)))
-        takes_blocks = self._undisturbed >= self._calm
+        takes_blocks = self._undisturbed >= len(self)
         self._undisturbed += sum(delta.inserted for delta in deltas)
         for delta in deltas:
             self._retract(delta)
