@@ -1,59 +1,60 @@
-"""Much that came at once, in runs: so few events are still in the processor's caches when the detector has run them."""
+"""Much that is ready at once, in runs: so few events are still in the processor's caches when the detector has run them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
-from itertools import repeat
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator
+from itertools import chain
 
+from middleware import native
 from middleware.model.change import Delta
-from middleware.model.event import END, NEVER, Event
+from middleware.model.event import ORDER, Event
+from middleware.ordering.costs import Timer
+from middleware.ordering.kslack import LocalClock
+from middleware.ordering.lanes import KeyedLanes
+from middleware.ordering.operation import OperatorLane, Ready
 
-if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
+RUN = 1_024
+"""Events in a run."""
 
 
-class Runs(NamedTuple):
-    """How much is taken in runs.
+def emit_in_runs(
+    lanes: KeyedLanes | native.KeyedLanes | OperatorLane,
+    ready: Ready,
+    removed: list[Event],
+    clock: LocalClock,
+    settled: int,
+    final: int,
+    timer: Timer | None,
+    most: int | None,
+) -> tuple[list[Delta], int | None]:
+    """Give lanes what is ready, ``most`` events at once (None: all). Returns the changes, in sequence, and the time they took.
 
-    ``most``
-        events in a run.
-    ``lanes``
-        with so many lanes, an event that is late because of where a run ends has few others run again.
+    ``settled``: up to this time nothing changes any more, and nothing is ready. ``final``: the same, once all this is emitted.
     """
-
-    most: int = 1_024
-    lanes: int = 64
-
-    def suit(self, delta: Delta, alpha: float, lanes: Sized) -> bool:
-        """Whether raw events are to be taken in runs: where a unit speculates, that must not have many others run again."""
-        return delta.inserted >= 2 * self.most and delta.k_plus is None and (alpha == 1 or len(lanes) >= self.lanes)
-
-    def of(self, delta: Delta) -> Iterator[tuple[Delta, int]]:
-        """Changes in runs, in order, each made when it is asked for; what is not new goes first.
-
-        With each, the time up to which no later run has anything, NEVER if that would have to be looked for; END for the last.
-        """
-        columns, most = delta.columns, self.most
-        runs = columns.runs(most) if columns is not None else _runs(delta.inserts, most)
-        ends = _ends(columns, most) if columns is not None else repeat(NEVER)
-        revises, retracts, left = delta.revises, delta.retracts, delta.inserted
-        for events, end in zip(runs, ends, strict=False):
-            left -= len(events)
-            yield Delta(events, revises, retracts), end if left else END
-            revises, retracts = [], []
+    deltas, spent = list[Delta](), 0
+    for run in (ready,) if most is None else _runs(ready, most):
+        start = timer() if timer is not None else 0
+        deltas += lanes.emit(run, removed, clock.clk, clock.k, settled)
+        spent += timer() - start if timer is not None else 0
+        if run is not ready:  # what comes after it is no older, so lanes need not go back to what is final in it
+            removed, settled = [], max(settled, min(final, run.ahead[-1].ts - 1))
+    return deltas, spent if timer is not None else None
 
 
-USUAL = Runs()
+def _runs(ready: Ready, most: int) -> Iterator[Ready]:
+    """What is in columns, which is in total order, as events that are made run by run, and not kept.
 
-
-def _runs(events: list[Event], most: int) -> Iterator[list[Event]]:
-    return (events[start : start + most] for start in range(0, len(events), most))
-
-
-def _ends(columns: EventColumns, most: int) -> list[int]:
-    """For each run of columns, the latest time before all that comes behind it."""
-    import numpy as np
-
-    earliest = np.minimum.reduceat(columns.times, range(0, len(columns), most))
-    return [*(np.minimum.accumulate(earliest[:0:-1])[::-1] - 1).tolist(), END]
+    O(n), and O(n log n) where there are rows besides, or several runs of rows.
+    """
+    rows, pieces = [*ready.behind, *ready.ahead] if ready.behind else ready.ahead, ready.pieces
+    if not pieces and len(rows) < 2 * most:
+        yield ready
+        return
+    made: Iterator[list[Event]]
+    if rows or len(pieces) > 1:
+        rows = sorted([*rows, *chain.from_iterable(piece.events() for piece in pieces)], key=ORDER)
+        made = (rows[start : start + most] for start in range(0, len(rows), most))
+    else:
+        made = chain.from_iterable(piece.runs(most) for piece in pieces)
+    for run in made:
+        yield Ready(run, [])

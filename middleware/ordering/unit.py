@@ -29,7 +29,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.runs import USUAL, Runs
+from middleware.ordering.runs import RUN, emit_in_runs
 from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024
@@ -58,7 +58,7 @@ class Unit:
     ``late`` and ``quarantine`` hold the events that are listed, as late or as failed, until the owner takes them.
     ``reached`` is, once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
     ``resumes``: a stream that has ended may resume (``go_on``).
-    ``few``: fewer events of several types than this are to be pushed as objects. ``runs``: how much a detector gets at once.
+    ``few``: fewer events of several types than this are to be pushed as objects. ``run``: how many a detector gets at once.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class Unit:
         policies: Policies | None = None,
         timer: Timer | None = None,
         resumes: bool = False,
-        runs: Runs = USUAL,
+        run: int = RUN,
     ) -> None:
         self.name = name
         self.level = level
@@ -99,13 +99,13 @@ class Unit:
         self._choice = RetractionChoice() if is_auto and self._operator is None else None  # operators replay nothing
         in_batches = takes_batches(type(detector))
         self._is_single = self._operator is None and (key_function(detector) is None or in_batches)
-        self._runs = runs if self._operator is None and not in_batches else None
+        self._run = run if self._operator is None and not in_batches else None
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
         self._look_at = 1 if self._operator is None else END
         self._waiting = Waiting()
-        self._columns = HeldColumns()  # the same, for operators: what came as columns
+        self._columns = HeldColumns()  # the same: what came as columns
         # the allowed lateness is computed anew when the reach changes
         self._reached, self._lateness = 0, self.policies.lateness.of(0)
         self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
@@ -141,7 +141,6 @@ class Unit:
         promised: int = END,
         is_open: bool = True,
         more: bool = False,
-        has_come: bool = True,
     ) -> list[Delta]:
         """Take what has arrived; return the changes for downstream, in sequence.
 
@@ -151,14 +150,9 @@ class Unit:
             the smallest watermark of the upstream streams that have one; END if none has.
         ``is_open``
             whether some input has no watermark, so that clk - lateness bounds what is final.
-        ``more``, ``has_come``
-            whether more of the same arrival is to come: the clock stands still until then; whether all of ``mark`` has come.
+        ``more``
+            whether more of the same arrival is to come: the clock stands still until then.
         """
-        if self._runs is not None and not more and self._runs.suit(delta, self.alpha, self._lanes):
-            deltas = []
-            for run, until in self._runs.of(delta):  # ``final`` stays below what comes: where runs end makes nothing late
-                deltas += self.push(run, mark, min(promised, until), is_open, has_come=until == END)
-            return self._netted(deltas)
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not self._waiting and not self._columns and not delta and not more:
             self.pass_time(mark, promised, is_open)
@@ -172,7 +166,7 @@ class Unit:
         arrived = self._admitted(delta, mark, more)
         if not more:
             self.clock.release()
-        if mark is not None and has_come and self._ticking is None:
+        if mark is not None and self._ticking is None:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
@@ -196,7 +190,7 @@ class Unit:
     @property
     def is_idle(self) -> bool:
         """Whether no event waits here: then, if nothing has arrived, ``pass_time`` does all that ``push`` would do."""
-        return not self._waiting and self._operator is None and self.halted is None
+        return not self._waiting and not self._columns and self._operator is None and self.halted is None
 
     def pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
         """Move only the clock and ``final``: nothing has come and nothing waits. The usual case for most units of a node."""
@@ -238,7 +232,7 @@ class Unit:
 
     def _admitted(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late; returns the rest."""
-        columns = delta.given if self._operator is not None and self.halted is None else None
+        columns = delta.given if self.halted is None and self._keeps_columns(delta.inserted) else None
         is_plain = self._ticking is None and delta.k_plus is None
         arrived: list[Event] | Columns = delta.inserts if columns is None else columns
         if not len(arrived):
@@ -257,6 +251,12 @@ class Unit:
         if self.alpha or (self._operator is not None and not self._waiting):  # put in order as they wait, or not at all
             return Ready([], delta.inserts.copy())
         return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
+
+    def _keeps_columns(self, count: int) -> bool:
+        """Whether what comes as columns stays that: for a detector of one type while it waits, or as it is much."""
+        if self._run is None:
+            return self._operator is not None
+        return (self.alpha > 0 or count >= 2 * self._run) and len(self.detector.subscribes) == 1
 
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
@@ -334,7 +334,7 @@ class Unit:
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns or (pieces and self._top > self.emitted):
+        if self._columns or (pieces and (self._top > self.emitted or self._operator is None)):
             for piece in pieces:
                 self._columns.put(piece)
             pieces = list(self._columns.released(self.emitted).values())
@@ -367,11 +367,9 @@ class Unit:
             settings.retraction = mode
             self._lanes.configure(settings)
         rollbacks, executed = counts.rollbacks, counts.executed
-        start = timer() if timer is not None else 0
-        deltas = self._lanes.emit(ready, removed, self.clock.clk, self.clock.k, settled)
+        deltas, spent = emit_in_runs(self._lanes, ready, removed, self.clock, settled, self.final, timer, self._run)
         if self._emitted >= self._look_at:
             self._look()
-        spent = timer() - start if timer is not None else None
         deltas = self._netted(deltas)
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))

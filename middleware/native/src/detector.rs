@@ -5,11 +5,14 @@ use std::sync::Arc;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyList, PyTuple};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::entry::Entry;
 use crate::shared::Shared;
 use crate::state::Plain;
+
+static METHOD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 pub enum State {
     Plain(Arc<Plain>),
@@ -73,6 +76,8 @@ pub struct Detector {
     instance: Py<PyAny>,
     /// Looked up once, as in Python's lanes: `Detector.snapshot` refuses an instance that has its own.
     on_event: Py<PyAny>,
+    /// Whether that is the function of its class, which takes the instance first: one for all lanes stays in the caches.
+    is_function: bool,
     /// Turns what it returns into events with an identity, where `Stamp` leaves that to Python.
     derive: Py<PyAny>,
     /// The hash of its name and key.
@@ -82,15 +87,20 @@ pub struct Detector {
 
 impl Detector {
     pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
-        let on_event = instance.getattr(intern!(instance.py(), "on_event"))?.unbind();
+        let mut on_event = instance.getattr(intern!(instance.py(), "on_event"))?;
+        let is_method = on_event.is_exact_instance(METHOD.import(instance.py(), "types", "MethodType")?);
+        let is_function = is_method && on_event.getattr(intern!(instance.py(), "__self__"))?.is(&instance);
+        if is_function {
+            on_event = on_event.getattr(intern!(instance.py(), "__func__"))?;
+        }
         let origin = derive.getattr(instance.py(), intern!(instance.py(), "origin"))?.extract(instance.py())?;
-        Ok(Self { instance: instance.unbind(), on_event, derive, origin, is_stopped: false })
+        Ok(Self { instance: instance.unbind(), on_event: on_event.unbind(), is_function, derive, origin, is_stopped: false })
     }
 
-    /// Looks at the objects that a run needs, so that they are in the caches by then.
+    /// Looks at the object that a run needs, so that it is in the caches by then.
     #[inline]
     pub fn look(&self, py: Python<'_>) -> usize {
-        self.instance.bind(py).get_type_ptr().addr() ^ self.on_event.bind(py).get_type_ptr().addr()
+        self.instance.bind(py).get_type_ptr().addr()
     }
 
     /// Run an event; returns the events derived, in a list, if there are any.
@@ -148,7 +158,8 @@ impl Detector {
             return Ok(None);
         }
         shared.counts.get().executed.add(1);
-        let result = self.on_event.bind(event.py()).call1((event,))?;
+        let on_event = self.on_event.bind(event.py());
+        let result = if self.is_function { on_event.call1((&self.instance, event)) } else { on_event.call1((event,)) }?;
         Ok(if result.is_none() { None } else { Some(result) })
     }
 
@@ -164,7 +175,7 @@ impl Detector {
         Ok(State::of(self.instance.bind(py).call_method0(intern!(py, "snapshot"))?, shared))
     }
 
-    /// Note the state in place of a former one; false where that takes more than to take up its values.
+    /// Note the state in place of a former one; false where that takes more than to take up its values: the former one is lost then.
     #[inline]
     pub fn note_again(&self, py: Python<'_>, state: &mut State, shared: &Shared) -> PyResult<bool> {
         let State::Plain(former) = state else { return Ok(false) };

@@ -40,17 +40,17 @@ impl Plain {
         Some(Self { names, values })
     }
 
-    /// Take up the present values of attributes; false, and nothing is changed, if some are not fixed or have other names.
+    /// Take up the present values of attributes; false if some are not fixed or have other names: then this is of no use any more.
     pub fn take_up(&mut self, attributes: &Bound<'_, PyDict>) -> bool {
-        if !has_names(attributes, &self.names) || !attributes.iter().all(|(_, value)| is_fixed(&value)) {
-            return false;
-        }
-        for ((_, value), kept) in attributes.iter().zip(&mut self.values) {
-            if !kept.is(&value) {
-                *kept = value.unbind();
-            }
-        }
-        true
+        let own = self.names.iter().zip(&mut self.values);
+        attributes.len() == own.len()
+            && attributes.iter().zip(own).all(|((name, value), (known, kept))| {
+                let is_own = is_known(&name, known) && (kept.is(&value) || is_fixed(&value));
+                if is_own && !kept.is(&value) {
+                    *kept = value.unbind();
+                }
+                is_own
+            })
     }
 
     /// The attributes, in a new dict.
@@ -96,8 +96,11 @@ impl Plain {
 
 /// Whether attributes have these names, in this order.
 fn has_names(attributes: &Bound<'_, PyDict>, names: &Names) -> bool {
-    let is_known = |name: &Bound<'_, PyAny>, known| name.is(known) || name.eq(known).unwrap_or(false);
     attributes.len() == names.len() && attributes.iter().zip(names.iter()).all(|((name, _), known)| is_known(&name, known))
+}
+
+fn is_known(name: &Bound<'_, PyAny>, known: &Py<PyString>) -> bool {
+    name.is(known) || name.eq(known).unwrap_or(false)
 }
 
 /// An atom, or a tuple of atoms: nothing can change it.

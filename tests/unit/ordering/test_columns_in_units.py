@@ -14,7 +14,7 @@ from middleware.model.event import END, Event
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.kslack import FixedSlack, Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.runs import Runs
+from middleware.ordering.runs import RUN
 from middleware.ordering.unit import Unit
 
 
@@ -144,12 +144,11 @@ class Watching(Detector):
 
 @pytest.mark.parametrize("form", ["columns", "rows"])
 def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) -> None:
-    run = Runs().most
-    count = 2 * run + 10
+    count = 2 * RUN + 10
     given = EventColumns(Step, EventColumns.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
     unit = Unit("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
     Step.seen.clear()
     assert unit.push(Delta(columns=given) if form == "columns" else Delta(list(given)), count - 1) == []
     assert Step.seen == list(range(count))
-    assert list(map(len, given.runs(run))) == [run, run, 10]
+    assert list(map(len, given.runs(RUN))) == [RUN, RUN, 10]
     assert (given.events() is given.events()) and list(given.runs(count)) == [given.events()]
