@@ -97,7 +97,7 @@ class Run(NamedTuple):
     results: int
 
 
-def bench_pipeline(rounds: int, events: int = EVENTS // 2) -> list[dict[str, Any]]:
+def bench_pipeline(rounds: int, events: int = EVENTS) -> list[dict[str, Any]]:
     """Events per second from publisher to final subscriber, and processor time of the node (ns an event)."""
     entries = []
     for name, form in [(name, form) for name in TASKS for form in FORMS]:
