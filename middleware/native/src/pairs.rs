@@ -2,7 +2,6 @@
 //! Twin of `detectors.cql.pairs.PlainPairs`, which says what it means.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
 use pyo3::exceptions::PyKeyError;
@@ -108,7 +107,8 @@ impl Held {
 /// Tuples of one key in order of time.
 type Run = Vec<Held>;
 
-type Runs = HashMap<Key, Run, BuildHasherDefault<Multiply>>;
+/// By key those of the left, and of the right side: to insert one and to meet the others takes one look.
+type Runs = HashMap<Key, [Run; 2], BuildHasherDefault<Multiply>>;
 
 /// Left tuples, right tuples, identities.
 type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
@@ -149,51 +149,11 @@ impl Marks {
 struct Side {
     size: i64,
     marks: Marks,
-    runs: Runs,
     /// How columns of this side are read; None: they are not.
     reading: Option<Reading>,
 }
 
-impl Side {
-    fn new(size: i64, marks: Marks) -> Self {
-        Self { size, marks, runs: HashMap::default(), reading: None }
-    }
-
-    fn remove(&mut self, py: Python<'_>, key: Key, ts: i64, mark: u64) -> PyResult<Key> {
-        let Entry::Occupied(mut entry) = self.runs.entry(key) else {
-            return Err(PyKeyError::new_err("no tuple with this key is there"));
-        };
-        let run = entry.get_mut();
-        let mut at = run.partition_point(|there| there.ts < ts);
-        while at < run.len() {
-            if run[at].mark == mark {
-                run.remove(at);
-                if run.is_empty() {
-                    return Ok(entry.remove_entry().0);
-                }
-                let key = Key::new(&entry.key().object(py)?)?;
-                return Ok(key);
-            }
-            at += 1;
-        }
-        Err(PyKeyError::new_err("this tuple is not there"))
-    }
-
-    /// Forgets what lies at or before a time; returns how many tuples are left.
-    fn forget(&mut self, until: i64) -> usize {
-        let mut left = 0;
-        self.runs.retain(|_, run| {
-            let count = run.partition_point(|there| there.ts <= until);
-            run.drain(..count);
-            left += run.len();
-            !run.is_empty()
-        });
-        left
-    }
-}
-
-fn insert(runs: &mut Runs, key: Key, held: Held) {
-    let run = runs.entry(key).or_default();
+fn insert(run: &mut Run, held: Held) {
     if run.last().is_none_or(|last| last.ts <= held.ts) {
         run.push(held);
     } else {
@@ -209,6 +169,7 @@ type Fed<'py> = (Option<Results<'py>>, Option<Columns<'py>>);
 pub struct Pairs {
     left: Side,
     right: Side,
+    runs: Runs,
     #[pyo3(get)]
     held: usize,
     /// Makes results of tuples in columns.
@@ -220,8 +181,9 @@ impl Pairs {
     #[new]
     fn new(left: i64, right: i64, of_left: (u64, Py<PyAny>), of_right: (u64, Py<PyAny>)) -> Self {
         Self {
-            left: Side::new(left, Marks::new(of_left)),
-            right: Side::new(right, Marks::new(of_right)),
+            left: Side { size: left, marks: Marks::new(of_left), reading: None },
+            right: Side { size: right, marks: Marks::new(of_right), reading: None },
+            runs: HashMap::default(),
             held: 0,
             projector: None,
         }
@@ -254,9 +216,8 @@ impl Pairs {
             entering.push(some);
         }
         for part in &entering {
-            let own = if part.is_left { &mut self.left.runs } else { &mut self.right.runs };
             for (arrived, key) in part.tuples.iter().zip(&part.keys) {
-                insert(own, key.again(py), arrived.again(py));
+                insert(&mut self.runs.entry(key.again(py)).or_default()[usize::from(!part.is_left)], arrived.again(py));
             }
             self.held += part.tuples.len();
         }
@@ -266,8 +227,9 @@ impl Pairs {
             let earlier = &entering[..number]; // whose tuples have met those of this part
             let met = |there: &Held| earlier.iter().any(|each| there.tuple.is_of(&each.table));
             for (arrived, key) in part.tuples.iter().zip(&part.keys) {
-                let Some(run) = other.runs.get(key) else { continue };
-                let near = near(run, arrived.ts, own.size, other.size).iter().filter(|there| !met(there));
+                let Some(runs) = self.runs.get(key) else { continue };
+                let near =
+                    near(&runs[usize::from(part.is_left)], arrived.ts, own.size, other.size).iter().filter(|there| !met(there));
                 pairs.extend(near.map(|there| Pair(if part.is_left { [arrived, there] } else { [there, arrived] })));
             }
         }
@@ -283,7 +245,7 @@ impl Pairs {
 
     #[getter]
     fn keys(&self) -> usize {
-        self.left.runs.len() + self.right.runs.len()
+        self.runs.values().flatten().filter(|run| !run.is_empty()).count()
     }
 
     fn insert<'py>(
@@ -300,7 +262,7 @@ impl Pairs {
             let key = Key::new(&key)?;
             self.meet(is_left, &key, &event, ts, mark, &mut met)?;
             let held = Held { ts, mark, tuple: Tuple::Event(event.unbind()) };
-            insert(&mut self.side(is_left).runs, key, held);
+            insert(&mut self.runs.entry(key).or_default()[usize::from(!is_left)], held);
         }
         self.held += events.len();
         met.columns(py)
@@ -317,7 +279,8 @@ impl Pairs {
         for (key, event) in keys.iter().zip(events.iter()) {
             let mark = self.side(is_left).marks.of(&event)?;
             let ts = Stamps::get(py)?.ts(&event)?;
-            let key = self.side(is_left).remove(py, Key::new(&key)?, ts, mark)?;
+            let key = Key::new(&key)?;
+            self.take_out(is_left, &key, ts, mark)?;
             self.meet(is_left, &key, &event, ts, mark, &mut met)?;
         }
         self.held -= events.len();
@@ -325,14 +288,26 @@ impl Pairs {
     }
 
     fn forget(&mut self, until: i64) {
-        let (left, right) = (until.saturating_sub(self.left.size), until.saturating_sub(self.right.size));
-        self.held = self.left.forget(left) + self.right.forget(right);
+        let until = [until.saturating_sub(self.left.size), until.saturating_sub(self.right.size)];
+        let mut held = 0;
+        self.runs.retain(|_, runs| {
+            for (run, until) in runs.iter_mut().zip(until) {
+                run.drain(..run.partition_point(|there| there.ts <= until));
+            }
+            let left = runs.iter().map(Vec::len).sum::<usize>();
+            held += left;
+            left > 0
+        });
+        self.held = held;
     }
 
     fn content<'py>(&self, py: Python<'py>, is_left: bool) -> PyResult<Bound<'py, PyList>> {
-        let side = if is_left { &self.left } else { &self.right };
         let content = PyList::empty(py);
-        for (key, run) in &side.runs {
+        for (key, runs) in &self.runs {
+            let run = &runs[usize::from(!is_left)];
+            if run.is_empty() {
+                continue;
+            }
             let events = run.iter().map(|there| there.tuple.event(py)).collect::<PyResult<Vec<_>>>()?;
             let events = PyList::new(py, events)?;
             content.append((key.object(py)?, events))?;
@@ -346,6 +321,20 @@ impl Pairs {
         if is_left { &mut self.left } else { &mut self.right }
     }
 
+    /// Takes out a tuple. A key that has none left goes when the next are forgotten.
+    fn take_out(&mut self, is_left: bool, key: &Key, ts: i64, mark: u64) -> PyResult<()> {
+        let Some(runs) = self.runs.get_mut(key) else {
+            return Err(PyKeyError::new_err("no tuple with this key is there"));
+        };
+        let run = &mut runs[usize::from(!is_left)];
+        let start = run.partition_point(|there| there.ts < ts);
+        let Some(at) = run[start..].iter().position(|there| there.mark == mark) else {
+            return Err(PyKeyError::new_err("this tuple is not there"));
+        };
+        run.remove(start + at);
+        Ok(())
+    }
+
     /// Adds the pairs that a tuple makes with the other side.
     fn meet<'py>(
         &self,
@@ -357,8 +346,8 @@ impl Pairs {
         met: &mut Met<'py>,
     ) -> PyResult<()> {
         let (own, other) = if is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
-        let Some(run) = other.runs.get(key) else { return Ok(()) };
-        for there in near(run, ts, own.size, other.size) {
+        let Some(runs) = self.runs.get(key) else { return Ok(()) };
+        for there in near(&runs[usize::from(is_left)], ts, own.size, other.size) {
             met.add(is_left, event.clone(), there.tuple.event(event.py())?, identity(mark, there.mark));
         }
         Ok(())
