@@ -10,6 +10,9 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import MAX_TS, NEVER, ORDER, Event, EventType, type_name
 from middleware.model.rows import reader_of
 
+MOST_PARTS = 32
+"""So many parts of columns that the core has no block for are put together: to look at each takes longer than to sort them."""
+
 SPARSE = 8
 """Where fewer than one in so many events of some columns are left, they are copied: then the others need not live as long."""
 
@@ -96,12 +99,15 @@ class PlainHeldBlocks:
         return sum(len(part) - gone for part, gone in self._parts)
 
     def put(self, columns: EventColumns, above: int) -> int:
-        """Hold the events with ts > ``above``; returns how many others there are. O(n log n)."""
+        """Hold the events with ts > ``above``; returns how many others there are. O(n log n), and now and then for all held."""
         chosen = columns.times > above
         if not chosen.all():
             columns = columns.filter(chosen)
         if len(columns):
             self._parts.append((plain_in_order(columns), 0))
+        if len(self._parts) > MOST_PARTS:
+            first, *others = (part.slice(gone, len(part)) for part, gone in self._parts)
+            self._parts = [(plain_in_order(first.joined(others)), 0)]
         return int((~chosen).sum())
 
     def pick(self, ids: Collection[int]) -> EventColumns | None:

@@ -65,7 +65,7 @@ class LaneState(NamedTuple):
 class Counts:
     """Counts of what the lanes of one unit have done so far."""
 
-    __slots__ = ("duplicates", "executed", "failures", "rollbacks", "snapshots", "stops", "unknown")
+    __slots__ = ("duplicates", "executed", "failures", "newest", "rollbacks", "snapshots", "stops", "unknown")
 
     def __init__(self) -> None:
         self.executed = 0
@@ -75,6 +75,7 @@ class Counts:
         self.failures = 0
         self.duplicates = 0
         self.unknown = 0
+        self.newest = NEVER  # the latest time of the results that were forgotten, as they are final
 
 
 class Settings(msgspec.Struct):
@@ -339,6 +340,8 @@ class Lane:
         if drop < len(self.history):
             cut = bisect_left(self.published, ORDER(self.history[drop]), key=_cause_order)
         failures += [published for published in self.published[:cut] if published.failure]
+        times = (event.ts for published in self.published[:cut] for event in published.events)
+        self.counts.newest = max(self.counts.newest, max(times, default=NEVER))
         del self.history[:drop], self.published[:cut]
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
         return failures

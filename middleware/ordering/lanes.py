@@ -122,6 +122,11 @@ class KeyedLanes:
         return len(self._lanes)
 
     @property
+    def newest(self) -> int:
+        """The latest time of the results that were forgotten, as they are final; NEVER if there are none."""
+        return self.counts.newest
+
+    @property
     def held(self) -> int:
         """How many emitted events are kept, over all lanes."""
         return sum(len(lane.history) for lane in self._lanes.values())

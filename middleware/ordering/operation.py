@@ -84,7 +84,7 @@ class Standing:
     def __init__(self, results: Iterable[Event] = ()) -> None:
         kept = sorted(results, key=TS)
         self._changes: list[_Noted] = [(kept[-1].ts, kept, (), ())] if kept else []
-        self._weight, self._due = 0, _MANY
+        self._weight, self._due = len(kept), len(kept) + _MANY
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
@@ -100,10 +100,10 @@ class Standing:
         else:
             newest = max(chain((newest,), map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
             self._changes.append((newest, inserts, out.revises.copy(), out.retracts.copy()))
-        self._weight += len(inserts) + _CHANGES
+        self._weight += len(out) + _CHANGES
         if self._weight > self._due:
             self._changes = [_not_final(each, final) for each in self._changes if each[0] > final]
-            self._weight = sum(len(results) + _CHANGES for _, results, _, _ in self._changes)
+            self._weight = sum(_CHANGES + sum(map(len, kept)) for _, *kept in self._changes)
             self._due = self._weight * 9 // 8 + _MANY
 
     def above(self, final: int) -> list[Event]:
@@ -168,6 +168,11 @@ class OperatorLane:
         self._resumes = resumes
         self._before: tuple[Any, list[Event]] | None = None
         """The operation before the end, and its results that were not final then."""
+
+    @property
+    def newest(self) -> int:
+        """The latest time of results that were forgotten: no later than what is final."""
+        return NEVER
 
     def __len__(self) -> int:
         return self._operation.keys

@@ -12,7 +12,7 @@ from itertools import compress
 from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
-from middleware.model.detector import Detector, constants, key_function, takes_batches
+from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.held import HeldColumns
@@ -29,7 +29,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.runs import RUN, emit_in_runs
+from middleware.ordering.runs import RUN, Runs
 from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024
@@ -40,7 +40,7 @@ _LOOK_EVERY = 65_536
 
 _NOTHING = Ready([], [])
 
-_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_refused")
+_AS_THEY_ARE = ("alpha", "final", "emitted", "quarantine", "halted", "reached", "_top", "_newest", "_refused")
 _STATE = {name: name for name in _AS_THEY_ARE} | {"ledger": "late"}
 """The stored attributes of a unit, besides its clock and lanes: by the name in a checkpoint, which stays, the name here.
 Counts and measured costs last for one life only."""
@@ -84,7 +84,7 @@ class Unit:
         self.quarantine: list[Published] = []
         self.halted: str | None = None
         self.reached = NEVER
-        self._top = NEVER
+        self._top = self._newest = NEVER  # the latest event; the latest result that was forgotten
         self._backdate = detector.backdate
         self._ticking = frozenset(detector.clock) or None
         self.costs = Costs(timer)
@@ -97,9 +97,8 @@ class Unit:
         self._lanes = lanes_for(name, detector, level, self._settings, resumes)
         self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
         self._choice = RetractionChoice() if is_auto and self._operator is None else None  # operators replay nothing
-        in_batches = takes_batches(type(detector))
-        self._is_single = self._operator is None and (key_function(detector) is None or in_batches)
-        self._run = run if self._operator is None and not in_batches else None
+        self._runs = Runs.of(detector, run)
+        self._is_single = self._operator is None and (key_function(detector) is None or self._runs.most is None)
         self._prompt = isinstance(detector, Operator) and detector.prompt
         self.few = detector.few if isinstance(detector, Operator) else END
         self._constants = constants(detector)
@@ -216,8 +215,8 @@ class Unit:
     def _end(self, before: int) -> None:
         """All has become final (before: up to ``before``): note the latest time known here."""
         promised = before - self._backdate if before != NEVER else NEVER
-        given = max(map(TS, self._lanes.standing(promised)), default=NEVER)
-        self.reached = max(before, given, self._top, self.clock.clk)
+        self._newest = max(self._newest, self._lanes.newest, *map(TS, self._lanes.standing(promised)))
+        self.reached = max(before, self._newest, self._top, self.clock.clk)
 
     def go_on(self, ground: int) -> list[Delta]:
         """Resume after the end: up to ``ground``, no less than ``reached``, all stays final, and events there are late.
@@ -232,7 +231,7 @@ class Unit:
 
     def _admitted(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late; returns the rest."""
-        columns = delta.given if self.halted is None and self._keeps_columns(delta.inserted) else None
+        columns = self._columns_of(delta) if self.halted is None else None
         is_plain = self._ticking is None and delta.k_plus is None
         arrived: list[Event] | Columns = delta.inserts if columns is None else columns
         if not len(arrived):
@@ -252,11 +251,14 @@ class Unit:
             return Ready([], delta.inserts.copy())
         return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
 
-    def _keeps_columns(self, count: int) -> bool:
-        """Whether what comes as columns stays that: for a detector of one type while it waits, or as it is much."""
-        if self._run is None:
-            return self._operator is not None
-        return (self.alpha > 0 or count >= 2 * self._run) and len(self.detector.subscribes) == 1
+    def _columns_of(self, delta: Delta) -> Columns | None:
+        """New events that stay columns; for a detector not beside rows: of an event that comes twice the first counts."""
+        if self._operator is not None:
+            return delta.given
+        keeps = self._runs.keep_columns(delta, self.alpha) and not self._waiting
+        if not keeps and delta.inserted:
+            self._unpack()
+        return delta.columns if keeps else None
 
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late."""
@@ -367,7 +369,7 @@ class Unit:
             settings.retraction = mode
             self._lanes.configure(settings)
         rollbacks, executed = counts.rollbacks, counts.executed
-        deltas, spent = emit_in_runs(self._lanes, ready, removed, self.clock, settled, self.final, timer, self._run)
+        deltas, spent = self._runs.emit(self._lanes, ready, removed, self.clock, settled, self.final, timer)
         if self._emitted >= self._look_at:
             self._look()
         deltas = self._netted(deltas)
@@ -435,10 +437,7 @@ class Unit:
             self._choice.learn(mode, (cost + changes * self.costs.downstream) / step.rollbacks)
 
     def _withdraw(self, delta: Delta) -> tuple[list[Event], list[Event]]:
-        """Remove the events that upstream withdraws or revises.
-
-        Returns the new content of revised events, and the old events that the detector has been given already.
-        """
+        """Remove events withdrawn or revised; returns what these have become, and old events that the detector has."""
         self._unpack()
         final, gone, revises = self.final, delta.retracts, delta.revises
         if any(event.ts <= final for event in gone):
@@ -555,13 +554,14 @@ class Unit:
 
     def state(self) -> dict[str, Any]:
         """All that the unit needs to resume in another process, as values that can be pickled, except keyed lanes: those come
-        from ``part``, as they are now. O(events that wait, and that a detector without a key holds).
+        from ``part``, as they are now. It shares nothing with the unit that ever changes.
 
-        It shares nothing with the unit that ever changes.
+        O(events that wait, and that a detector without a key holds).
         """
         self._look()
         self._unpack()
         self.quarantine += self._lanes.purge(self.final, everywhere=self._is_single)
+        self._newest = max(self._newest, self._lanes.newest)
         own = {stored: copy(getattr(self, name)) for stored, name in _STATE.items()}
         lanes = self._lanes.state(self.final)
         if self._is_single:

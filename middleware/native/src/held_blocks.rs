@@ -20,6 +20,8 @@ const LEAST_LEFT: usize = 4;
 type Row = (usize, u32);
 
 struct Held {
+    /// In the order in which they came.
+    number: u64,
     batch: Arc<Batch>,
     /// The rows in total order, of which so many have gone.
     order: Vec<u32>,
@@ -102,7 +104,7 @@ fn sorted<K: Ord + Copy>(rows: impl Iterator<Item = usize>, key: impl Fn(usize) 
 #[derive(Default)]
 pub struct HeldBlocks {
     form: Option<Arc<Form>>,
-    /// By the time of the first row that is held, and a number.
+    /// By the time of the first row that is held, and their numbers.
     held: BTreeMap<(i64, u64), Held>,
     next: u64,
 }
@@ -123,7 +125,8 @@ impl HeldBlocks {
         let order = Stamps::of(batch, form.own()).map_or_else(Vec::new, |stamps| stamps.order(above));
         let refused = batch.rows - order.len();
         self.form.get_or_insert_with(|| form.clone());
-        self.hold(Held { batch: batch.clone(), order, gone: 0 });
+        self.next += 1;
+        self.hold(Held { number: self.next, batch: batch.clone(), order, gone: 0 });
         refused
     }
 
@@ -169,6 +172,7 @@ impl HeldBlocks {
         while let Some(entry) = self.held.first_entry().filter(|entry| entry.key().0 <= until) {
             touched.push(entry.remove());
         }
+        touched.sort_by_key(|held| held.number); // of one identity, what came first comes first
         let (mut stamps, mut free, mut ends) = (Vec::new(), Vec::new(), Vec::new());
         for (part, held) in touched.iter().enumerate() {
             let Some(own) = Stamps::of(&held.batch, form.own()) else { continue };
@@ -200,8 +204,7 @@ impl HeldBlocks {
         let own = self.form.as_ref().map_or(0, |form| form.own());
         let times = held.batch.columns.get(own).and_then(whole).unwrap_or_default();
         if let Some(earliest) = held.rows().first().and_then(|row| times.get(*row as usize)) {
-            self.held.insert((*earliest, self.next), held);
-            self.next += 1;
+            self.held.insert((*earliest, held.number), held);
         }
     }
 }
@@ -213,7 +216,9 @@ fn tidy(form: &Arc<Form>, held: Held) -> Held {
     }
     let rows: Vec<Row> = held.rows().iter().map(|row| (0, *row)).collect();
     match gathered(form, &[&held.batch], &rows) {
-        Ok(block) => Held { batch: block.batch().clone(), order: (0..rows.len() as u32).collect(), gone: 0 },
+        Ok(block) => {
+            Held { number: held.number, batch: block.batch().clone(), order: (0..rows.len() as u32).collect(), gone: 0 }
+        }
         Err(_) => held,
     }
 }

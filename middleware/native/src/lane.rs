@@ -13,6 +13,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use crate::detector::{Detector, State};
 use crate::entry::{Entry, NEVER};
+use crate::fields::Stamps;
 use crate::order::place_of;
 use crate::search::partition;
 use crate::shared::Shared;
@@ -278,8 +279,15 @@ impl Lane {
         let cut = self.records_before(py, position, shared)?;
         self.snapshots.forget(position);
         self.history.drain(..position);
-        let failures = self.records.drain(..cut).filter(|record| record.is_failure);
-        shared.failures.extend(failures.map(|record| record.published));
+        for record in self.records.drain(..cut) {
+            if record.is_failure {
+                shared.failures.push(record.published);
+                continue;
+            }
+            for event in record.published.bind(py).get_item(1)?.try_iter()? {
+                shared.newest = shared.newest.max(Stamps::get(py)?.ts(&event?)?);
+            }
+        }
         Ok(())
     }
 

@@ -115,6 +115,12 @@ impl KeyedLanes {
         self.lanes.iter().map(|lane| lane.history.len()).sum()
     }
 
+    /// The latest time of the results that were forgotten, as they are final.
+    #[getter]
+    fn newest(&self) -> i64 {
+        self.shared.newest
+    }
+
     /// Take a snapshot of some lane and forget it, to see what it costs. If that fails, the lane will say so by itself.
     fn snapshot(&self, py: Python<'_>) -> PyResult<()> {
         match self.lanes.first().map(|lane| lane.detector.state(py, &self.shared)) {

@@ -6,6 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyAny;
 
 use crate::counts::Counts;
+use crate::entry::NEVER;
 use crate::stamp::Stamp;
 use crate::state::Names;
 use crate::twins::Twins;
@@ -28,6 +29,8 @@ pub struct Shared {
     pub counts: Py<Counts>,
     /// Failures that became final and were not reported yet.
     pub failures: Vec<Py<PyAny>>,
+    /// The latest time of the results that were forgotten, as they are final.
+    pub newest: i64,
 }
 
 impl Shared {
@@ -48,6 +51,7 @@ impl Shared {
             stamp,
             counts: Py::new(py, Counts::default())?,
             failures: Vec::new(),
+            newest: NEVER,
         };
         shared.configure(settings)?;
         Ok(shared)

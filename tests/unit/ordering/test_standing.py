@@ -31,3 +31,19 @@ def test_final_results_are_let_go(size):
         most = max(most, len(held) * size)
     assert standing.above(start - 1) == totals
     assert most <= 65_536 + 8 * size, "results that were final long ago are still held"
+
+
+def test_final_corrections_are_let_go():
+    standing, steps, size = Standing(), 40, 13_000
+    watched = [
+        Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")]).batch)
+        for at in range(steps)
+    ]
+    held = [weakref.ref(each) for each in watched]
+    for at in range(steps):
+        old = [Total(0.0, ts=at, id=number, source="totals") for number in range(size)]
+        new = [Total(1.0, ts=at, id=number, source="totals") for number in range(size)]
+        standing.note(Delta(None, list(zip(old, new, strict=True)), columns=watched[at]), at - 1)
+        watched[at] = None
+    assert sum(each() is not None for each in held) <= 65_536 // size + 2
+    assert len(standing.above(steps - 2)) == size
