@@ -31,7 +31,7 @@ def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind:
     clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
     if behind and inserts[-1] is not ahead[-1]:
         after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-        clock.arrive(after, ())  # these came behind the tick in its batch: measured against it here, so not at the next one
+        clock.arrive(after[::-1], ())  # they came behind the tick in its batch: measured against it here, not at the next one
 
 
 def measure_singly(
