@@ -8,14 +8,17 @@ from typing import NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns import as_block
 from middleware.model.detector import Detector, takes_batches
-from middleware.model.event import ORDER, Event
+from middleware.model.event import END, ORDER, Event
+from middleware.model.held import HeldColumns
 from middleware.model.operator import Operator
 from middleware.model.rows import reader_of
 from middleware.ordering.costs import Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.waiting import PlainWaiting
 
 RUN = 1_024
 """Events in a run."""
@@ -27,8 +30,8 @@ class Runs(NamedTuple):
     ``most``
         events in a run; None: all at once, as operators take it, and detectors on columns.
     ``waits_in_core``
-        whether the core has blocks of what the detector takes, which is of one type: then columns wait as such, and are made
-        events run by run, not kept.
+        whether the core has blocks of what the detector takes, which is of one type: then many columns wait as such, and are
+        made events run by run, not kept.
     """
 
     most: int | None
@@ -40,11 +43,10 @@ class Runs(NamedTuple):
             return cls(None, False)
         return cls(most, len(detector.subscribes) == 1 and reader_of(detector.subscribes[0]) is not None)
 
-    def keep_columns(self, delta: Delta, alpha: float) -> bool:
-        """Whether a detector's new events stay columns: while they wait, or as they are many."""
-        if self.most is None or not self.waits_in_core or delta.columns is None or delta.revises:
-            return False
-        return alpha > 0 or delta.inserted >= 2 * self.most
+    def keep_columns(self, delta: Delta) -> bool:
+        """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them."""
+        is_plain = self.waits_in_core and delta.columns is not None and not delta.revises
+        return is_plain and self.most is not None and delta.inserted >= 2 * self.most
 
     def emit(
         self,
@@ -68,6 +70,16 @@ class Runs(NamedTuple):
             if run is not ready:  # what comes after it is no older, so lanes need not go back to what is final in it
                 removed, settled = [], max(settled, min(final, run.ahead[-1].ts - 1))
         return deltas, spent if timer is not None else None
+
+
+def packed(waiting: PlainWaiting, columns: HeldColumns, delta: Delta) -> bool:
+    """Let what waits as events wait as columns, before those that come; false, and nothing is done, if these do not say all."""
+    assert delta.columns is not None
+    made = as_block(delta.columns.event_type, waiting.events())
+    if made is not None:
+        waiting.take(END)
+        columns.put(made)
+    return made is not None
 
 
 def _cut(ready: Ready, most: int) -> Iterator[Ready]:
