@@ -46,11 +46,18 @@ LAZY = 20 * MILLISECOND
 RETRY = 100 * MILLISECOND
 """Shortest time between two requests, or two answers, to send again; and between two Hellos."""
 
-_MOST_IN_VAIN = 7
-"""How often the same payloads are sent again before a peer that takes none of them is refused.
+_ALL_AGAIN = 6
+"""How often all that is not acknowledged is sent again; from then on, as in TCP, only the first payload of it.
 
-The pauses double from RETRY on, so this takes longer than SILENCE: a peer cut off in one direction only is found dead before.
-Without this limit, a peer that asks and does not read could have the same bytes put into its channel for ever.
+The pauses double from RETRY on and stay the same from then on.
+"""
+
+_MOST_IN_VAIN = 15
+"""How often the same payload is sent again before a peer that does not take it is refused.
+
+This takes longer than SILENCE: a peer cut off in one direction only is found dead before. A channel that loses every fifth
+message loses one so often once in 10^11 times. Without this limit, a peer that asks and does not read could have the same bytes
+put into its channel for ever.
 """
 
 
@@ -102,6 +109,7 @@ class Link:
         self._unacked: deque[tuple[int, Parts | None, int]] = deque()
         self._sent = self._acked = self._sent_bytes = self._peer_limit = 0
         self._received = self._received_bytes = self._consumed_bytes = self._limit = 0
+        self._announced = 0
         self._window, self._paced_bytes = WINDOW, 0
         self._ack_due = self._asked = False
         self._in_vain = 0
@@ -130,6 +138,11 @@ class Link:
     def outstanding(self) -> int:
         """How many payloads wait to be sent or acknowledged."""
         return len(self._queue) + len(self._unacked)
+
+    @property
+    def awaits(self) -> bool:
+        """Whether the peer is known to have sent what has not come: it is not silent, its channel has lost something."""
+        return self._announced > self._received
 
     @property
     def acked(self) -> int:
@@ -198,14 +211,15 @@ class Link:
 
     def _resend(self, now: int) -> None:
         """Send again what is not acknowledged, ever more rarely while none of it is taken: the peer may not be reading."""
-        if self._unacked and now - self._resent_at >= RETRY << self._in_vain:
+        if self._unacked and now - self._resent_at >= RETRY << min(self._in_vain, _ALL_AGAIN):
             if self._in_vain == _MOST_IN_VAIN:
                 self.refuse("it asks again and again for what it does not take")
                 return
+            again = list(self._unacked) if self._in_vain < _ALL_AGAIN else [self._unacked[0]]
             self._resent_at = now
             self._in_vain += 1
-            self._count.resent += len(self._unacked)
-            for seq, parts, _ in self._unacked:
+            self._count.resent += len(again)
+            for seq, parts, _ in again:
                 self._write(seq, parts)
 
     def is_withheld(self, now: int) -> None:
@@ -219,14 +233,7 @@ class Link:
         if type(frame) is Data:
             return self._take(frame, parts, now)
         if type(frame) is Ack:
-            if self._is_current(frame.epoch, now):
-                self._settled(frame.received, frame.limit)
-                if frame.missing:
-                    self._resend(now)
-                if frame.asks:
-                    self._ack_due = self._asked = True
-                if frame.sent > self._received and not self.shut:
-                    self._ask_again(now)
+            self._acknowledged(frame, now)
         elif type(frame) is Bye:
             if self._take(frame, parts, now) is not None:
                 self._acknowledge(now)
@@ -250,6 +257,19 @@ class Link:
             self._ask_again(now)
         self.shut = is_shut
 
+    def _acknowledged(self, frame: Ack, now: int) -> None:
+        if not self._is_current(frame.epoch, now):
+            return
+        self._settled(frame.received, frame.limit)
+        if frame.missing:
+            self._resend(now)
+        if frame.asks:
+            self._ack_due = self._asked = True
+        if frame.sent > self._received:
+            self._announced = max(self._announced, frame.sent)
+            if not self.shut:
+                self._ask_again(now)
+
     def _take(self, frame: Data | Bye, parts: Parts, now: int) -> Parts | None:
         if not self._is_current(frame.epoch, now):
             return None
@@ -263,6 +283,7 @@ class Link:
                 self._ack_due = True
             else:
                 self._count.gaps += 1
+                self._announced = max(self._announced, frame.seq)
                 self._ask_again(now)
             return None
         if type(frame) is Data and self._received_bytes >= self._limit:

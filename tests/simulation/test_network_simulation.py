@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.backpressure import QUEUE_HIGH
@@ -53,6 +53,7 @@ faults = st.builds(
 
 
 @settings(max_examples=40, deadline=None)
+@example(1575, Faults(drop=0.2), ("b", "c", "a", "b"), [("ac", 100)])  # one payload is lost nine times, for half a minute
 @given(
     seed=st.integers(0, 2**32),
     trouble=faults,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +12,7 @@ from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy
 from middleware.delivery.barrier import Barrier
 from middleware.link.codec import Changes, encode
 from middleware.link.encoding import encode_delta
+from middleware.link.frames import Data, Parts, decode_frame
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event, EventTypes
@@ -230,6 +231,35 @@ def test_who_may_not_speak_is_not_idle() -> None:
     simulation.run(SECOND)
     assert sum(event.source == "held" for event in slow.events) == 200
     assert slow.watermarks["Ping"] == 1_199
+
+
+def test_who_is_not_heard_is_not_idle() -> None:
+    """A channel lets acknowledgements through, and no events, for half a minute: what was sent then is no less in time."""
+
+    class Cut(SimulatedPublisher):
+        def step(self, now: int) -> list[tuple[Hashable, Parts]]:
+            sends = super().step(now)
+            cut = 2 * SECOND < now < 2 * SECOND + 3 * IDLE
+            return [send for send in sends if not cut or type(decode_frame(send[1][0])) is not Data]
+
+    simulation = Simulation(3)
+    node = Node(simulation)
+    cut, other = (of(simulation, name, "a", [Ping]) for of, name in ((Cut, "cut"), (SimulatedPublisher, "other")))
+    simulation.run(SECOND)
+    for publisher in (cut, other):
+        publisher.publish([ping(1_000, publisher.name)])
+        publisher.advance(Ping, 1_000)
+    simulation.run(2 * SECOND)
+    for publisher in (cut, other):
+        publisher.publish([ping(number, publisher.name) for number in range(2_000, 2_100)])
+        publisher.advance(Ping, 2_100)
+    simulation.run(2 * IDLE)
+    assert node.final == 1_000
+    assert simulation.run_until(lambda: cut.idle, 3 * IDLE)
+    simulation.run(SECOND)
+    assert not node.turned
+    assert node.hierarchy.units[0].received == 202
+    assert node.final == 2_100
 
 
 def test_a_clock_far_ahead_of_all_others_is_turned_away() -> None:

@@ -150,7 +150,7 @@ class Admission:
 
         ``reads``: types that the local detectors read. If all are silent, types never sent hold nothing back either.
         """
-        held = [peer.key for peer in peers if peer.link.held or peer.link.shut]
+        held = [peer.key for peer in peers if peer.link.held or peer.link.shut or peer.link.awaits]
         if self.sources.is_astir(clock, now) and not held:
             return []
         promised: list[OnBehalf] = []

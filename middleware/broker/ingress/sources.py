@@ -3,6 +3,7 @@
 **Idle.** A publisher that has promised a watermark, and then says nothing for ``idle``, does not hold the others back any
 longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
 ``idle`` and the clock stands, the node promises the same in the place of all of them, so what has arrived becomes final.
+One that can't be heard is not idle: it has no credit, or is known to have sent what its channel has lost.
 A publisher that comes back goes on as before, except that events at or below what was promised meanwhile are late.
 (Flink lets idle sources leave the watermark in the same way; it does nothing when all are idle.)
 
@@ -221,7 +222,10 @@ class Sources:
         return now < self._idle_from
 
     def tick(self, clock: int | None, now: int, held: Collection[Hashable]) -> tuple[list[Hashable], bool]:
-        """The publishers idle now, and whether all is quiet. ``held``: those that could not send, as they have no credit."""
+        """The publishers idle now, and whether all is quiet.
+
+        ``held``: those that could not be heard, as they have no credit, or what they sent was lost and will come again.
+        """
         idle = self.policy.idle
         for key in held:
             if key in self._known:
