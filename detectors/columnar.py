@@ -16,10 +16,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from middleware.model.columns import EventColumns
+    from middleware.native._core import Stamping
 
 Given = tuple[Any, Any]
-"""A column: an array of values (a list; the array's bytes; of texts: where they begin and end, and theirs), and a byte for each
-that says whether it is there; None if all are."""
+"""A column: an array of values (or a list of them, or the array's bytes), and a byte for each that says whether it is there;
+None if all are."""
 
 Later = Callable[[], "pa.Array"]
 """A column that is made when it is asked for."""
@@ -64,6 +65,12 @@ def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
         return column.to_numpy()
     encoded = column.dictionary_encode("encode")
     return encoded.indices.to_numpy().astype("int64"), encoded.dictionary.to_pylist()
+
+
+def stamping(event_type: EventType, source: str, level: int) -> Stamping | None:
+    """What the native core makes blocks of an operation's results with; None if their type has none there."""
+    reader = reader_of(event_type)
+    return None if reader is None else (reader, source, level)
 
 
 class ResultColumns:
@@ -123,9 +130,6 @@ def _array(kind: pa.DataType, given: Given, count: int) -> pa.Array:
         return pa.nulls(count, kind)
     if isinstance(values, list):
         return pa.array(values, kind)
-    if isinstance(values, tuple):
-        bits = None if there is None else pa.py_buffer(np.packbits(np.frombuffer(there, np.bool_), bitorder="little"))
-        return pa.StringArray.from_buffers(count, *map(pa.py_buffer, values), bits)
     if isinstance(values, bytes):
         values = np.frombuffer(values, kind.to_pandas_dtype())
     if there is not None:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Names
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from detectors.columnar import KINDS, Given, Later, ResultColumns, has_plain_columns, plain_kinds
+from detectors.columnar import KINDS, Given, Later, ResultColumns, has_plain_columns, plain_kinds, stamping
 from detectors.cql.plan import Mapping
 from detectors.language.vectors import Columns, Vector
 from detectors.language.written import NotPlainError, ProgramWriter
 from middleware import native
-from middleware.model.arrays import integers, to_column
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
 from middleware.model.rows import source_codes
 from middleware.model.schema import fields_of, is_optional
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class MappedColumns:
@@ -44,7 +39,7 @@ class MappedColumns:
         one = Mapping(plan.name, plan.target, found[0][1], plan.frame, (found[0][0],), plan.where)
         made = _Native if native.AVAILABLE else _Stream
         try:
-            return made(one, self._hashes, ResultColumns(plan.target.event_type, *self._stamp))
+            return made(one, self._hashes, *self._stamp)
         except NotPlainError:
             return None
 
@@ -52,61 +47,42 @@ class MappedColumns:
 class _Native:
     """The tuples of one stream, mapped in the core, one call a batch. Raises NotPlainError for code that it does not know."""
 
-    def __init__(self, plan: Mapping, hashes: Names[str, int], results: ResultColumns) -> None:
-        self._hashes, self._results = hashes, results
-        kind = plan.sources[0].event_type
+    def __init__(self, plan: Mapping, hashes: Names[str, int], name: str, level: int) -> None:
+        self._hashes, self._target = hashes, plan.target.event_type
+        kind, results = plan.sources[0].event_type, stamping(self._target, name, level)
+        if results is None:
+            raise NotPlainError
         given: dict[str, type | None] = plain_kinds(kind) | {"ts": int, "id": int}
         writer = ProgramWriter("e", plan.frame.globals)
         test = writer.written(plan.where.holds) if plan.where is not None else None
-        wanted = fields_of(plan.target.event_type)
+        wanted = fields_of(self._target)
         fields: list[tuple[Any, str, bool]] = []
-        self._texts: list[tuple[str, bool] | None] = []  # of fields that are columns as they are: which, and whether with nulls
-        for code, (field, of) in zip(plan.ordered, plain_kinds(plan.target.event_type).items(), strict=True):
+        for code, (field, of) in zip(plan.ordered, plain_kinds(self._target).items(), strict=True):
             node = writer.written(code.value)
-            name, may_miss = code.value.removeprefix("e."), is_optional(wanted[field])
-            if of is not str:
-                fields.append((node, KINDS[of], may_miss))
-            elif given.get(name) is not str:
+            if of is str and (node[0] != "field" or given.get(code.value.removeprefix("e.")) is not str):
                 raise NotPlainError
-            self._texts.append((name, may_miss) if of is str else None)
+            fields.append((node, KINDS[of], is_optional(wanted[field])))
         names = kind.__struct_fields__
         if any(given.get(name) is None for name in writer.fields[0]):
             raise NotPlainError
-        self._whole = [text[0] for text in self._texts if text is not None and not text[1]]
-        places = list(map(names.index, writer.fields[0]))
-        self._core = native.Selection(test, fields, places, any(self._texts))
+        self._core = native.Selection(test, fields, list(map(names.index, writer.fields[0])), results)
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
-        for name in self._whole:
-            if given.column(name).null_count:
-                return None
         found = self._core.of(given.in_core, self._hashes)
-        if found is None:
-            return None
-        rows, times, ids, made = found
-        computed = iter(made)
-        fields: list[Given | Later] = [
-            next(computed) if text is None else partial(_taken, given.column(text[0]), rows) for text in self._texts
-        ]
-        return self._results.made(fields, integers(times), ids, in_time=True)
-
-
-def _taken(column: pa.Array, rows: bytes) -> pa.Array:
-    """The values in these rows."""
-    return column.take(to_column(integers(rows)))
+        return None if found is None else EventColumns.from_block(self._target, found, in_time=True)
 
 
 class _Stream:
     """The tuples of one stream."""
 
-    def __init__(self, plan: Mapping, hashes: Names[str, int], results: ResultColumns) -> None:
+    def __init__(self, plan: Mapping, hashes: Names[str, int], name: str, level: int) -> None:
         names = plan.frame.globals
         wanted = fields_of(plan.target.event_type)
         self._test = Vector(plan.where.holds, names) if plan.where is not None else None
         self._fields = [Vector(code.value, names) for code in plan.ordered]
         self._kinds = list(plain_kinds(plan.target.event_type).values())
         self._optional = list(map(is_optional, wanted.values()))
-        self._hashes, self._results = hashes, results
+        self._hashes, self._results = hashes, ResultColumns(plan.target.event_type, name, level)
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
         columns = Columns(given)

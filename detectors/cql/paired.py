@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from detectors.columnar import KINDS, ResultColumns, has_plain_columns, plain_kinds
+from detectors.columnar import KINDS, has_plain_columns, plain_kinds, stamping
 from detectors.cql.pairs import Met
 from detectors.cql.plan import Joined, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from middleware import native
-from middleware.model.arrays import integers
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
 from middleware.model.rows import values
@@ -28,7 +27,8 @@ class PairedColumns:
 
     def __init__(self, plan: Joined, name: str, level: int) -> None:
         target = plan.target.event_type
-        if not has_plain_columns(target):
+        results = stamping(target, name, level)
+        if results is None or not has_plain_columns(target):
             raise NotPlainError
         writer, wanted = ProgramWriter(("e", "f"), plan.frame.globals), fields_of(target)
         self._test = writer.written(plan.condition.holds) if plan.condition is not None else None
@@ -43,11 +43,13 @@ class PairedColumns:
         before = [writer.written(side.before.holds) if side.before is not None else None for side in sides]
         self._keys = [_key_fields(side, variable) for side, variable in zip(sides, "ef", strict=True)]
         self._read = [_reading(*each) for each in zip(sides, writer.fields, self._keys, before, strict=True)]
-        self._results = ResultColumns(target, name, level)
+        self._target = target
+        self._stamping = results
 
     def attach(self, pairs: native.Pairs) -> None:
         """Have these pairs take columns."""
-        pairs.project(self._test, self._fields, *self._read)
+        left, right = self._read
+        pairs.project(self._test, self._fields, left, right, self._stamping)
 
     def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, EventColumns]]) -> Fed | None:
         """Insert tuples of the left and of the right side; None, and nothing is done, if it must be row by row."""
@@ -55,10 +57,7 @@ class PairedColumns:
         if found is None:
             return None
         results, met = found
-        if results is None:
-            return None, met
-        fields, times, ids = results
-        return self._results.made(fields, integers(times), ids, in_time=True), None
+        return (EventColumns.from_block(self._target, results, in_time=True) if results is not None else None), met
 
     def _keys_of(self, is_left: bool, columns: EventColumns) -> list[Any] | None:
         """None if the native core reads them as they are."""

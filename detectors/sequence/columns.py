@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from detectors.columnar import KINDS, Given, ResultColumns, plain_kinds
+from detectors.columnar import KINDS, plain_kinds, stamping
 from detectors.sequence.plan import Plan
-from middleware.model.arrays import integers
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
+    from middleware.native._core import Stamping
 
 _STAMP: dict[str, type] = {"ts": int, "id": int, "source": str, "level": int}
 
@@ -33,10 +32,11 @@ def layout(plan: Plan, kind: EventType, read: Sequence[Iterable[str]]) -> dict[s
     return {name: kind.__struct_fields__.index(name) for name in names}
 
 
-def gives(plan: Plan) -> list[tuple[str, bool]] | None:
-    """The kinds of columns of results, and whether their values may be missing; None if results are no columns: these have
-    fields of their events as they are, of the same plain types."""
-    if plan.fields is None:
+def gives(plan: Plan, source: str, level: int) -> tuple[list[tuple[str, bool]], Stamping] | None:
+    """The kinds of columns of results, whether their values may be missing, and what makes blocks of them; None if results are
+    no columns: these have fields of their events as they are, of the same plain types."""
+    results = stamping(plan.result, source, level)
+    if plan.fields is None or results is None:
         return None
     found = []
     optional = fields_of(plan.result)
@@ -48,15 +48,4 @@ def gives(plan: Plan) -> list[tuple[str, bool]] | None:
             if kind is None or given is not kind or (is_own and is_optional(fields_of(each)[name]) and not may_miss):
                 return None
         found.append((KINDS[kind], may_miss))
-    return found
-
-
-class Results:
-    """Matches as columns, of one operation."""
-
-    def __init__(self, plan: Plan, source: str, level: int) -> None:
-        self._made = ResultColumns(plan.result, source, level)
-
-    def columns(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
-        """Matches from what the native core gives."""
-        return self._made.made(fields, integers(times), ids, in_time=True)
+    return found, results

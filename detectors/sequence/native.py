@@ -68,7 +68,7 @@ class _Specification:
             "components": components,
             "roles": [(event_type, self._roles(steps)) for event_type, steps in plan.roles.items()],
             "columns": [layout(plan, event_type, self._fields) for event_type in plan.roles],
-            "gives": gives(plan),
+            "gives": gives(plan, source, level),
             "within": plan.within,
             "reach": plan.reach,
             "trails": plan.trails,

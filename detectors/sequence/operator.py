@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import msgspec
 from msgspec.structs import astuple
@@ -11,7 +11,6 @@ from msgspec.structs import astuple
 from detectors.outcomes import difference, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
-from detectors.sequence.columns import Results
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Match, first_of, last_of
 from detectors.sequence.native import specification
@@ -20,14 +19,11 @@ from detectors.sequence.runs import Runs
 from detectors.sequence.syntax import Query, Strategy
 from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, type_name
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
-
-if TYPE_CHECKING:
-    from detectors.columnar import Given
-    from middleware.model.columns import EventColumns
 
 
 class SequenceQuery(Operator):
@@ -118,7 +114,6 @@ class SequenceOperation(Operation):
         self._use_native = use_native and algorithm is None
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
-        self._columns: Results | None = None
         self._readable: frozenset[EventType] = frozenset()
         self._start()
 
@@ -200,14 +195,10 @@ class SequenceOperation(Operation):
         if pieces and all(map(self.takes, pieces)):
             given = [(piece.event_type, piece, piece.in_core) for piece in pieces]
             if (found := self._feed(given, retracts, emitted, final)) is not None:
-                made, withdrawn, columns = found
-                return made, withdrawn, None if columns is None else self._made(*columns)
+                made, withdrawn, block = found
+                columns = None if block is None else EventColumns.from_block(self._plan.result, block, in_time=True)
+                return made, withdrawn, columns
         return *self._apply(delta.inserts, retracts, emitted, final), None
-
-    def _made(self, fields: list[Given], times: bytes, ids: bytes) -> EventColumns:
-        if self._columns is None:
-            self._columns = Results(self._plan, self._origin.source, self._origin.level)
-        return self._columns.columns(fields, times, ids)
 
     def _result(self, row: Row) -> Event:
         """A result, even if its type does not take it."""

@@ -158,8 +158,7 @@ class Barrier:
 
     def _free_columns(self) -> dict[str, EventColumns]:
         free = self._columns.released(self.watermark)
-        newest = (int(each.times[-1]) if each.block is None else each.block.newest for each in free.values())
-        self._newest = max(self._newest, *newest) if free else self._newest
+        self._newest = max([self._newest, *(each.newest for each in free.values())])
         return free
 
     def __getstate__(self) -> dict[str, Any]:

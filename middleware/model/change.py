@@ -135,7 +135,7 @@ class Delta:
         self.inserts = self.inserts
 
     def __bool__(self) -> bool:
-        return bool(self._inserts or self.columns or self.retracts or self.revises or self.interleaved)
+        return bool(self.inserted or self.retracts or self.revises)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)
@@ -191,12 +191,10 @@ class Delta:
 
 def _above(columns: EventColumns, since: int) -> list[int] | None:
     """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object if none is."""
-    if not len(columns):
-        return None
-    times = columns.times
-    newest = int(times[-1] if columns.in_time else times.max())
+    newest = columns.newest
     if newest <= since:
         return None
+    times = columns.times
     if newest - since >= 2**63 or since > 2**62:  # times this far apart do not fit
         return [max(0, ts - since) for ts in times.tolist()]
     early = times - since
@@ -326,8 +324,10 @@ def composed(deltas: Sequence[Delta]) -> Delta:
 def by_time(delta: Delta) -> Delta:
     """The same with the insertions in order of time; those of one time stay as they are. O(n) for runs that are in order."""
     if delta.columns is not None:
+        if delta.columns.in_time:
+            return delta
         times = delta.columns.times
-        if delta.columns.in_time or (times[1:] >= times[:-1]).all():
+        if (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
         early = None if delta.k_plus is None else [delta.k_plus[at] for at in places.tolist()]

@@ -13,7 +13,7 @@ import msgspec
 from middleware import native
 from middleware.model.arrays import integers, text_column, to_array, to_column
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, type_name
+from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, type_name
 from middleware.model.rows import needs_conversion, reader_of, rows_of, source_codes, values
 from middleware.model.schema import arrow_schema, is_optional, plain_type
 
@@ -197,6 +197,15 @@ class EventColumns(Sequence[Event]):
     def times(self) -> np.ndarray[Any, Any]:
         """Occurrence times, int64 ns; a view of the column."""
         return self.array("ts")
+
+    @property
+    def newest(self) -> int:
+        """The latest time; NEVER if there are no events. O(1) for what is a block, or in order of time."""
+        if self._block is not None:
+            return self._block.newest
+        if not self._length:
+            return NEVER
+        return int(self.times[-1] if self.in_time else self.times.max())
 
     @property
     def ids(self) -> np.ndarray[Any, Any]:

@@ -122,8 +122,8 @@ WindowRows = tuple[Rows, Rows, Rows, Rows, bool]
 WindowColumns = tuple[list[bytes | list[Any]], bytes, bytes, list[tuple[bytes, bytes | None]], bytes]
 """New results: columns of the keys' fields, starts, ends, values and which are there, ids. Numbers as the bytes of arrays."""
 
-MatchColumns = tuple[list[tuple[Any, bytes | None]], Any, Any]
-"""New matches: fields and which are there, times, ids."""
+Stamping = tuple["BlockReader", str, int]
+"""The type of an operation's results, its name, and its level."""
 
 WindowChanges = tuple[Rows, Rows, Rows, Rows, bool, WindowColumns | None]
 """The same as ``WindowRows``, and new results as columns."""
@@ -202,11 +202,9 @@ class Selection:
         test: tuple[Any, ...] | None,
         fields: list[tuple[Any, str, bool]],
         places: list[int],
-        takes_rows: bool,
+        results: Stamping,
     ) -> Selection: ...
-    def of(
-        self, batch: EventBatch, numbers: Mapping[str, int]
-    ) -> tuple[bytes, bytes, bytes, list[tuple[bytes, bytes | None]]] | None: ...
+    def of(self, batch: EventBatch, numbers: Mapping[str, int]) -> Block | None: ...
 
 class KeyedWindows:
     def __new__(
@@ -261,7 +259,7 @@ class SequenceMatcher:
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[Rows, Rows]: ...
     def feed(
         self, pieces: list[tuple[type[Event], Any, EventBatch]], retracts: list[Event], emitted: int, final: int
-    ) -> tuple[Rows, Rows, MatchColumns | None] | None: ...
+    ) -> tuple[Rows, Rows, Block | None] | None: ...
     def events(self) -> list[Event]: ...
     def check(self) -> None: ...
 
@@ -303,12 +301,10 @@ class Pairs:
         fields: list[tuple[Any, str, bool]],
         left: Reading | None,
         right: Reading | None,
+        results: Stamping,
     ) -> None: ...
     def feed(
         self, parts: list[tuple[bool, Any, EventBatch, list[Any] | None]]
-    ) -> (
-        tuple[tuple[list[tuple[Any, bytes | None]], bytes, bytes] | None, tuple[list[Event], list[Event], list[int]] | None]
-        | None
-    ): ...
+    ) -> tuple[Block | None, tuple[list[Event], list[Event], list[int]] | None] | None: ...
     def forget(self, until: int) -> None: ...
     def content(self, is_left: bool) -> list[tuple[Any, list[Event]]]: ...

@@ -36,9 +36,9 @@ class Ready(NamedTuple):
     @classmethod
     def of(cls, columns: Columns) -> Ready:
         """Columns, all of them ready."""
-        if isinstance(columns, Interleaved):
-            return cls([], [], columns.pieces, columns)
-        return cls([], [], [columns] if len(columns) else [])
+        if isinstance(columns, EventColumns):
+            return cls([], [], [columns] if len(columns) else [])
+        return cls([], [], columns.pieces, columns)
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
@@ -66,7 +66,7 @@ class Ready(NamedTuple):
     def newest(self) -> int:
         """The latest time among them; NEVER if there are none. O(n)."""
         newest = max(chain(map(TS, self.behind), map(TS, self.ahead[-1:])), default=NEVER)
-        return max([newest, *(int(piece.times.max()) for piece in self.pieces if len(piece))])
+        return max([newest, *(piece.newest for piece in self.pieces)])
 
 
 _MANY = 65_536
@@ -91,7 +91,7 @@ class Standing:
         columns = out.columns
         if columns is not None:
             inserts: Sequence[Event] = columns
-            newest = int(columns.times[-1]) if len(columns) else NEVER
+            newest = columns.newest
         else:
             inserts = out.inserts.copy()
             newest = inserts[-1].ts if inserts else NEVER

@@ -43,7 +43,7 @@ class ArrivedColumns:
 
     def latest(self) -> dict[EventType, int]:
         """By type, the latest time. O(n)."""
-        return {columns.event_type: int(columns.times.max()) for columns in self._columns if len(columns)}
+        return {columns.event_type: columns.newest for columns in self._columns if len(columns)}
 
     def is_numbered(self) -> bool:
         """Whether (source, id) names each event. O(n log n)."""
@@ -130,7 +130,7 @@ class ArrivedColumns:
     def batches(self, size: int) -> Iterator[tuple[dict[str, Delta], int]]:
         """So many events at a time, as changes by type; and the latest time among them."""
         for deltas in self._slices(size):
-            yield deltas, max(int(delta.columns.times.max()) for delta in deltas.values() if delta.columns is not None)
+            yield deltas, max(delta.columns.newest for delta in deltas.values() if delta.columns is not None)
 
     def _slices(self, size: int) -> Iterator[dict[str, Delta]]:
         pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]

@@ -10,6 +10,8 @@ from itertools import compress
 from statistics import median
 from typing import Any, ClassVar
 
+import numpy as np
+
 from middleware.delivery.barrier import Barrier
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
@@ -226,15 +228,15 @@ def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
     return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
 
 
-Block = list[tuple[EventColumns, list[int]]]
-"""What arrives at once, as columns: those of each type, and their places in the order of arrival."""
+Block = list[tuple[EventColumns, Any]]
+"""What arrives at once, as columns: those of each type, and their places in the order of arrival, an array, as in a node."""
 
 
 def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Block]:
     """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
     return [
         [
-            (_columns(kind, [batch[place] for place in places]), places)
+            (_columns(kind, [batch[place] for place in places]), np.array(places))
             for kind in wanted
             if (places := [place for place, event in enumerate(batch) if event.__class__ is kind])
         ]

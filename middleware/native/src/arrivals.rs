@@ -3,13 +3,15 @@
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use crate::arrow::Cells;
+use crate::blocks::Block;
 use crate::event_batch::EventBatch;
 use crate::fields::Field;
 use crate::pairs::{Held, Key, Marks, Met, identity};
-use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, bytes, gathered, passing};
+use crate::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
+use crate::results::Stamping;
 use crate::tuples::{Table, Tuple, is_sparse};
 
 /// How tuples in columns are read.
@@ -110,9 +112,6 @@ impl Pair<'_> {
     }
 }
 
-/// Results as columns: fields, times, ids.
-pub type Results<'py> = (Bound<'py, PyList>, Bound<'py, PyBytes>, Bound<'py, PyBytes>);
-
 /// Pairs of which one tuple, or both, came in columns.
 pub struct Pairing<'a, 'py> {
     pub py: Python<'py>,
@@ -123,15 +122,12 @@ pub struct Pairing<'a, 'py> {
 
 impl<'py> Pairing<'_, 'py> {
     /// None: ask Python.
-    pub fn results(&self, projector: &Projector) -> PyResult<Option<Results<'py>>> {
-        let py = self.py;
+    pub fn results(&self, projector: &Projector, stamping: &Stamping) -> Option<Block> {
         let times: Vec<i64> = self.pairs.iter().map(|Pair([left, right])| left.ts.max(right.ts)).collect();
-        let Ok(chosen) = projector.chosen(times.len(), self, |at| times[at]) else { return Ok(None) };
-        let Ok(made) = projector.made(py, &chosen, self)? else { return Ok(None) };
-        let of =
-            |number: &dyn Fn(usize) -> i64| bytes(py, chosen.len(), chosen.iter().map(|at| number(*at as usize).to_ne_bytes()));
-        let ids = of(&|at| self.pairs[at].identity())?;
-        Ok(Some((made, of(&|at| times[at])?, ids)))
+        let chosen = projector.chosen(times.len(), self, |at| times[at]).ok()?;
+        let made = projector.made(&chosen, self).ok()?;
+        let ids = chosen.iter().map(|at| self.pairs[*at as usize].identity()).collect();
+        stamping.block(made, chosen.iter().map(|at| times[*at as usize]).collect(), ids)
     }
 
     /// The same pairs as events.

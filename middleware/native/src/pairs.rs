@@ -8,9 +8,11 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::arrivals::{Entering, Pair, Pairing, Part, Reading, ReadingSpec, Results};
+use crate::arrivals::{Entering, Pair, Pairing, Part, Reading, ReadingSpec};
+use crate::blocks::Block;
 use crate::fields::Stamps;
 use crate::program::{Projector, Spec};
+use crate::results::{Stamping, StampingSpec};
 use crate::sequence::whole;
 use crate::tuples::Tuple;
 
@@ -163,7 +165,7 @@ fn insert(run: &mut Run, held: Held) {
 }
 
 /// Results as columns, and pairs for Python.
-type Fed<'py> = (Option<Results<'py>>, Option<Columns<'py>>);
+type Fed<'py> = (Option<Block>, Option<Columns<'py>>);
 
 #[pyclass]
 pub struct Pairs {
@@ -172,8 +174,8 @@ pub struct Pairs {
     runs: Runs,
     #[pyo3(get)]
     held: usize,
-    /// Makes results of tuples in columns.
-    projector: Option<Projector>,
+    /// Make results of tuples in columns.
+    making: Option<(Projector, Stamping)>,
 }
 
 #[pymethods]
@@ -185,7 +187,7 @@ impl Pairs {
             right: Side { size: right, marks: Marks::new(of_right), reading: None },
             runs: HashMap::default(),
             held: 0,
-            projector: None,
+            making: None,
         }
     }
 
@@ -196,8 +198,9 @@ impl Pairs {
         fields: Vec<Spec<'_>>,
         left: Option<ReadingSpec<'_>>,
         right: Option<ReadingSpec<'_>>,
+        results: StampingSpec<'_>,
     ) -> PyResult<()> {
-        self.projector = Some(Projector::new(test.as_ref(), fields)?);
+        self.making = Some((Projector::new(test.as_ref(), fields)?, Stamping::new(results)));
         self.left.reading = left.map(Reading::parse).transpose()?;
         self.right.reading = right.map(Reading::parse).transpose()?;
         Ok(())
@@ -206,7 +209,8 @@ impl Pairs {
     /// Insert tuples of one side after those of another, or of the same. Gives results as columns, and pairs, where results are for
     /// Python to make. None, and nothing is inserted: ask Python for all of it.
     fn feed<'py>(&mut self, py: Python<'py>, parts: Vec<Part<'py>>) -> PyResult<Option<Fed<'py>>> {
-        let (Some(projector), Some(left), Some(right)) = (&self.projector, &self.left.reading, &self.right.reading) else {
+        let (Some((projector, stamping)), Some(left), Some(right)) = (&self.making, &self.left.reading, &self.right.reading)
+        else {
             return Ok(None);
         };
         let mut entering = Vec::with_capacity(parts.len());
@@ -237,7 +241,7 @@ impl Pairs {
             return Ok(Some((None, None)));
         }
         let view = Pairing { py, pairs: &pairs, sides: [left, right] };
-        if let Some(results) = view.results(projector)? {
+        if let Some(results) = view.results(projector, stamping) {
             return Ok(Some((Some(results), None)));
         }
         Ok(Some((None, Some(view.met()?.columns(py)?))))

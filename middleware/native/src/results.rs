@@ -1,14 +1,15 @@
-//! Results of an operation as a block: their fields' columns as Python has them, and their stamps.
+//! Results of an operation as a block: their fields' columns, made here or as Python has them, and their stamps.
 
 use std::sync::Arc;
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyBytes, PyList};
 
-use crate::blocks::{Block, BlockReader, Kind};
+use crate::blocks::{Block, BlockReader, Form, Kind};
 use crate::cells::Cells;
 use crate::export::{Column, Texts, Values, bits};
+use crate::program;
 
 type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);
 
@@ -17,8 +18,8 @@ type Made = (Option<(Vec<u8>, usize)>, Values);
 
 /// Results of one source and level as a block; None if a column is not just as the type's. O(values).
 ///
-/// `fields`: of each field, values (a list; the bytes of an array of its kind, or that array; of texts, where they begin and end,
-/// and theirs; or None, if none is there), and a byte for each that says whether it is there, None if all are.
+/// `fields`: of each field, values (a list; of numbers the bytes of an array of their kind, or that array; or None, if none is
+/// there), and a byte for each that says whether it is there, None if all are.
 #[pyfunction]
 pub fn result_block(
     reader: &BlockReader,
@@ -31,12 +32,55 @@ pub fn result_block(
     let form = reader.form();
     let (Some(times), Some(ids)) = (integers(times), integers(ids)) else { return Ok(None) };
     let rows = times.len();
-    let mut names = Texts::new();
-    if fields.len() != form.own() || ids.len() != rows || names.push(source.as_bytes()).is_none() {
+    if fields.len() != form.own() {
         return Ok(None);
     }
     let made = fields.iter().zip(&form.fields).map(|(given, (_, kind, is_nullable))| column(*kind, *is_nullable, given, rows));
     let Some(made) = made.collect::<Option<Vec<_>>>() else { return Ok(None) };
+    Ok(stamped(form, made, times, ids, source, level))
+}
+
+/// The results of one operation: their type, whose they are, and their level.
+pub struct Stamping {
+    form: Arc<Form>,
+    source: String,
+    level: i64,
+}
+
+/// What reads and writes blocks of results, the name of the operation, and its level.
+pub type StampingSpec<'py> = (Bound<'py, BlockReader>, String, i64);
+
+impl Stamping {
+    pub fn new((reader, source, level): StampingSpec<'_>) -> Self {
+        Self { form: Arc::clone(reader.get().form()), source, level }
+    }
+
+    /// Results from columns of the kinds of their fields; None if one is of another.
+    pub fn block(&self, columns: Vec<program::Column>, times: Vec<i64>, ids: Vec<i64>) -> Option<Block> {
+        if columns.len() != self.form.own() {
+            return None;
+        }
+        let made = columns.into_iter().zip(&self.form.fields).map(|(column, (_, kind, is_nullable))| {
+            let (there, values) = column.done();
+            let is_its_kind = match values {
+                Values::Integers(_) => *kind == Kind::Integer,
+                Values::Floats(_) => *kind == Kind::Float,
+                Values::Flags(_) => *kind == Kind::Flag,
+                Values::Texts(_) => *kind == Kind::Text,
+                Values::Coded(..) => false,
+            };
+            (is_its_kind && (*is_nullable || there.is_none())).then_some((there, values))
+        });
+        stamped(&self.form, made.collect::<Option<_>>()?, times, ids, &self.source, self.level)
+    }
+}
+
+fn stamped(form: &Arc<Form>, made: Vec<Made>, times: Vec<i64>, ids: Vec<i64>, source: &str, level: i64) -> Option<Block> {
+    let (rows, mut names) = (times.len(), Texts::new());
+    names.push(source.as_bytes())?;
+    if ids.len() != rows {
+        return None;
+    }
     let codes = Values::Coded(vec![0; rows], names);
     let stamps = [Values::Integers(times), Values::Integers(ids), codes, Values::Integers(vec![level; rows])];
     let all = made.into_iter().chain(stamps.map(|values| (None, values)));
@@ -46,7 +90,7 @@ pub fn result_block(
         there,
         values,
     });
-    Ok(form.block(rows, columns.collect()))
+    form.block(rows, columns.collect())
 }
 
 fn column(kind: Kind, is_nullable: bool, (values, there): &Given<'_>, rows: usize) -> Option<Made> {
@@ -61,11 +105,7 @@ fn column(kind: Kind, is_nullable: bool, (values, there): &Given<'_>, rows: usiz
     let (count, made) = match kind {
         Kind::Integer | Kind::Time => integers(values).map(|found| (found.len(), Values::Integers(found)))?,
         Kind::Float => floats(values).map(|found| (found.len(), Values::Floats(found)))?,
-        Kind::Flag => {
-            let flags = values.cast_exact::<PyBytes>().ok()?.as_bytes();
-            (flags.len(), Values::Flags(bits(flags)))
-        }
-        Kind::Text => texts(values).map(|found| (found.len(), Values::Texts(found)))?,
+        Kind::Flag | Kind::Text => return None,
     };
     let there = match there {
         Some(there) if there.as_bytes().len() != rows => return None,
@@ -109,13 +149,4 @@ fn floats(given: &Bound<'_, PyAny>) -> Option<Vec<f64>> {
 fn whole<T>(bytes: &Bound<'_, PyBytes>, of: fn([u8; 8]) -> T) -> Option<Vec<T>> {
     let (numbers, []) = bytes.as_bytes().as_chunks::<8>() else { return None };
     Some(numbers.iter().copied().map(of).collect())
-}
-
-fn texts(given: &Bound<'_, PyAny>) -> Option<Texts> {
-    let (ends, bytes): (Bound<'_, PyBytes>, Bound<'_, PyBytes>) = given.cast_exact::<PyTuple>().ok()?.extract().ok()?;
-    let (ends, []) = ends.as_bytes().as_chunks::<4>() else { return None };
-    let ends: Vec<i32> = ends.iter().copied().map(i32::from_ne_bytes).collect();
-    let bytes = bytes.as_bytes();
-    let is_sound = ends.first() == Some(&0) && ends.is_sorted() && *ends.last()? as usize == bytes.len();
-    is_sound.then(|| Texts { ends, bytes: bytes.to_vec() })
 }

@@ -6,48 +6,46 @@ use std::cell::OnceCell;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList};
 
 use crate::arrow::Column;
+use crate::blocks::Block;
 use crate::event_batch::EventBatch;
-use crate::program::{Input, Projector, Rows, Spec, Unsuited, Values, bytes};
-
-/// Rows chosen, if they are asked for, times, ids; values and which are there, field by field.
-type Selected<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyList>);
+use crate::program::{Input, Projector, Rows, Spec, Unsuited, Values};
+use crate::results::{Stamping, StampingSpec};
 
 #[pyclass(module = "middleware.native")]
 pub struct Selection {
     projector: Projector,
     /// Where in a batch the columns lie that programs read.
     places: Vec<usize>,
-    /// Whether Python asks which rows were chosen.
-    takes_rows: bool,
-}
-
-fn packed<'py>(py: Python<'py>, rows: &[u32], number: impl Fn(usize) -> i64) -> PyResult<Bound<'py, PyBytes>> {
-    bytes(py, rows.len(), rows.iter().map(|row| number(*row as usize).to_ne_bytes()))
+    results: Stamping,
 }
 
 #[pymethods]
 impl Selection {
     /// `test`, `fields`: expressions as nested tuples, fields with the kind of their values and whether these may be missing.
     #[new]
-    fn new(test: Option<Bound<'_, PyAny>>, fields: Vec<Spec<'_>>, places: Vec<usize>, takes_rows: bool) -> PyResult<Self> {
-        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, takes_rows })
+    fn new(
+        test: Option<Bound<'_, PyAny>>,
+        fields: Vec<Spec<'_>>,
+        places: Vec<usize>,
+        results: StampingSpec<'_>,
+    ) -> PyResult<Self> {
+        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, results: Stamping::new(results) })
     }
 
     /// The results of a block, in order of time, with the identity id ^ number of the source; None: ask Python.
-    fn of<'py>(&self, block: &Bound<'py, EventBatch>, numbers: &Bound<'py, PyAny>) -> PyResult<Option<Selected<'py>>> {
+    fn of(&self, block: &Bound<'_, EventBatch>, numbers: &Bound<'_, PyAny>) -> PyResult<Option<Block>> {
         let (py, block) = (block.py(), block.get());
         let (times, ids) = (block.times(py)?, block.ids(py)?);
         let Some(sources) = block.sources(numbers)? else { return Ok(None) };
         let columns = self.places.iter().map(|at| Ok((block.column(py, *at)?, OnceCell::new()))).collect::<PyResult<_>>()?;
         let inputs = Inputs(columns);
         let Ok(chosen) = self.projector.chosen(times.len(), &inputs, |row| times[row]) else { return Ok(None) };
-        let Ok(made) = self.projector.made(py, &chosen, &inputs)? else { return Ok(None) };
-        let rows = if self.takes_rows { packed(py, &chosen, |row| row as i64)? } else { PyBytes::new(py, &[]) };
-        let ids = packed(py, &chosen, |row| ids[row] ^ sources.get(row))?;
-        Ok(Some((rows, packed(py, &chosen, |row| times[row])?, ids, made)))
+        let Ok(made) = self.projector.made(&chosen, &inputs) else { return Ok(None) };
+        let rows = || chosen.iter().map(|row| *row as usize);
+        let ids = rows().map(|row| ids[row] ^ sources.get(row)).collect();
+        Ok(self.results.block(made, rows().map(|row| times[row]).collect(), ids))
     }
 }
 

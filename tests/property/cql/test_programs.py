@@ -130,4 +130,6 @@ def test_the_core_runs_them(test: str, field: str) -> None:
     out = operation(test, small).apply(Delta(columns=EventColumns(Item, EventColumns.from_events(Item, items).batch)), END, END)
     assert out.columns is not None
     assert out.columns.in_time
+    assert out.columns.block is not None
     assert len(out.columns) == len(out.columns.batch) == len(out.inserts)
+    assert EventColumns(out.columns.event_type, out.columns.batch).events() == out.inserts

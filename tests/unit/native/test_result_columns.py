@@ -49,16 +49,12 @@ founds = st.builds(
 
 def column(values: list[Any], kind: str, as_list: bool) -> tuple[Any, bytes | None]:
     """As operators give it."""
-    if as_list:
+    if as_list or kind in "bs":
         return values, None
     if values and all(value is None for value in values):
         return None, None
     there = None if None not in values else bytes(value is not None for value in values)
-    if kind == "s":
-        texts = [(value or "").encode() for value in values]
-        ends = np.cumsum([0, *map(len, texts)], dtype=np.int32)
-        return (ends.tobytes(), b"".join(texts)), there
-    dtype = {"i": np.int64, "f": np.float64, "b": np.bool_}[kind]
+    dtype = {"i": np.int64, "f": np.float64}[kind]
     return np.array([value or 0 for value in values], dtype).tobytes(), there
 
 

@@ -1,4 +1,4 @@
-//! Columns that programs make, as Python takes them: the bytes of their values, and of which of them are there.
+//! Columns that programs make.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -6,6 +6,7 @@ use pyo3::types::PyBytes;
 
 use super::Unsuited;
 use super::values::{Data, There, Values};
+use crate::export::{self, Texts, bits};
 
 #[derive(Clone, Copy)]
 pub enum Kind {
@@ -39,7 +40,7 @@ enum Cells {
     Ints(Vec<i64>),
     Floats(Vec<f64>),
     Flags(Vec<u8>),
-    Texts(Vec<i32>, Vec<u8>),
+    Texts(Texts),
 }
 
 /// A column as it grows.
@@ -48,9 +49,6 @@ pub struct Column {
     there: Option<Vec<u8>>,
     may_miss: bool,
 }
-
-/// Values (of texts: where each begins and ends, and their bytes), and a byte for each that says whether it is there; None: all are.
-pub type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);
 
 impl Made {
     /// `kind`: see `Kind::named`.
@@ -67,7 +65,7 @@ impl Made {
             Kind::Ints => Cells::Ints(Vec::with_capacity(room)),
             Kind::Floats => Cells::Floats(Vec::with_capacity(room)),
             Kind::Flags => Cells::Flags(Vec::with_capacity(room)),
-            Kind::Texts => Cells::Texts(vec![0], Vec::new()),
+            Kind::Texts => Cells::Texts(Texts::new()),
         };
         Column { cells, there: None, may_miss: self.may_miss }
     }
@@ -79,7 +77,7 @@ impl Column {
             Cells::Ints(cells) => cells.len(),
             Cells::Floats(cells) => cells.len(),
             Cells::Flags(cells) => cells.len(),
-            Cells::Texts(ends, _) => ends.len() - 1,
+            Cells::Texts(texts) => texts.len(),
         }
     }
 
@@ -94,15 +92,15 @@ impl Column {
             (Cells::Floats(cells), Data::Float(float)) => cells.resize(all, *float),
             (Cells::Flags(cells), Data::Flags(flags)) => cells.extend_from_slice(flags),
             (Cells::Flags(cells), Data::Flag(flag)) => cells.resize(all, u8::from(*flag)),
-            (Cells::Texts(ends, bytes), Data::Texts(texts)) => {
+            (Cells::Texts(cells), Data::Texts(texts)) => {
                 for text in texts {
-                    bytes.extend_from_slice(text);
-                    ends.push(i32::try_from(bytes.len()).map_err(|_| Unsuited)?);
+                    cells.push(text).ok_or(Unsuited)?;
                 }
             }
             (Cells::Ints(cells), Data::Null) => cells.resize(all, 0),
             (Cells::Floats(cells), Data::Null) => cells.resize(all, 0.0),
             (Cells::Flags(cells), Data::Null) => cells.resize(all, 0),
+            (Cells::Texts(cells), Data::Null) => cells.ends.resize(all + 1, cells.bytes.len() as i32),
             _ => return Err(Unsuited),
         }
         let are_all = match &values.there {
@@ -125,18 +123,17 @@ impl Column {
         Ok(())
     }
 
-    pub fn give<'py>(self, py: Python<'py>) -> PyResult<Given<'py>> {
-        let count = self.len();
+    /// Which values are there, as a column of a block has it, and the values.
+    pub fn done(self) -> (Option<(Vec<u8>, usize)>, export::Values) {
+        let missing = |there: &Vec<u8>| there.iter().filter(|is_there| **is_there == 0).count();
+        let there = self.there.map(|there| (bits(&there), missing(&there))).filter(|(_, missing)| *missing > 0);
         let values = match self.cells {
-            Cells::Ints(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?.into_any(),
-            Cells::Floats(cells) => bytes(py, count, cells.iter().map(|cell| cell.to_ne_bytes()))?.into_any(),
-            Cells::Flags(cells) => PyBytes::new(py, &cells).into_any(),
-            Cells::Texts(ends, texts) => {
-                let ends: Vec<u8> = ends.iter().flat_map(|end| end.to_ne_bytes()).collect();
-                (PyBytes::new(py, &ends), PyBytes::new(py, &texts)).into_pyobject(py)?.into_any()
-            }
+            Cells::Ints(cells) => export::Values::Integers(cells),
+            Cells::Floats(cells) => export::Values::Floats(cells),
+            Cells::Flags(cells) => export::Values::Flags(bits(&cells)),
+            Cells::Texts(texts) => export::Values::Texts(texts),
         };
-        Ok((values, self.there.map(|there| PyBytes::new(py, &there))))
+        (there, values)
     }
 }
 

@@ -7,7 +7,7 @@ mod projector;
 mod values;
 
 pub use input::{Cell, Input, Sources, gathered};
-pub use made::{Given, Kind, Made, bytes};
+pub use made::{Column, Kind, Made, bytes};
 pub use projector::{Projector, Rows, Spec, passing};
 pub use values::Values;
 

@@ -3,9 +3,8 @@
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::PyList;
 
-use super::made::Made;
+use super::made::{Column, Made};
 use super::values::Values;
 use super::{BLOCK, Program, Unsuited};
 use crate::search::in_time;
@@ -45,24 +44,15 @@ impl Projector {
     }
 
     /// The fields of results of these rows.
-    pub fn made<'py>(
-        &self,
-        py: Python<'py>,
-        chosen: &[u32],
-        rows: &dyn Rows,
-    ) -> PyResult<Result<Bound<'py, PyList>, Unsuited>> {
-        let made = PyList::empty(py);
-        for (program, kind) in &self.fields {
+    pub fn made(&self, chosen: &[u32], rows: &dyn Rows) -> Result<Vec<Column>, Unsuited> {
+        let column = |(program, kind): &(Program, Made)| {
             let mut column = kind.column(chosen.len());
             for some in chosen.chunks(BLOCK) {
-                let found = program.run(some.len(), &|which, at| rows.some(which, at, some));
-                if let Err(unsuited) = found.and_then(|found| column.add(&found, some.len())) {
-                    return Ok(Err(unsuited));
-                }
+                column.add(&*program.run(some.len(), &|which, at| rows.some(which, at, some))?, some.len())?;
             }
-            made.append(column.give(py)?)?;
-        }
-        Ok(Ok(made))
+            Ok(column)
+        };
+        self.fields.iter().map(column).collect()
     }
 }
 

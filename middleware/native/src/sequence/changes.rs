@@ -4,7 +4,7 @@ use std::collections::hash_map::Entry;
 use std::ops::Range;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+use pyo3::types::{PyList, PyTuple};
 
 use super::block::Blocks;
 use super::identity::Encoder;
@@ -12,8 +12,9 @@ use super::partitions::Scattered;
 use super::plan::Plan;
 use super::stack::Instance;
 use super::standing::{Bound, View};
+use crate::blocks::Block;
 use crate::fields::Stamps;
-use crate::program::{Given, bytes, gathered};
+use crate::program::gathered;
 
 /// Matches that were made or withdrawn, one after the other. Their results are made at the end of the step, of those that are left.
 #[derive(Default)]
@@ -31,9 +32,8 @@ struct Change {
     identity: i64,
 }
 
-/// Rows of new matches and of withdrawn ones; or the new ones as columns, in order of time: fields, times, ids.
-pub type Results<'py> = (pyo3::Bound<'py, PyList>, pyo3::Bound<'py, PyList>, Option<Columns<'py>>);
-pub type Columns<'py> = (Vec<Given<'py>>, pyo3::Bound<'py, PyBytes>, pyo3::Bound<'py, PyBytes>);
+/// Rows of new matches and of withdrawn ones; or the new ones as a block, in order of time.
+pub type Results<'py> = (pyo3::Bound<'py, PyList>, pyo3::Bound<'py, PyList>, Option<Block>);
 
 impl Changes {
     pub fn clear(&mut self) {
@@ -60,7 +60,7 @@ impl Changes {
         let mut columns = None;
         if as_columns && are_apart && !made.is_empty() {
             made.sort_by_key(|at| self.all[*at].ts);
-            columns = self.columns(py, plan, blocks, &made)?;
+            columns = self.columns(py, plan, blocks, &made);
             if columns.is_some() {
                 made.clear();
             }
@@ -146,20 +146,17 @@ impl Changes {
     }
 
     /// Results as columns; None if they cannot be.
-    fn columns<'py>(&self, py: Python<'py>, plan: &Plan, blocks: &Blocks, chosen: &[usize]) -> PyResult<Option<Columns<'py>>> {
-        let Some((fields, kinds)) = plan.plain.as_ref().zip(plan.gives.as_ref()) else { return Ok(None) };
+    fn columns(&self, py: Python<'_>, plan: &Plan, blocks: &Blocks, chosen: &[usize]) -> Option<Block> {
+        let (fields, (kinds, stamping)) = plan.plain.as_ref().zip(plan.gives.as_ref())?;
         let mut given = Vec::with_capacity(fields.len());
         for (each, made) in fields.iter().zip(kinds) {
             let cell = |at: &usize| blocks.cell(py, self.place(plan, *at, each.place)[0], &each.field, each.number);
             let mut column = made.column(chosen.len());
-            let Ok(values) = gathered(made.kind(), chosen.iter().map(cell), chosen.len()) else { return Ok(None) };
-            if column.add(&values, chosen.len()).is_err() {
-                return Ok(None);
-            }
-            given.push(column.give(py)?);
+            let values = gathered(made.kind(), chosen.iter().map(cell), chosen.len()).ok()?;
+            column.add(&values, chosen.len()).ok()?;
+            given.push(column);
         }
-        let of =
-            |number: fn(&Change) -> i64| bytes(py, chosen.len(), chosen.iter().map(|at| number(&self.all[*at]).to_ne_bytes()));
-        Ok(Some((given, of(|each| each.ts)?, of(|each| each.identity)?)))
+        let of = |number: fn(&Change) -> i64| chosen.iter().map(|at| number(&self.all[*at])).collect();
+        stamping.block(given, of(|each| each.ts), of(|each| each.identity))
     }
 }

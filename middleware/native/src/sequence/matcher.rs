@@ -88,8 +88,8 @@ impl SequenceMatcher {
     }
 
     /// As `apply`, with events in columns, several pieces at once: (type, columns, their block). If all that RETURN gives
-    /// are fields, and no new match replaces a withdrawn one, new ones are columns, in order of time: (a pair for each field,
-    /// times, ids). None, and nothing is done, if some column is of a kind that is not read here.
+    /// are fields, and no new match replaces a withdrawn one, new ones are a block, in order of time. None, and nothing is done,
+    /// if some column is of a kind that is not read here.
     fn feed<'py>(
         &mut self,
         py: Python<'py>,

@@ -8,6 +8,7 @@ use pyo3::types::{PyTuple, PyType};
 use super::expression::Condition;
 use crate::fields::{Field, Maker};
 use crate::program::Made;
+use crate::results::{Stamping, StampingSpec};
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {
@@ -88,8 +89,8 @@ pub struct Plan {
     pub values: Py<PyAny>,
     /// The same, if fields are all its values.
     pub plain: Option<Vec<Plain>>,
-    /// What columns of these take; None: results are no columns.
-    pub gives: Option<Vec<Made>>,
+    /// What columns of these take, and what makes blocks of them; None: results are no columns.
+    pub gives: Option<(Vec<Made>, Stamping)>,
     /// Makes results; None if they are left to Python as rows.
     pub maker: Option<Maker>,
     pub source: Py<PyAny>,
@@ -110,9 +111,11 @@ impl Plan {
         let layout =
             |places: HashMap<String, usize>| Layout { places: names.0.iter().map(|name| places.get(name).copied()).collect() };
         let layouts = of("columns")?.extract::<Vec<Option<_>>>()?.into_iter().map(|each| each.map(layout)).collect();
-        let gives = of("gives")?.extract::<Option<Vec<(String, bool)>>>()?;
-        let gives: Option<PyResult<Vec<_>>> =
-            gives.map(|fields| fields.iter().map(|(kind, may_miss)| Made::new(kind, *may_miss)).collect());
+        let gives = of("gives")?.extract::<Option<(Vec<(String, bool)>, StampingSpec<'_>)>>()?;
+        let gives = gives.map(|(fields, results)| {
+            let made = fields.iter().map(|(kind, may_miss)| Made::new(kind, *may_miss)).collect::<PyResult<_>>();
+            made.map(|made| (made, Stamping::new(results)))
+        });
         let schedules = list("schedules")?
             .iter()
             .map(|each| each.extract().map(|(at, stepwise)| Schedule { at, stepwise }))
