@@ -24,5 +24,5 @@ def retractions_first(deltas: Mapping[str, Delta]) -> Iterator[tuple[str, Delta]
     for name, delta in deltas.items():
         if mixed:
             inserts = delta.inserts if delta.columns is None else None
-            delta = Delta(inserts, delta.revises, k_plus=delta.k_plus, columns=delta.columns)
+            delta = Delta(inserts, delta.revises, k_plus=delta.listed, columns=delta.columns, since=delta.since)
         yield name, delta

@@ -13,14 +13,17 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.held import HeldColumns, in_order
 
+_WORTH = 64
+"""So many events are looked at in blocks in less time than one is made an object, held and released as such."""
+
 _BELOW = "event at or below the watermark promised"
 
 
 class Barrier:
     """Events of the subscribed types, final ones only, each once, in total order: ``take``; or in columns: ``take_columns``.
 
-    Blocks are held as such, unless fewer events have come since the last withdrawal or revision than are held: to find one
-    in blocks takes O(held), so that it takes O(1) for each event that came.
+    Blocks are held as such, unless fewer events have come since the last withdrawal or revision than a 64th of those held: to
+    find one in blocks takes O(held) in the core, so O(1) for each event that came, and less than to make it an object.
 
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
@@ -91,7 +94,7 @@ class Barrier:
             if len(self._columns):
                 changed = {each.id for delta in deltas for each in (*delta.retracts, *(old for old, _ in delta.revises))}
                 self._hold(list(self._columns.pick(changed)))
-        takes_blocks = self._undisturbed >= len(self)
+        takes_blocks = self._undisturbed * _WORTH >= len(self)
         self._undisturbed += sum(delta.inserted for delta in deltas)
         for delta in deltas:
             self._retract(delta)

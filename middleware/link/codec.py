@@ -73,6 +73,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``places``: of each inserted event, in the order of arrival over all blocks of its payload: 2 bytes, little-endian. None:
     they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
+    ``since``: events of a plain block that lie above this time came too early, by so much (K+).
     """
 
     type: TypeName
@@ -87,6 +88,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     places: bytes | None = None
     arrival: Count = 0
     columns: bool = False
+    since: WatermarkTime | None = None
 
     @property
     def count(self) -> int:
@@ -356,11 +358,11 @@ class EventCodec:
             read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
             if read is not None and not (head.raw and _needs_look(head, read)):
                 if head.columns or head.inserts >= self._fewest:
-                    return Delta(columns=EventColumns.from_block(codec.event_type, read))
-                return Delta(read.events(0, len(read)))
+                    return Delta(columns=EventColumns.from_block(codec.event_type, read), since=head.since)
+                return _early(head, Delta(read.events(0, len(read))))
             if head.columns:
                 return _of_columns(head, _columns(codec, head, block), drops)
-            delta = Delta(codec.plain(block)) if head.plain else _full(codec, block)
+            delta = _early(head, Delta(codec.plain(block))) if head.plain else _full(codec, block)
         except (WireError, EventError):
             drops["malformed block"] += max(head.count, 1)
             return Delta()
@@ -427,7 +429,14 @@ def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
             drops["level of a derived event"] += count
             columns = columns.filter(~derived)
         columns = EventColumns(columns.event_type, columns.batch.drop_columns(["level"]))
-    return Delta(columns=columns)
+    return Delta(columns=columns, since=head.since)
+
+
+def _early(head: BlockHead, delta: Delta) -> Delta:
+    """The events of a plain block of rows, with the K+ that its head gives them."""
+    if head.since is not None and any(early := [max(0, event.ts - head.since) for event in delta.inserts]):
+        delta.k_plus = early
+    return delta
 
 
 def plain_span(events: list[Event]) -> tuple[int, int, bool]:

@@ -12,7 +12,7 @@ from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
-from middleware.model.event import Event
+from middleware.model.event import MAX_TS, MIN_TS, Event
 from middleware.model.rows import reader_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,12 @@ def encode_delta(
 
     ``fewest``: so many events at least go as columns, if they are columns.
     """
+    columns, since = delta.columns, delta.since if delta.since is not None and MIN_TS <= delta.since <= MAX_TS else None
+    if columns is not None and len(columns) >= fewest and (since is not None or delta.k_plus is None):
+        changed = Delta(revises=delta.revises, retracts=delta.retracts)  # mostly few, beside many new ones
+        others = encode_delta(name, changed, raw) if changed else []
+        return others + _encode_columns(name, columns, raw, runs, delta.places, since if delta.is_early else None)
     plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
-    if plain and delta.columns is not None and len(delta.columns) >= fewest:
-        return _encode_columns(name, delta.columns, raw, runs, delta.places)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
@@ -41,7 +44,7 @@ def encode_delta(
 
 
 def _encode_columns(
-    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: Places | None
+    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: Places | None, since: int | None = None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
     block, count = columns.block, len(columns)
@@ -52,6 +55,7 @@ def _encode_columns(
         stop = min(start + rows, count)
         own = None if places is None else places[start:stop]
         head = BlockHead(name, stop - start, raw=raw, runs=runs if rows == count else None, places=packed(own), columns=True)
+        head.since = since
         if raw:
             times = columns.times[start:stop]
             head.oldest, head.newest = int(times.min()), int(times.max())

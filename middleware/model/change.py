@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from itertools import compress
 from operator import not_
 from typing import TYPE_CHECKING
@@ -62,13 +63,16 @@ class Delta:
         the same for columns of several types: what a unit that reads them is given.
     ``k_plus``
         None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
+    ``since``
+        in place of a list: each of ``columns`` came too early by as much (ns) as it lies above this time. The list is made when
+        it is asked for.
     ``places``
         the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
         once, as the results of one step do, or if nothing is known. The order itself is all that counts. An array where they
         are columns.
     """
 
-    __slots__ = ("_inserts", "_k_plus", "_since", "columns", "interleaved", "places", "retracts", "revises")
+    __slots__ = ("_inserts", "_k_plus", "columns", "interleaved", "places", "retracts", "revises", "since")
 
     def __init__(
         self,
@@ -79,30 +83,40 @@ class Delta:
         places: Places | None = None,
         columns: EventColumns | None = None,
         interleaved: Interleaved | None = None,
+        since: int | None = None,
     ) -> None:
         self._inserts = inserts if inserts is not None or columns is not None or interleaved is not None else []
         self.columns, self.interleaved = columns, interleaved
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self._k_plus = k_plus
-        self._since: int | None = None
+        self._k_plus: list[int] | Callable[[], list[int] | None] | None = k_plus
+        self.since = since
         self.places = places
 
     @property
     def k_plus(self) -> list[int] | None:
-        if self._since is not None:
+        if callable(self._k_plus):
+            self._k_plus = self._k_plus()
+        if self.since is not None and self._k_plus is None:
             assert self.columns is not None
-            self.k_plus = _above(self.columns, self._since)
+            self._k_plus = _above(self.columns, self.since)
         return self._k_plus
 
     @k_plus.setter
     def k_plus(self, early: list[int] | None) -> None:
-        self._k_plus, self._since = early, None
+        self._k_plus, self.since = early, None
 
-    def came_since(self, start: int) -> None:
-        """Each of ``columns`` came too early by as much (ns) as it lies above this time: K+ is made when asked for."""
-        assert self.columns is not None
-        self._k_plus, self._since = None, start
+    @property
+    def listed(self) -> list[int] | None:
+        """``k_plus``, but None where ``since`` says the same."""
+        return self.k_plus if self.since is None else None
+
+    @property
+    def is_early(self) -> bool:
+        """Whether an insert came prematurely, or a list says so of none. O(1), and makes no list."""
+        if self.since is None:
+            return self._k_plus is not None
+        return self.columns is not None and self.columns.newest > self.since
 
     @property
     def given(self) -> Columns | None:
@@ -168,13 +182,13 @@ class Delta:
         """The same changes split by event type name, for routing. O(changes)."""
         parts: dict[str, Delta] = {}
         if self.columns is not None:
-            parts[type_name(self.columns.event_type)] = Delta(k_plus=self.k_plus, columns=self.columns)
+            parts[type_name(self.columns.event_type)] = Delta(k_plus=self.listed, columns=self.columns, since=self.since)
 
         def part(event: Event) -> Delta:
             name = type_name(event.__class__)
             found = parts.get(name)
             if found is None:
-                found = parts[name] = Delta(k_plus=None if self.k_plus is None else [])
+                found = parts[name] = Delta(k_plus=None if self.columns is not None or self.k_plus is None else [])
             return found
 
         for position, event in enumerate(self.inserts if self.columns is None else ()):
@@ -240,11 +254,20 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     for delta in deltas:
         whole.revises += delta.revises
         whole.retracts += delta.retracts
-    if any(delta.k_plus for delta in deltas):
-        whole.k_plus = [early for delta in deltas for early in delta.k_plus or [0] * delta.inserted]
+    if any(delta.is_early for delta in deltas):
+        whole._k_plus = partial(_all_early, deltas)
+        if whole.columns is None:
+            whole.k_plus = whole.k_plus
     if any(delta.places is not None for delta in deltas):
         whole.places = _in_turn(deltas)
     return whole
+
+
+def _all_early(deltas: Sequence[Delta]) -> list[int] | None:
+    """K+ of the events of several deltas."""
+    if not any(delta.k_plus for delta in deltas):
+        return None
+    return [early for delta in deltas for early in delta.k_plus or [0] * delta.inserted]
 
 
 def _as_columns(deltas: Sequence[Delta]) -> EventColumns | None:
@@ -309,16 +332,22 @@ def composed(deltas: Sequence[Delta]) -> Delta:
     ids = {number for _, number in touched}
     for delta in deltas:
         if delta.columns is not None:  # ids without their sources choose a few too many, at worst
-            moves = [number in ids for number in delta.columns.ids.tolist()]
+            numbers = delta.columns.ids.tolist()
+            moves = [] if ids.isdisjoint(numbers) else [number in ids for number in numbers]
         else:
             moves = [IDENTITY(event) in touched for event in delta.inserts]
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
         if not any(moves):
-            standing.append(Delta(delta._inserts, k_plus=delta.k_plus, places=delta.places, columns=delta.columns))
+            standing.append(_inserts_of(delta))
             continue
         standing.append(some_inserts(delta, map(not_, moves)))
         changes += some_inserts(delta, moves).changes()
     return combined([*standing, consolidate(changes)])
+
+
+def _inserts_of(delta: Delta) -> Delta:
+    """The insertions of a delta alone."""
+    return Delta(delta._inserts, k_plus=delta.listed, places=delta.places, columns=delta.columns, since=delta.since)
 
 
 def by_time(delta: Delta) -> Delta:
@@ -330,8 +359,9 @@ def by_time(delta: Delta) -> Delta:
         if (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
-        early = None if delta.k_plus is None else [delta.k_plus[at] for at in places.tolist()]
-        return Delta(None, delta.revises, delta.retracts, early, columns=delta.columns.take(places))
+        listed = delta.listed
+        early = None if listed is None else [listed[at] for at in places.tolist()]
+        return Delta(None, delta.revises, delta.retracts, early, columns=delta.columns.take(places), since=delta.since)
     inserts, early = delta.inserts, delta.k_plus
     if len(inserts) < 2:
         return delta
@@ -344,9 +374,9 @@ def by_time(delta: Delta) -> Delta:
 def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
     """The insertions of a delta that are chosen, each with its K+ and its place."""
     chosen = list(chosen)
-    k_plus, places = (None if each is None else list(compress(each, chosen)) for each in (delta.k_plus, delta.places))
+    k_plus, places = (None if each is None else list(compress(each, chosen)) for each in (delta.listed, delta.places))
     if delta.columns is not None:
-        return Delta(k_plus=k_plus, places=places, columns=delta.columns.filter(chosen))
+        return Delta(k_plus=k_plus, places=places, columns=delta.columns.filter(chosen), since=delta.since)
     return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus, places=places)
 
 

@@ -146,7 +146,7 @@ def _in_time(out: Delta, start: int) -> Delta:
         out.k_plus = in_time(out.inserts, start)
         return out
     out = by_time(out)
-    out.came_since(start)
+    out.since = start
     return out
 
 

@@ -2,6 +2,7 @@
 
 The publisher sends Event objects in batches of 256 as fast as it may; the subscriber (this process) takes what is final, as
 objects, too. ``.columns``: the publisher has tables, and the subscriber takes tables; of 256 rows, and of 4,096 and 65,536.
+The node buffers (alpha = 1); ``.early``: it speculates, alpha = 0, and the results go to the same subscriber as they come.
 The baseline is the fastest plain loop over the same batches, which encodes nothing and sends nothing. Throughput is by the
 clock: three processes on two cores share them. ``.cpu`` is processor time of the node alone, per event, beside that of the
 loop.
@@ -44,12 +45,14 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.policies import Policies
 from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 
 BATCH = 256
-FORMS = ("", ".columns", ".columns@4096", ".columns@65536")
+EARLY = ".early"
+FORMS = ("", ".columns", ".columns@4096", ".columns@65536", f".columns@4096{EARLY}")
 """As rows; as tables, of as many events as a batch of rows has, or of more."""
 
 IDLE = 0.5
@@ -130,7 +133,7 @@ def run(name: str, events: int, form: str = "") -> Run:
     """One run of a task through sockets, in one of FORMS."""
     context = multiprocessing.get_context("spawn")
     (node, of_node), (source, of_source) = context.Pipe(), context.Pipe()
-    serving = context.Process(target=_serve, args=(of_node, name), daemon=True)
+    serving = context.Process(target=_serve, args=(of_node, name, float(not form.endswith(EARLY))), daemon=True)
     serving.start()
     address = node.recv()
     publishing = context.Process(target=_publish, args=(of_source, address, name, events, form), daemon=True)
@@ -181,7 +184,7 @@ def idle(settling: float = 3.0, seconds: float = 10.0) -> float:
 def _publish(pipe: Connection, address: str, name: str, events: int, form: str) -> None:
     task = TASKS[name]
     ordered = task.events(events)
-    given = batches(delayed(ordered), int(form.partition("@")[2] or BATCH))
+    given = batches(delayed(ordered), int(form.removesuffix(EARLY).partition("@")[2] or BATCH))
     tables = [_tables(batch) for batch in given] if form else []
     gc.freeze()
     types = {type(event) for event in ordered}
@@ -209,7 +212,7 @@ def _tables(events: list[Event]) -> dict[type[Event], Any]:
     return tables
 
 
-def _serve(pipe: Connection, name: str) -> None:
+def _serve(pipe: Connection, name: str, alpha: float = 1.0) -> None:
     import structlog
 
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
@@ -217,7 +220,7 @@ def _serve(pipe: Connection, name: str) -> None:
     types = EventTypes([*detector.subscribes, *detector.publishes])
     if name == "sequence":
         types = EventTypes(TYPES)
-    processor = Hierarchy({"Bench": detector}, timer=time.perf_counter_ns)
+    processor = Hierarchy({"Bench": detector}, policies=Policies(alpha=alpha), timer=time.perf_counter_ns)
     node = Node("bench", "tcp://127.0.0.1:*", processor=processor, types=types)
     threading.Thread(target=_stop, args=(pipe, node), daemon=True).start()
     pipe.send(node.address)

@@ -122,7 +122,7 @@ class Ingress:
 
     def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
         """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too."""
-        runs, head.runs, head.raw = head.runs, None, True
+        runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
         if head.type not in self._types and len(self._types):
             self._drop("unknown type", max(head.count, 1), head.type)
             return []
