@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from middleware.broker.routing import wanted
@@ -47,21 +47,21 @@ class Barrier:
         """How many events are held back."""
         return len(self._held) + len(self._columns)
 
-    def take(self, batch: Batch) -> list[Event]:
-        """Take changes, then watermarks; return the events that are final now. O(log n) per change.
+    def take(self, *batches: Batch) -> list[Event]:
+        """Take changes, then watermarks, of one batch after another; return the events that are final now. O(log n) per change.
 
         What came in blocks of the core is held as such, and made events as it is released, unless much is withdrawn.
         """
-        self._put(batch)
+        self._put(batches)
         events, columns = self._released(), self._free_columns()
         if not columns:
             return events
         made = [each.events() for each in columns.values()]
         return made[0] if not events and len(made) == 1 else _merged([events, *made])
 
-    def take_deltas(self, batch: Batch) -> dict[str, Delta]:
+    def take_deltas(self, *batches: Batch) -> dict[str, Delta]:
         """The same as insertions by type, those of each in total order: in columns if all of the type were held as such."""
-        self._put(batch)
+        self._put(batches)
         events, columns = self._released(), self._free_columns()
         free = grouped(events) if events else {}
         for name, each in columns.items():
@@ -69,13 +69,13 @@ class Barrier:
             free[name] = Delta(columns=each) if same is None else Delta(_merged([same.inserts, each.events()]))
         return free
 
-    def take_columns(self, batch: Batch) -> dict[str, EventColumns]:
+    def take_columns(self, *batches: Batch) -> dict[str, EventColumns]:
         """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
 
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
         held. Raises EventError for an event that has no form in columns.
         """
-        self._put(batch, in_columns=True)
+        self._put(batches, in_columns=True)
         rows: dict[str, list[Event]] = {}
         for event in self._released():
             rows.setdefault(type_name(event.__class__), []).append(event)
@@ -85,8 +85,12 @@ class Barrier:
             free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
 
-    def _put(self, batch: Batch, in_columns: bool = False) -> None:
+    def _put(self, batches: Iterable[Batch], in_columns: bool = False) -> None:
         """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""
+        for batch in batches:
+            self._put_one(batch, in_columns)
+
+    def _put_one(self, batch: Batch, in_columns: bool) -> None:
         self._begin(batch)
         deltas = batch.deltas.values()
         if any(delta.retracts or delta.revises for delta in deltas):

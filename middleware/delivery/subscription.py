@@ -37,7 +37,7 @@ from middleware.link.codec import (
     encode,
 )
 from middleware.link.frames import Parts, payload_size
-from middleware.model.change import Batch, Change, Delta, Insert, Watermark, grouped
+from middleware.model.change import Batch, Change, Delta, Insert, Watermark, combined, grouped
 from middleware.model.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, NEVER, Event, EventType
@@ -224,11 +224,9 @@ class Subscription:
         if self.barrier is None:
             self._goes_on(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
-            watermarks: Mapping[str, int] = _latest_watermarks(arrived)
         else:
-            batch = self._decoded(arrived)
-            changes, watermarks = [Insert(event) for event in self._finals(self.barrier, batch, arrived)], batch.watermarks
-        if self._advance(watermarks):
+            changes = [Insert(event) for event in self._finals(self.barrier, arrived)]
+        if self._advance(_latest_watermarks(arrived)):
             changes.append(Watermark(self.watermark))
         return changes
 
@@ -247,15 +245,16 @@ class Subscription:
 
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
-        batch = self._decoded(arrived)
-        self._advance(batch.watermarks)
         if self.barrier is None:
+            batch = self._decoded(arrived)
+            self._advance(batch.watermarks)
             return batch
         if self._interest.resumes:  # the cursor counts events
-            finals = self._finals(self.barrier, batch, arrived)
+            finals = self._finals(self.barrier, arrived)
             deltas = grouped(finals) if finals else {}
         else:
-            deltas = self.barrier.take_deltas(batch)
+            deltas = self.barrier.take_deltas(*self._steps(arrived))
+        self._advance(_latest_watermarks(arrived))
         return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
@@ -302,10 +301,11 @@ class Subscription:
         self._passed = passed
         return [encode(passed)]
 
-    def _finals(self, barrier: Barrier, batch: Batch, arrived: Arrived) -> list[Event]:
+    def _finals(self, barrier: Barrier, arrived: Arrived) -> list[Event]:
         """The events that the barrier releases and that were not delivered before."""
         if not self._interest.resumes:
-            return self._cursor.fresh(barrier.take(batch))
+            return self._cursor.fresh(barrier.take(*self._steps(arrived)))
+        batch = self._decoded(arrived)
         for delta in batch.deltas.values():
             delta.make_rows()  # the cursor counts events
         finals = barrier.take(batch)
@@ -314,9 +314,9 @@ class Subscription:
         return self._cursor.fresh(finals)
 
     def _finals_in_columns(self, barrier: Barrier, arrived: Arrived) -> dict[str, EventColumns]:
-        batch = self._decoded(arrived)
-        self._advance(batch.watermarks)
-        return barrier.take_columns(batch)
+        free = barrier.take_columns(*self._steps(arrived))
+        self._advance(_latest_watermarks(arrived))
+        return free
 
     def _deltas(self, arrived: Arrived) -> list[tuple[str, Delta]]:
         """The changes of each block, in the order in which they were sent, by type name."""
@@ -336,6 +336,19 @@ class Subscription:
             by_type.setdefault(name, []).append(delta)
         net = {name: net for name, same in by_type.items() if (net := merged(same))}
         return Batch(net, _latest_watermarks(arrived), ground=NEVER if self._goes_on(arrived) else None)
+
+    def _steps(self, arrived: Arrived) -> list[Batch]:
+        """The changes by type, one batch after another, each as long as nothing in it changes what came with it: for a barrier,
+        which finds what is withdrawn sooner than the net effect is made. Watermarks come with the last."""
+        steps: list[dict[str, list[Delta]]] = [{}]
+        for name, delta in self._deltas(arrived):
+            if steps[-1] and (delta.retracts or delta.revises):
+                steps.append({})
+            steps[-1].setdefault(name, []).append(delta)
+        batches = [Batch({name: combined(same) for name, same in step.items()}) for step in steps]
+        batches[0].ground = NEVER if self._goes_on(arrived) else None
+        batches[-1].watermarks = _latest_watermarks(arrived)
+        return batches
 
     def _advance(self, watermarks: Mapping[str, int]) -> bool:
         """Whether the least watermark of the subscribed types has grown."""

@@ -14,6 +14,7 @@ from middleware.link.codec import Changes, EventCodec, Gap, Interest, Mark, Pass
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Delta, Insert
+from middleware.model.columns import EventColumns
 from middleware.model.event import END, ORDER, Event, EventTypes
 
 
@@ -30,9 +31,12 @@ def payload(
     until: int | None = None,
     log_offset: tuple[int, int] = (0, 0),
     retracts: list[Tick] | None = None,
+    in_columns: bool = False,
 ) -> Parts:
     delta = Delta(list(inserts or []), retracts=list(retracts or []))
-    blocks = encode_delta("Tick", delta) if delta else []
+    if in_columns and inserts:
+        delta = Delta(columns=EventColumns.from_events(Tick, inserts), retracts=delta.retracts, since=inserts[0].ts)
+    blocks = encode_delta("Tick", delta, fewest=1) if delta else []
     changes = Changes(None, {"Tick": until} if until is not None else None, [head for head, _ in blocks], *log_offset)
     return [encode(changes), *(block for _, block in blocks)]
 
@@ -224,7 +228,30 @@ def test_killed_at_any_moment_and_served_from_its_cursor_on_a_sink_has_each_fina
     assert stored == plain(log)
 
 
-def a_log(rng: random.Random) -> list[Parts]:
+@pytest.mark.parametrize("seed", range(30))
+def test_finals_are_the_same_however_much_is_taken_at_once_and_in_whatever_form(seed: int) -> None:
+    rng = random.Random(seed)
+    log = a_log(rng, in_columns=True)
+    reader, found, at = subscription(), list[Event](), 0
+    while at < len(log) or reader.pending:
+        for parts in log[at : (at := at + rng.randint(0, 9))]:
+            reader.receive(parts)
+        arrived, _ = reader.take()
+        form = rng.choice(["changes", "batch", "deltas", "table"])
+        if form == "changes":
+            found += [change.event for change in reader.changes(arrived) if isinstance(change, Insert)]
+        elif form == "batch":
+            found += [event for delta in reader.batch(arrived).deltas.values() for event in delta.inserts]
+        elif form == "deltas":
+            found += [event for delta in reader.deltas(arrived) for event in delta.inserts]
+        else:
+            tables = reader.tables(arrived).values()
+            found += [event for table in tables for event in EventColumns.of(Tick, table).events()]
+    assert found == plain(log)
+    assert reader.drops == {}
+
+
+def a_log(rng: random.Random, in_columns: bool = False) -> list[Parts]:
     """Payloads one offset apart: insertions, retractions, revisions by retraction, and promises that are kept."""
     standing: dict[int, Tick] = {}
     log: list[Parts] = []
@@ -235,7 +262,7 @@ def a_log(rng: random.Random) -> list[Parts]:
         standing |= inserts
         if rng.random() < 0.5:
             until += rng.randint(0, 6)
-        log.append(payload(list(inserts.values()), until, (7, offset), retracts))
+        log.append(payload(list(inserts.values()), until, (7, offset), retracts, in_columns and rng.random() < 0.8))
     return [*log, payload(until=END, log_offset=(7, 40))]
 
 
@@ -248,7 +275,7 @@ def plain(log: list[Parts]) -> list[Event]:
         delta = Delta()
         for head, block in zip(changes.blocks, parts[1:], strict=True):
             part = codec.decode(head, block, {})  # type: ignore[arg-type]
-            delta = Delta(delta.inserts + part.inserts, retracts=delta.retracts + part.retracts)
+            delta = Delta([*delta.inserts, *part.inserts], retracts=delta.retracts + part.retracts)
         found += barrier.take(Batch({"Tick": delta}, changes.watermarks or {}))
     assert not barrier.violations
     return found
