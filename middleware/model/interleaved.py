@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, overload
 from middleware import native
 from middleware.model.arrays import integers
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event, EventType
+from middleware.model.event import NEVER, Event, EventType
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Array, Places
@@ -57,6 +57,11 @@ class Interleaved(Sequence[Event]):
             times = integers(self.in_core.times()) if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
             self._times = times
         return self._times
+
+    @property
+    def newest(self) -> int:
+        """The latest time; NEVER if there are no events."""
+        return max((piece.newest for piece in self.pieces), default=NEVER)
 
     @property
     def levels(self) -> Array | None:

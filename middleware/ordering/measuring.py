@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import repeat, takewhile
-from operator import is_not, sub
-from typing import Any, NamedTuple
+from operator import is_not
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
@@ -14,6 +14,11 @@ from middleware.model.event import END, TS, Event
 from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
+
+if TYPE_CHECKING:
+    from middleware.model.arrays import Array
+
+_LEAST = -(2**63)
 
 
 def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
@@ -121,46 +126,64 @@ def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, 
         clock.arrive(seen.after, ())
 
 
+def told(delta: Delta, columns: Columns) -> Array | None:
+    """The times of the columns, which are all that is new in a delta, each less its K+; None if none came early. O(n)."""
+    if not delta.is_early:
+        return None
+    import numpy as np
+
+    if delta.since is not None:
+        less: Array = np.minimum(columns.times, min(max(delta.since, _LEAST), END))
+        return less
+    if (k_plus := delta.k_plus) is None:
+        return None
+    return np.array([max(ts - early, _LEAST) for ts, early in zip(columns.times.tolist(), k_plus, strict=True)], np.int64)
+
+
 def measure_columns(
     clock: LocalClock,
     ticking: frozenset[type[Event]] | None,
     columns: Columns,
     seen: Survey,
-    k_plus: list[int] | None,
+    less: Array | None,
     mark: int | None,
     hold: bool,
     top: int,
 ) -> None:
-    """``measure_surveyed``, or what ``measure_singly`` does, for columns. ``top``: the latest time before them."""
-    if k_plus is None and ticking is None and not _is_foretold(columns, top, mark):
+    """``measure_surveyed``, or what ``measure_singly`` does, for columns.
+
+    ``less``: see ``told``. ``top``: the latest time before them.
+    """
+    if less is None and ticking is None and not _is_foretold(columns, top, mark):
         return measure_surveyed(clock, columns, seen, hold)
     ticks = ticking is None or columns.of_types(ticking)
-    return _measure_columns_singly(clock, ticks, columns, k_plus, mark, hold)
+    return _measure_columns_singly(clock, ticks, columns, columns.times if less is None else less, mark, hold)
 
 
-def _measure_columns_singly(
-    clock: LocalClock, ticks: Any, columns: Columns, k_plus: list[int] | None, mark: int | None, hold: bool
-) -> None:
+def _measure_columns_singly(clock: LocalClock, ticks: Any, columns: Columns, less: Array, mark: int | None, hold: bool) -> None:
     """``ticks``: whether each (or all) of them may move the clock."""
     times = columns.times
-    delayed = times.tolist() if k_plus is None else list(map(sub, times.tolist(), k_plus))
-    clock.arrive(delayed, columns)
+    clock.arrive(_delayed(clock, less), columns)
     moves = (times > clock.clk) & ticks
-    if mark is not None and (levels := columns.levels) is not None:
+    if mark is not None and columns.newest > mark and (levels := columns.levels) is not None:
         moves &= (times <= mark) | (levels == 0)
     if moves.any():
-        last = int(times[moves].max())
+        moved = times[moves]
+        last = int(moved.max())
         place = int((moves & (times == last)).nonzero()[0][-1])
-        clock.tick(int(times[moves].min()), last, hold)
-        clock.arrive(delayed[place + 1 :], ())
+        clock.tick(int(moved.min()), last, hold)
+        clock.arrive(_delayed(clock, less[place + 1 :]), ())
     else:
-        clock.pend(delayed)
+        clock.pend(_delayed(clock, less))
+
+
+def _delayed(clock: LocalClock, less: Array) -> list[int]:
+    """The times, as far as the policy looks at them."""
+    return [int(less.min())] if len(less) and clock.policy.only_earliest else less.tolist()
 
 
 def _is_foretold(columns: Columns, top: int, mark: int | None) -> bool:
     """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
-    levels = columns.levels
-    if mark is None or levels is None or not len(levels):
+    if mark is None or columns.newest <= max(mark, top) or (levels := columns.levels) is None:
         return False
-    at = int(columns.times.argmax())
-    return bool(columns.times[at] > max(mark, top) and levels[at] > 0)
+    return bool(levels[int(columns.times.argmax())] > 0)

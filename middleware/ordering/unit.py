@@ -23,7 +23,7 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
-from middleware.ordering.measuring import Survey, measure, measure_columns, measure_singly, measure_surveyed, survey
+from middleware.ordering.measuring import Survey, measure, measure_columns, measure_singly, measure_surveyed, survey, told
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
@@ -232,7 +232,7 @@ class Unit:
     def _admitted(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Measure delays, move the clock, and list what is late; returns the rest."""
         columns = self._columns_of(delta) if self.halted is None else None
-        is_plain = self._ticking is None and delta.k_plus is None
+        is_plain = self._ticking is None and not delta.is_early
         arrived: list[Event] | Columns = delta.inserts if columns is None else columns
         if not len(arrived):
             return _NOTHING
@@ -291,7 +291,7 @@ class Unit:
     def _admit_columns(self, delta: Delta, columns: Columns, seen: Survey, mark: int | None, more: bool) -> Ready:
         """``_admit`` for columns: they stay what they are."""
         self._received += len(columns)
-        top, late, measured, k_plus = self._top, list[Event](), columns, delta.k_plus
+        top, late, measured, less = self._top, list[Event](), columns, told(delta, columns)
         self._top = seen.newest
         if seen.earliest <= self.final:
             in_time = columns.times > self.final
@@ -299,8 +299,8 @@ class Unit:
             if not self.clock.policy.counts_late:
                 self.clock.miss(late, measured)
                 measured, seen = columns, survey(columns, top, self.clock.clk, self.clock.policy.only_earliest)
-                k_plus = None if k_plus is None else list(compress(k_plus, in_time.tolist()))
-        measure_columns(self.clock, self._ticking, measured, seen, k_plus, mark, more, top)
+                less = None if less is None else less[in_time]
+        measure_columns(self.clock, self._ticking, measured, seen, less, mark, more, top)
         if late:
             self._list_late(late, "insert")
         return Ready.of(columns)
