@@ -141,15 +141,16 @@ class Delta:
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        new = self._inserts if self._inserts is not None else self.given
-        return len(new) if new is not None else 0
+        if self._inserts is not None:
+            return len(self._inserts)
+        return len(self.columns if self.columns is not None else self.interleaved or ())
 
     def make_rows(self) -> None:
         """Make the new events that came as columns, which go."""
         self.inserts = self.inserts
 
     def __bool__(self) -> bool:
-        return bool(self.inserted or self.retracts or self.revises)
+        return bool(self._inserts or self.retracts or self.revises or self.inserted)
 
     def __len__(self) -> int:
         return self.inserted + len(self.revises) + len(self.retracts)

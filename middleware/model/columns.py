@@ -134,6 +134,11 @@ class EventColumns(Sequence[Event]):
             self._batch = made
 
     @property
+    def pieces(self) -> Sequence[EventColumns]:
+        """The columns of each type: these alone (see ``Interleaved``)."""
+        return (self,)
+
+    @property
     def blocks(self) -> list[native.Block]:
         """The same as blocks of the core, one after another; none if it does not have all of them as such. O(blocks)."""
         if self._parts:

@@ -132,6 +132,13 @@ Columns = EventColumns | Interleaved
 """What comes at once, of one type or of several."""
 
 
+def together(pieces: Sequence[EventColumns]) -> Columns | None:
+    """Columns that came at once, as one; None if there are none."""
+    if len(pieces) > 1:
+        return Interleaved(pieces)
+    return pieces[0] if pieces else None
+
+
 def plain_order(pieces: Sequence[EventColumns], places: Sequence[Places | None]) -> Array:
     """``Interleaved.order``, without the native core. O(n log n)."""
     import numpy as np

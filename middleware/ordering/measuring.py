@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import repeat, takewhile
 from operator import is_not
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from middleware import native
 from middleware.model.change import Delta
@@ -64,7 +66,7 @@ def measure_singly(
         clock.pend(delayed)
 
 
-class Survey(NamedTuple):
+class Survey(msgspec.Struct):
     """What a unit must know of the times of a batch.
 
     ``newest``, ``earliest``

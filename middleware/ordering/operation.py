@@ -3,47 +3,45 @@
 from __future__ import annotations
 
 import traceback
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
-from middleware.model.held import SPARSE
 from middleware.model.interleaved import Columns, Interleaved
-from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
+from middleware.ordering.standing import Standing
 
 
-class Ready(NamedTuple):
+class Ready(msgspec.Struct):
     """Events to emit.
 
-    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``pieces``
-    are more of them, as columns, in any order, for an operator; ``interleaved`` the same, if they came so.
+    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
+    are more of them, in any order.
     """
 
     ahead: list[Event]
     behind: list[Event]
-    pieces: Sequence[EventColumns] = ()
-    interleaved: Interleaved | None = None
+    columns: Columns | None = None
 
-    @classmethod
-    def of(cls, columns: Columns) -> Ready:
-        """Columns, all of them ready."""
-        if isinstance(columns, EventColumns):
-            return cls([], [], [columns] if len(columns) else [])
-        return cls([], [], columns.pieces, columns)
+    def __bool__(self) -> bool:
+        return bool(self.ahead or self.behind or self.columns is not None)
+
+    def __len__(self) -> int:
+        return len(self.ahead) + len(self.behind) + (0 if self.columns is None else len(self.columns))
 
     def events(self) -> list[Event]:
         """All of them, those in columns made."""
-        if self.pieces:
-            return [*self.behind, *self.ahead, *chain.from_iterable(piece.events() for piece in self.pieces)]
+        if self.columns is not None:
+            made = chain.from_iterable(piece.events() for piece in self.columns.pieces)
+            return [*self.behind, *self.ahead, *made]
         if self.ahead:
             return self.behind + self.ahead if self.behind else self.ahead
         return self.behind
@@ -51,11 +49,16 @@ class Ready(NamedTuple):
     def deltas(self, removed: list[Event], operation: Operation) -> list[Delta]:
         """Them, and ``removed`` events, as an operation takes them, one after another: rows, then columns, all types at once or
         each by itself; all as one delta of rows, if there are several and it does not take each of the columns as it is."""
-        rows, pieces = self.behind + self.ahead if self.behind else self.ahead, self.pieces
-        if not pieces or (len(pieces) + bool(rows) > 1 and not all(map(operation.takes, pieces))):
+        rows, columns = self.behind + self.ahead if self.behind else self.ahead, self.columns
+        if columns is None:
+            return [Delta(rows, [], removed)]
+        if not rows and isinstance(columns, EventColumns):
+            return [Delta(None, [], removed, columns=columns)]
+        pieces = columns.pieces
+        if not all(map(operation.takes, pieces)):
             return [Delta(self.events(), [], removed)]
-        if len(pieces) > 1 and operation.takes_several:
-            given = [Delta(interleaved=self.interleaved or Interleaved(pieces))]
+        if isinstance(columns, Interleaved) and operation.takes_several:
+            given = [Delta(interleaved=columns)]
         else:
             given = [Delta(columns=piece) for piece in pieces]
         if rows:
@@ -66,78 +69,7 @@ class Ready(NamedTuple):
     def newest(self) -> int:
         """The latest time among them; NEVER if there are none. O(n)."""
         newest = max(chain(map(TS, self.behind), map(TS, self.ahead[-1:])), default=NEVER)
-        return max([newest, *(piece.newest for piece in self.pieces)])
-
-
-_MANY = 65_536
-_CHANGES = 1_024
-"""With this many results kept, it is worth finding out which of them are final; changes weigh as many as that each, besides."""
-
-
-_Noted = tuple[int, Sequence[Event], Sequence[tuple[Event, Event]], Sequence[Event]]
-"""Changes: the latest time among them; new results, which may be columns; revised and withdrawn ones."""
-
-
-class Standing:
-    """The published results of an operation that are not final: kept as changes, and netted on demand."""
-
-    def __init__(self, results: Iterable[Event] = ()) -> None:
-        kept = sorted(results, key=TS)
-        self._changes: list[_Noted] = [(kept[-1].ts, kept, (), ())] if kept else []
-        self._weight, self._due = len(kept), len(kept) + _MANY
-
-    def note(self, out: Delta, final: int) -> None:
-        """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        columns = out.columns
-        if columns is not None:
-            inserts: Sequence[Event] = columns
-            newest = columns.newest
-        else:
-            inserts = out.inserts.copy()
-            newest = inserts[-1].ts if inserts else NEVER
-        if not out.revises and not out.retracts:  # nearly always
-            self._changes.append((newest, inserts, (), ()))
-        else:
-            newest = max(chain((newest,), map(TS, out.retracts), map(TS, chain.from_iterable(out.revises))))
-            self._changes.append((newest, inserts, out.revises.copy(), out.retracts.copy()))
-        self._weight += len(out) + _CHANGES
-        if self._weight > self._due:
-            self._changes = [_not_final(each, final) for each in self._changes if each[0] > final]
-            self._weight = sum(_CHANGES + sum(map(len, kept)) for _, *kept in self._changes)
-            self._due = self._weight * 9 // 8 + _MANY
-
-    def above(self, final: int) -> list[Event]:
-        """The results later than ``final``. O(changes)."""
-        return _standing(self._changes, final)
-
-    def state(self, final: int) -> Later:
-        """The same, computed later."""
-        return Later(_standing, self._changes.copy(), final)
-
-
-def _not_final(noted: _Noted, final: int) -> _Noted:
-    """The same without the new results that are final, where they are nearly all. O(log n), and O(what is left)."""
-    newest, inserts, revises, retracts = noted
-    if isinstance(inserts, EventColumns):
-        start = int(inserts.times.searchsorted(final, "right"))
-        left = len(inserts) - start
-        return (newest, inserts.rest(start), revises, retracts) if SPARSE * left < len(inserts) else noted
-    start = bisect_right(inserts, final, key=TS)
-    return (newest, inserts[start:], revises, retracts) if SPARSE * (len(inserts) - start) < len(inserts) else noted
-
-
-def _standing(noted: list[_Noted], final: int) -> list[Event]:
-    results: dict[int, Event] = {}
-    for newest, inserts, revises, retracts in noted:
-        if newest <= final:
-            continue
-        for event in retracts:
-            results.pop(event.id, None)
-        results.update((new.id, new) for _, new in revises)
-        if isinstance(inserts, EventColumns):  # of which only the few that are not final are made
-            inserts = inserts.filter(inserts.times > final).events()
-        results.update((event.id, event) for event in inserts)
-    return [event for event in results.values() if event.ts > final]
+        return newest if self.columns is None else max(newest, self.columns.newest)
 
 
 def _in_time(out: Delta, start: int) -> Delta:
@@ -262,6 +194,10 @@ class OperatorLane:
     def standing(self, promised: int) -> list[Event]:
         """Results later than ``promised``. O(what is kept)."""
         return self._results.above(promised)
+
+    def latest(self, promised: int) -> int:
+        """The latest time of results later than ``promised``; NEVER if there are none. Those forgotten are no later."""
+        return self._results.latest(promised)
 
     def withdraw(self, promised: int) -> list[Delta]:
         """Retract all results later than ``promised``: those up to it are final, and complete."""

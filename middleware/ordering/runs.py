@@ -62,8 +62,12 @@ class Runs(NamedTuple):
 
         ``settled``: up to this time nothing changes any more, and nothing is ready. ``final``: the same, once all is emitted.
         """
-        deltas, spent = list[Delta](), 0
-        for run in (ready,) if self.most is None else _cut(ready, self.most):
+        start = timer() if timer is not None else 0
+        if self.most is None:
+            deltas = lanes.emit(ready, removed, clock.clk, clock.k, settled)
+            return deltas, timer() - start if timer is not None else None
+        deltas, spent = [], 0
+        for run in _cut(ready, self.most):
             start = timer() if timer is not None else 0
             deltas += lanes.emit(run, removed, clock.clk, clock.k, settled)
             spent += timer() - start if timer is not None else 0
@@ -84,9 +88,11 @@ def packed(waiting: PlainWaiting, columns: HeldColumns, delta: Delta) -> bool:
 
 def _cut(ready: Ready, most: int) -> Iterator[Ready]:
     """In total order; rows or columns, never both. O(n), and O(n log n) for several runs of rows, if some are behind."""
-    rows, made = ready.ahead, chain.from_iterable(piece.runs(most) for piece in ready.pieces)
-    assert not (ready.pieces and (rows or ready.behind)), "a detector is given rows and columns at once"
-    if not ready.pieces:
+    rows, columns = ready.ahead, ready.columns
+    assert columns is None or not (rows or ready.behind), "a detector is given rows and columns at once"
+    if columns is not None:
+        made: Iterator[list[Event]] = chain.from_iterable(piece.runs(most) for piece in columns.pieces)
+    else:
         if len(rows) + len(ready.behind) < 2 * most:
             yield ready
             return

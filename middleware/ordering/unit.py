@@ -16,7 +16,7 @@ from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.held import HeldColumns
-from middleware.model.interleaved import Columns
+from middleware.model.interleaved import Columns, together
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
@@ -153,7 +153,7 @@ class Unit:
             whether more of the same arrival is to come: the clock stands still until then.
         """
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
-        if not self._waiting and not self._columns and not delta and not more:
+        if not delta and not more and not self._waiting and not self._columns:
             self.pass_time(mark, promised, is_open)
             if self._operator is not None:
                 self._reach()
@@ -169,8 +169,7 @@ class Unit:
             self.clock.mark(mark)
         self._settle(promised, is_open)
         ready = self._ready(arrived, again)
-        due = self._is_due() or ready.ahead or ready.behind or ready.pieces or removed
-        deltas = self._emit(ready, removed, settled) if due else []
+        deltas = self._emit(ready, removed, settled) if self._is_due() or ready or removed else []
         if self.final == END != settled:
             self._end(settled)
         if self.final == END or self._unpurged >= _PURGE_EVERY:
@@ -215,7 +214,10 @@ class Unit:
     def _end(self, before: int) -> None:
         """All has become final (before: up to ``before``): note the latest time known here."""
         promised = before - self._backdate if before != NEVER else NEVER
-        self._newest = max(self._newest, self._lanes.newest, *map(TS, self._lanes.standing(promised)))
+        if self._operator is not None:
+            self._newest = max(self._newest, self._operator.latest(promised))
+        else:
+            self._newest = max(self._newest, self._lanes.newest, *map(TS, self._lanes.standing(promised)))
         self.reached = max(before, self._newest, self._top, self.clock.clk)
 
     def go_on(self, ground: int) -> list[Delta]:
@@ -246,7 +248,7 @@ class Unit:
         self._top = seen.newest
         measure_surveyed(clock, arrived, seen, more)
         if columns is not None:
-            return Ready.of(columns)
+            return Ready([], [], columns)
         if self.alpha or (self._operator is not None and not self._waiting):  # put in order as they wait, or not at all
             return Ready([], delta.inserts.copy())
         return Ready(*split(delta.inserts, top)) if seen.delayed else Ready(delta.inserts, [])
@@ -303,7 +305,7 @@ class Unit:
         measure_columns(self.clock, self._ticking, measured, seen, less, mark, more, top)
         if late:
             self._list_late(late, "insert")
-        return Ready.of(columns)
+        return Ready([], [], columns if len(columns) else None)
 
     def _settle(self, promised: int, is_open: bool) -> None:
         """Move ``final`` as far as the watermarks and the allowed lateness allow; never back."""
@@ -330,26 +332,26 @@ class Unit:
         """The events to emit now: those with e.ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         before = self.emitted
         self._reach()
-        ahead, behind, pieces, _ = arrived
+        ahead, behind, columns = arrived.ahead, arrived.behind, arrived.columns
         if again:
             behind = behind + again
             self._top = max(self._top, max(again, key=TS).ts)
         if self._prompt and self.alpha == 0 and self.halted is None:  # emit all that has come, without waiting for the clock
             self.emitted = max(self.emitted, self._top)
-        if self._columns or (pieces and (self._top > self.emitted or self._operator is None)):
-            for piece in pieces:
+        if self._columns or (columns is not None and (self._top > self.emitted or self._operator is None)):
+            for piece in columns.pieces if columns is not None else ():
                 self._columns.put(piece)
-            pieces = list(self._columns.released(self.emitted).values())
-            arrived = Ready(ahead, behind, pieces)
+            columns = together([*self._columns.released(self.emitted).values()])
+            arrived = Ready(ahead, behind, columns)
         waiting = self._waiting
         if not waiting and (not ahead or ahead[-1].ts <= self.emitted) and (self._top <= self.emitted or not behind):
-            return Ready(ahead, behind, pieces) if again else arrived
+            return Ready(ahead, behind, columns) if again else arrived
         if ahead:
             waiting.add(ahead, NEVER)
         if behind:
             behind, repeats = waiting.add(behind, before)
             self._duplicates += repeats
-        return Ready(waiting.take(self.emitted), behind, pieces)
+        return Ready(waiting.take(self.emitted), behind, columns)
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
@@ -358,7 +360,7 @@ class Unit:
 
     def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, in the mode that costs least, and learn what it cost."""
-        emitted = len(ready.ahead) + len(ready.behind) + (sum(map(len, ready.pieces)) if ready.pieces else 0)
+        emitted = len(ready)
         self._emitted += emitted
         self._unpurged += emitted
         if self.halted is not None:
@@ -372,7 +374,8 @@ class Unit:
         deltas, spent = self._runs.emit(self._lanes, ready, removed, self.clock, settled, self.final, timer)
         if self._emitted >= self._look_at:
             self._look()
-        deltas = self._netted(deltas)
+        if len(deltas) > 1:
+            deltas = self._netted(deltas)
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         if self._operator is not None and self._operator.stopped is not None:
@@ -385,8 +388,8 @@ class Unit:
         return deltas
 
     def _netted(self, deltas: list[Delta]) -> list[Delta]:
-        """Their net effect, unless results are to be withdrawn first."""
-        if len(deltas) < 2 or self._settings.retraction is not Retraction.ON_DEMAND:
+        """The net effect of several, unless results are to be withdrawn first."""
+        if self._settings.retraction is not Retraction.ON_DEMAND:
             return deltas
         return list(filter(None, [composed(deltas)]))
 
@@ -420,12 +423,14 @@ class Unit:
 
     def _count(self, deltas: list[Delta]) -> int:
         """Count the changes that go out; returns how many of them correct earlier ones."""
-        before = self._revised + self._retracted
+        revised = retracted = 0
         for out in deltas:
             self._inserted += out.inserted
-            self._revised += len(out.revises)
-            self._retracted += len(out.retracts)
-        return self._revised + self._retracted - before
+            revised += len(out.revises)
+            retracted += len(out.retracts)
+        self._revised += revised
+        self._retracted += retracted
+        return revised + retracted
 
     def _learn(self, step: Step) -> None:
         """Learn the cost of a step, in the mode in which it ran."""

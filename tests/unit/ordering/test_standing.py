@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import weakref
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event
-from middleware.ordering.operation import Standing
+from middleware.ordering.standing import Standing
 
 
 class Total(Event):
@@ -47,3 +48,38 @@ def test_final_corrections_are_let_go():
         watched[at] = None
     assert sum(each() is not None for each in held) <= 65_536 // size + 2
     assert len(standing.above(steps - 2)) == size
+
+
+def test_one_result_far_ahead_holds_up_no_others():
+    standing, held = Standing(), list[weakref.ref[Watched]]()
+    standing.note(Delta([Total(0.0, ts=2**60, id=-1, source="totals")]), 0)
+    for at in range(200):
+        columns = Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")] * 1_000).batch)
+        standing.note(Delta(columns=columns), at - 1)
+        held = [each for each in [*held, weakref.ref(columns)] if each() is not None]
+    assert len(held) <= 70
+    assert {event.id for event in standing.above(198)} == {-1, 199}
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_stands_is_what_was_not_withdrawn(seed):
+    """Against a naive twin, with corrections, results far ahead, and a ``final`` that moves now and then."""
+    rng, standing, naive, final = random.Random(seed), Standing(), dict[int, Event](), 0
+    for step in range(300):
+        for number in [number for number, event in naive.items() if event.ts <= final]:
+            del naive[number]
+        changed = rng.sample(list(naive.values()), min(len(naive), rng.choice([0, 0, 1, 3])))
+        gone, olds = changed[::2], changed[1::2]
+        revises = [(old, Total(old.value + 1, ts=old.ts + rng.choice([0, 2]), id=old.id, source="totals")) for old in olds]
+        times = sorted(final + 1 + rng.choice([0, 3, 40, 10_000]) for _ in range(rng.choice([0, 1, 5])))
+        new = [Total(0.0, ts=ts, id=step * 10 + n, source="totals") for n, ts in enumerate(times)]
+        in_columns = new and rng.random() < 0.5
+        columns = EventColumns.from_events(Total, new) if in_columns else None
+        standing.note(Delta(None if in_columns else new, revises, gone, columns=columns), final)
+        for event in gone:
+            del naive[event.id]
+        naive |= {event.id: event for event in (*new, *(changed for _, changed in revises))}
+        assert sorted(map(repr, standing.above(final))) == sorted(map(repr, naive.values()))
+        if rng.random() < 0.2:
+            standing = Standing(list(standing.state(final)))
+        final += rng.choice([0, 0, 1, 5])
