@@ -9,7 +9,7 @@ import pytest
 
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event
+from middleware.model.event import NEVER, Event
 from middleware.ordering.standing import Standing
 
 
@@ -80,6 +80,7 @@ def test_what_stands_is_what_was_not_withdrawn(seed):
             del naive[event.id]
         naive |= {event.id: event for event in (*new, *(changed for _, changed in revises))}
         assert sorted(map(repr, standing.above(final))) == sorted(map(repr, naive.values()))
+        assert standing.latest(final) == max((event.ts for event in naive.values()), default=NEVER)
         if rng.random() < 0.2:
             standing = Standing(list(standing.state(final)))
         final += rng.choice([0, 0, 1, 5])
