@@ -29,7 +29,6 @@ from detectors.window.kinds import end_at
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
-from middleware.model.interleaved import Interleaved
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
 
@@ -174,8 +173,7 @@ class PairJoin(_Join):
             return super().apply(delta, emitted, final)
         before = self._changes(delta.retracts, self._pairs.remove) if delta.retracts else []
         self._emitted = emitted
-        pieces = given.pieces if isinstance(given, Interleaved) else [given]
-        parts = [(left, piece) for left, kind, _ in self._sides for piece in pieces if piece.event_type is kind]
+        parts = [(left, piece) for left, kind, _ in self._sides for piece in given.pieces if piece.event_type is kind]
         found = self._columns.fed(self._pairs, parts)  # type: ignore[arg-type]
         columns, met = (None, None) if found is None else found
         rows = self._results(*met) if met is not None else []

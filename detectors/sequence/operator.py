@@ -187,11 +187,7 @@ class SequenceOperation(Operation):
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
     ) -> tuple[list[Row], list[Row], EventColumns | None]:
         """Rows of new and of withdrawn matches; new ones as columns, if they can be and none replaces a withdrawn one."""
-        pieces: Sequence[EventColumns] = ()
-        if delta.columns is not None:
-            pieces = (delta.columns,)
-        elif delta.interleaved is not None:
-            pieces = delta.interleaved.pieces
+        pieces = delta.given.pieces if delta.given is not None else ()
         if pieces and all(map(self.takes, pieces)):
             given = [(piece.event_type, piece, piece.in_core) for piece in pieces]
             if (found := self._feed(given, retracts, emitted, final)) is not None:

@@ -62,12 +62,9 @@ class Runs(NamedTuple):
 
         ``settled``: up to this time nothing changes any more, and nothing is ready. ``final``: the same, once all is emitted.
         """
-        start = timer() if timer is not None else 0
-        if self.most is None:
-            deltas = lanes.emit(ready, removed, clock.clk, clock.k, settled)
-            return deltas, timer() - start if timer is not None else None
-        deltas, spent = [], 0
-        for run in _cut(ready, self.most):
+        deltas: list[Delta] = []
+        spent = 0
+        for run in (ready,) if self.most is None else _cut(ready, self.most):
             start = timer() if timer is not None else 0
             deltas += lanes.emit(run, removed, clock.clk, clock.k, settled)
             spent += timer() - start if timer is not None else 0

@@ -214,10 +214,8 @@ class Unit:
     def _end(self, before: int) -> None:
         """All has become final (before: up to ``before``): note the latest time known here."""
         promised = before - self._backdate if before != NEVER else NEVER
-        if self._operator is not None:
-            self._newest = max(self._newest, self._operator.latest(promised))
-        else:
-            self._newest = max(self._newest, self._lanes.newest, *map(TS, self._lanes.standing(promised)))
+        latest = map(TS, self._lanes.standing(promised)) if self._operator is None else [self._operator.latest(promised)]
+        self._newest = max(self._newest, self._lanes.newest, *latest)
         self.reached = max(before, self._newest, self._top, self.clock.clk)
 
     def go_on(self, ground: int) -> list[Delta]:
@@ -374,8 +372,7 @@ class Unit:
         deltas, spent = self._runs.emit(self._lanes, ready, removed, self.clock, settled, self.final, timer)
         if self._emitted >= self._look_at:
             self._look()
-        if len(deltas) > 1:
-            deltas = self._netted(deltas)
+        deltas = self._netted(deltas) if len(deltas) > 1 else deltas
         if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
             self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
         if self._operator is not None and self._operator.stopped is not None:
@@ -423,14 +420,12 @@ class Unit:
 
     def _count(self, deltas: list[Delta]) -> int:
         """Count the changes that go out; returns how many of them correct earlier ones."""
-        revised = retracted = 0
+        before = self._revised + self._retracted
         for out in deltas:
             self._inserted += out.inserted
-            revised += len(out.revises)
-            retracted += len(out.retracts)
-        self._revised += revised
-        self._retracted += retracted
-        return revised + retracted
+            self._revised += len(out.revises)
+            self._retracted += len(out.retracts)
+        return self._revised + self._retracted - before
 
     def _learn(self, step: Step) -> None:
         """Learn the cost of a step, in the mode in which it ran."""
