@@ -335,6 +335,10 @@ class EventColumns(Sequence[Event]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """As columns of Arrow: what the core has of them stays in this process."""
+        return EventColumns, (self.event_type, self.batch, None, None, None, self.in_time)
+
     def __repr__(self) -> str:
         return f"<EventColumns: {len(self):,} of {type_name(self.event_type)}>"
 

@@ -77,8 +77,7 @@ class ArrivedColumns:
 
         if not self._columns or any(columns.levels is not None for columns in self._columns):
             return None
-        times = np.concatenate([columns.times for columns in self._columns])
-        came = times if self._order is None else times[self._order]
+        times, came = self._times()
         if (came[1:] > came[:-1]).all():
             return self, False
         if (came[1:] < came[:-1]).any():
@@ -86,6 +85,20 @@ class ArrivedColumns:
         ids, sources = np.concatenate([columns.ids for columns in self._columns]), self._sources()
         order = np.lexsort((ids, times) if sources is None else (ids, sources, times))
         return self._ordered(order), True
+
+    def is_in_order(self, ties: bool) -> bool:
+        """Whether no event arrives after one that happened later, nor, without ``ties``, at the same time. O(n)."""
+        if not self._columns or any(columns.levels is not None for columns in self._columns):
+            return False
+        came = self._times()[1]
+        return bool((came[1:] >= came[:-1]).all() if ties else (came[1:] > came[:-1]).all())
+
+    def _times(self) -> tuple[Array, Array]:
+        """The times of all, of one type after another; and in order of arrival."""
+        import numpy as np
+
+        times = np.concatenate([columns.times for columns in self._columns])
+        return times, times if self._order is None else times[self._order]
 
     def _ordered(self, order: Array) -> ArrivedColumns:
         """The same with the events in another order: each type's own come one after the other."""

@@ -8,6 +8,7 @@ from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
+from middleware.model.held import in_order
 
 
 class FinalResults:
@@ -48,10 +49,8 @@ class FinalResults:
         kinds = {type(event) for event in events} | {piece.event_type for piece in standing}
         if len(kinds) > 1:
             return sorted([*events, *(event for piece in standing for event in piece)], key=ORDER)
-        import numpy as np
-
-        whole = EventColumns.from_events(kinds.pop(), events).joined(standing)
-        return whole.take(np.lexsort((whole.ids, whole.times)))
+        first, *others = [EventColumns.from_events(kinds.pop(), events), *standing] if events else standing
+        return in_order(first.joined(others))
 
     def _apart(self, delta: Delta) -> Delta:
         """The changes of rows; what is withdrawn or revised of the pieces is noted."""

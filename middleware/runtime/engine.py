@@ -36,6 +36,9 @@ _PRICE_EVERY = 64
 """After this many batches, units are told again what changes of their results cost readers."""
 
 
+IN_ORDER = 8_192
+"""Events of a table in order that operators are given at once: a step costs as much as some hundreds of them."""
+
 _NAMED = 3
 """The number of detectors that the ``repr`` of a run names."""
 
@@ -179,15 +182,44 @@ def _run(
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
-    stepper = Stepper(detectors, policies, timer)
-    hierarchy = stepper.hierarchy
     asks = [watch, timer, step]  # for steps, or what they cost
     if isinstance(events, ArrivedColumns) and all(each is None for each in asks):
-        found = run_in_order(events, hierarchy.units)
+        found = _run_in_order(events, detectors, policies, batch)
         if found is not None:
-            published = sum(map(len, found.finals.values()))
-            late: dict[str, list[Late]] = {name: [] for name in found.finals}
-            return Run(dict(found.finals), late, found.statistics, len(events), published=published)
+            return found
+    return _in_steps(Stepper(detectors, policies, timer), events, batch, watch, failing, step)
+
+
+def _run_in_order(
+    events: ArrivedColumns, detectors: Mapping[str, Detector], policies: Policies | Mapping[str, Policies] | None, batch: int
+) -> Run | None:
+    """Without steps, or in large ones, as nothing is late then. None if it does not come in order, or if something fails: what
+    comes of the events before that depends on the steps.
+    """
+    stepper = Stepper(detectors, policies)
+    units = stepper.hierarchy.units
+    found = run_in_order(events, units)
+    if found is not None:
+        published = sum(map(len, found.finals.values()))
+        late: dict[str, list[Late]] = {name: [] for name in found.finals}
+        return Run(dict(found.finals), late, found.statistics, len(events), published=published)
+    if batch >= IN_ORDER or not events.is_in_order(ties=all(unit.lateness for unit in units)):
+        return None
+    try:
+        return _in_steps(stepper, events, IN_ORDER)
+    except DetectorError:
+        return None
+
+
+def _in_steps(
+    stepper: Stepper,
+    events: list[Event] | ArrivedColumns,
+    batch: int,
+    watch: Callable[[Batch], None] | None = None,
+    failing: Literal["raise", "skip"] = "raise",
+    step: Callable[[list[Event], list[Batch]], None] | None = None,
+) -> Run:
+    hierarchy = stepper.hierarchy
     for number, (arrived, told) in enumerate(stepper.steps(events, batch), 1):
         _tell(arrived, told, watch, step)
         if failing == "raise":

@@ -1,7 +1,8 @@
 """``slackline bench peers``: the same tasks in bytewax, polars and duckdb, where installed, beside Slackline's whole path.
 
 bytewax takes the events in their order of arrival. polars and duckdb take one table with all events at once, after the fact:
-no batch, no disorder, no early result; so they say what columns can do, and each entry says so.
+no batch, no disorder, no early result; so they say what columns can do, and each entry says so. ``.table``: Slackline has that
+table, too (``run``), which it puts in order of time; its results are a table in total order, with identities.
 """
 
 from __future__ import annotations
@@ -14,14 +15,16 @@ from typing import Any
 
 from slackline_benchmarks.pipeline import Alarms
 from slackline_benchmarks.window_by_key import averages
-from slackline_benchmarks.workload import ALARM, DELAY, EVERY, SIZE, SIZES, batches, delayed, final, readings, timed
+from slackline_benchmarks.workload import ALARM, DELAY, EVERY, SIZE, SIZES, Average, batches, delayed, final, readings, timed
 
+from middleware import run
 from middleware.model.errors import SlacklineError
 from middleware.model.time import SECOND
 
 EVENTS = 200_000
 _EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 _WHOLE = "the peer has one table of all events after the fact: no batches, no disorder, nothing early"
+_TABLE = "both have one table of all events; the results of the peer are in no order, and have no identities"
 _ARRIVALS = "the peer takes single events in their order of arrival"
 
 Peer = tuple[str, str, str, Callable[[list[Any]], Callable[[], int]]]
@@ -35,7 +38,12 @@ def bench_peers(rounds: int, events: int = EVENTS) -> list[dict[str, Any]]:
         raise SlacklineError("none of the peers is installed: pip install bytewax polars duckdb pyarrow")
     arrived = delayed(readings(events))
     given = batches(arrived, SIZES[0])
-    ours = {"window": lambda: len(final(averages(), given)), "alarms": lambda: len(final(Alarms(), given))}
+    table = _table(arrived)
+    ours: dict[str, Callable[[], int]] = {
+        "window": lambda: len(final(averages(), given)),
+        "window.table": lambda: int(run(table, [averages()]).table(Average).num_rows),
+        "alarms": lambda: len(final(Alarms(), given)),
+    }
     entries = []
     for task, library, note, made in found:
         work = made(arrived)
@@ -106,6 +114,12 @@ def _columns(arrived: list[Any]) -> dict[str, list[Any]]:
     return {name: [getattr(event, name) for event in arrived] for name in ("ts", "sensor", "value")}
 
 
+def _table(arrived: list[Any]) -> Any:
+    import pyarrow as pa
+
+    return pa.table(_columns(arrived))
+
+
 def _polars_windows(arrived: list[Any]) -> Callable[[], int]:
     import polars as pl
 
@@ -121,9 +135,8 @@ def _polars_windows(arrived: list[Any]) -> Callable[[], int]:
 
 def _duckdb_windows(arrived: list[Any]) -> Callable[[], int]:
     import duckdb
-    import pyarrow as pa
 
-    table = pa.table(_columns(arrived))
+    table = _table(arrived)
     ends = f"generate_series((ts + {EVERY - 1}) // {EVERY}, (ts + {EVERY - 1}) // {EVERY} + {SIZE // EVERY - 1})"
 
     def run() -> int:
@@ -140,5 +153,7 @@ PEERS: list[Peer] = [
     ("window", "bytewax", _ARRIVALS, _bytewax_windows),
     ("window", "polars", _WHOLE, _polars_windows),
     ("window", "duckdb", _WHOLE, _duckdb_windows),
+    ("window.table", "polars", _TABLE, _polars_windows),
+    ("window.table", "duckdb", _TABLE, _duckdb_windows),
     ("alarms", "bytewax", f"{_ARRIVALS}, put in order by hand", _bytewax_alarms),
 ]

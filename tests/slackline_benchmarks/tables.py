@@ -117,7 +117,7 @@ def _itertuples(frame: Any) -> int:
 
 
 def _windows(frame: Any) -> int:
-    return int(run(frame, [MEANS], batch=4_096).table(MEANS.result).num_rows)
+    return int(run(frame, [MEANS]).table(MEANS.result).num_rows)
 
 
 def _windows_itertuples(frame: Any) -> int:

@@ -155,6 +155,13 @@ def test_what_a_field_says_besides_its_column_is_checked() -> None:
         EventColumns.of(Bounded, good.set_column(1, "pair", pa.array([[None]], pa.list_(pa.int64()))))
 
 
+def test_columns_that_were_read_in_the_core_can_be_pickled() -> None:
+    columns = EventColumns.from_events(Plain, PLAINS)
+    if native.AVAILABLE:
+        assert len(columns.in_core) == len(columns)
+    assert pickle.loads(pickle.dumps(columns)) == columns == PLAINS
+
+
 def test_no_rows_are_columns_too() -> None:
     empty = EventColumns.from_events(Plain, PLAINS).batch.slice(0, 0)
     assert EventColumns.of(Plain, empty).events() == []

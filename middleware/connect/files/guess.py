@@ -50,7 +50,7 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
 
 
 def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Field] | None = None) -> Mapping:
-    """The mapping of a table, by its names and first values. ``fields``: those that it must give, without columns; else all.
+    """The mapping of a table, by its names and values. ``fields``: those that it must give, without columns; else all.
 
     Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
     """
@@ -155,8 +155,9 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
     numbers = sorted(filter(math.isfinite, map(float, values)))
-    middle = numbers[len(numbers) // 2] if numbers else 0.0
-    fitting: list[Unit] = [unit for unit, length in UNITS.items() if int(middle * length) in UNIX_TIMES]
+    most = [numbers[len(numbers) * tenths // 10] for tenths in (1, 5, 9)] if numbers else [0.0]  # a stray value tells nothing
+    middle = most[len(most) // 2]
+    fitting: list[Unit] = [unit for unit, length in UNITS.items() if all(int(each * length) in UNIX_TIMES for each in most)]
     if len(fitting) == 1:
         return fitting[0]
     if name in ("ts", "publish_time"):

@@ -1,4 +1,4 @@
-"""A run over columns that arrive in total order, which has no steps, finds what one in steps finds."""
+"""A run over columns that arrive in total order, which has no steps or large ones, finds what one in small steps finds."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ from middleware.testing.simulation.applications import (
     UnrulyByKey,
 )
 
+from .applications import APPLICATIONS
 from .test_runs_over_columns import columns_of
 
 
@@ -104,6 +105,27 @@ def test_both_ways_find_the_same(
         native.AVAILABLE = before
 
 
+@pytest.mark.parametrize("application", APPLICATIONS)
+@given(
+    st.integers(0, 2**32), st.booleans(), st.sampled_from([0.0, 1.0]), st.sampled_from([0, 5, 1_000]), st.sampled_from([16, 64])
+)
+@settings(max_examples=25, deadline=None)
+def test_operators_find_the_same_in_large_steps(
+    application: str, seed: int, has_ties: bool, alpha: float, floor: int, large: int
+) -> None:
+    events = arrivals(Random(seed), 40, list(range(10)), has_ties)
+    policies = Policies(alpha=alpha, lateness=Lateness(1.0, floor))
+
+    def ran(**more: Any) -> Run:
+        detectors = APPLICATIONS[application](Random(seed))
+        return engine.run(columns_of(events), detectors, policies=policies, failing="skip", batch=7, **more)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "IN_ORDER", large)
+        in_large = ran()
+    assert found(in_large) == found(ran(watch=lambda batch: None))
+
+
 def readings(times: list[int], value: int = 1) -> list[Event]:
     return [Reading(place % 3, value, ts=ts, id=place, source="a") for place, ts in enumerate(times)]
 
@@ -122,6 +144,7 @@ def test_which_arrivals_are_in_order(times: list[int], floor: int, is_taken: boo
     arrived = columns_of(readings(times) or [Reading(0, 0, ts=0, source="a")])
     units = Hierarchy(named([Totals()]), policies=Policies(lateness=Lateness(1.0, floor))).units
     assert (run_in_order(arrived, units) is not None) == is_taken
+    assert arrived.is_in_order(ties=floor > 0) == is_taken
 
 
 def test_many_events_of_two_types_are_made_piece_by_piece() -> None:

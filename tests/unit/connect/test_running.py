@@ -205,6 +205,16 @@ def test_what_does_not_fit_is_told(source, complaint: str) -> None:
         run(source, [Heat()])
 
 
+@pytest.mark.parametrize(("unit", "stray"), [(1, 0), (10**9, 0), (10**9, 30)])
+def test_the_unit_of_times_is_seen_all_over_a_table(unit: int, stray: int) -> None:
+    """The first of a simulation that counts ns from 0 could be dates in seconds; a stray 0 among dates tells nothing."""
+    rows = 5_000
+    times = np.arange(rows) * 10**6 if unit == 1 else 1_700_000_000 + np.arange(rows) // 7
+    times[:stray] = 0
+    frame = pd.DataFrame({"ts": times, "station": 7, "celsius": 20.0, "note": ""})
+    assert sorted(event.ts for event in run(frame, [Heat()]).finals["Heat"]) == (np.sort(times) * unit).tolist()
+
+
 def test_an_empty_frame_has_no_events() -> None:
     assert run(FRAME[:0], [Heat()]).events == 0
     assert run(pd.DataFrame(), [Heat()]).finals == {"Heat": []}
