@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.model.by_class import by_class
 from middleware.model.columns import EventColumns, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.state import same_event
@@ -184,23 +185,15 @@ class Delta:
         parts: dict[str, Delta] = {}
         if self.columns is not None:
             parts[type_name(self.columns.event_type)] = Delta(k_plus=self.listed, columns=self.columns, since=self.since)
-
-        def part(event: Event) -> Delta:
-            name = type_name(event.__class__)
-            found = parts.get(name)
-            if found is None:
-                found = parts[name] = Delta(k_plus=None if self.columns is not None or self.k_plus is None else [])
-            return found
-
-        for position, event in enumerate(self.inserts if self.columns is None else ()):
-            delta = part(event)
-            delta.inserts.append(event)
-            if self.k_plus is not None and delta.k_plus is not None:
-                delta.k_plus.append(self.k_plus[position])
+        else:
+            early = self.k_plus
+            for kind, own, places in by_class(self.inserts):
+                listed = early if early is None or places is None else [early[place] for place in places]
+                parts[type_name(kind)] = Delta(own, k_plus=listed)
         for pair in self.revises:
-            part(pair[1]).revises.append(pair)
+            parts.setdefault(type_name(pair[1].__class__), Delta()).revises.append(pair)
         for event in self.retracts:
-            part(event).retracts.append(event)
+            parts.setdefault(type_name(event.__class__), Delta()).retracts.append(event)
         return parts
 
 
@@ -307,14 +300,8 @@ def _in_turn(deltas: Sequence[Delta]) -> Places:
 
 def grouped(events: Sequence[Event]) -> dict[str, Delta]:
     """New events in the order in which they came, by type name; ``places`` keep their order across types. O(events)."""
-    if len(kinds := {event.__class__ for event in events}) == 1:
-        return {type_name(kinds.pop()): Delta(list(events))}
-    inserts: dict[type[Event], list[Event]] = {}
-    places: dict[type[Event], list[int]] = {}
-    for place, event in enumerate(events):
-        inserts.setdefault(event.__class__, []).append(event)
-        places.setdefault(event.__class__, []).append(place)
-    return {type_name(kind): Delta(inserts[kind], places=places[kind]) for kind in inserts}
+    found = by_class(events if isinstance(events, list) else list(events))
+    return {type_name(kind): Delta(own, places=places) for kind, own, places in found}
 
 
 def composed(deltas: Sequence[Delta]) -> Delta:

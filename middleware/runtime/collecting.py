@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 from middleware.model.held import in_order
+
+_SOURCE = attrgetter("source")
 
 
 class FinalResults:
@@ -37,7 +40,11 @@ class FinalResults:
                 self._keep(sources[0], delta.columns)
             elif delta.columns is not None:
                 rows[name].inserts += delta.inserts
-        for event in self._barrier.take(Batch(rows, batch.watermarks, ground=batch.ground)):
+        free = self._barrier.take(Batch(rows, batch.watermarks, ground=batch.ground))
+        if len(whose := set(map(_SOURCE, free))) == 1:
+            self._events[whose.pop()] += free
+            return
+        for event in free:
             self._events[event.source].append(event)
 
     def of(self, detector: str) -> Sequence[Event]:

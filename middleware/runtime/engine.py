@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from middleware.broker.ingress.seen import SeenIds
+from middleware.link.codec import span
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, TS, Event, Identity
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
@@ -282,7 +283,7 @@ class Stepper:
         fresh = self.seen.take_new(list(arrived))
         self._run.events += len(fresh)
         self._run.duplicates += len(arrived) - len(fresh)
-        return fresh, self._delivered(Batch(grouped(fresh), {}, max(fresh, key=TS).ts if fresh else None))
+        return fresh, self._delivered(Batch(grouped(fresh), {}, span(fresh)[1] if fresh else None))
 
     def end(self) -> list[Batch]:
         """All streams end; returns what is published then."""

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
-from operator import attrgetter
+from itertools import compress, count
+from operator import attrgetter, not_
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from middleware import native
+from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, with_plain_values
+from middleware.model.event import MAX_TS, MIN_TS, TS, Event, with_plain_values
 
+_ID, _SOURCE = attrgetter("id"), attrgetter("source")
 _STAMP_KINDS = {"ts": int, "id": int, "source": str}
+
+_AT_ONCE = 1_024
+"""Events that are looked at at once: each look at them but the first finds them in the processor's caches."""
 
 
 def taken(events: Iterable[Event]) -> list[Event]:
@@ -23,14 +29,11 @@ def taken(events: Iterable[Event]) -> list[Event]:
     """
     if isinstance(events, Event | str | bytes | Mapping | type) or not isinstance(events, Iterable):
         raise EventError(f"events come in a list, or another iterable, not as {_told(events)}")
-    found = list(events)
-    if stray := {kind for kind in set(map(type, found)) if not issubclass(kind, Event)}:
-        place, event = next((place, event) for place, event in enumerate(found) if type(event) in stray)
-        raise EventError(f"event {place} is none: {_told(event)}; give instances of subclasses of middleware.Event")
-    found = _plain(found)
-    if outside := next((event for event in found if not MIN_TS < event.ts < MAX_TS), None):
+    found, seen = _plain(list(events))
+    if not MIN_TS < seen.earliest <= seen.latest < MAX_TS and found:
+        outside = next(event for event in found if not MIN_TS < event.ts < MAX_TS)
         raise EventError(f"{outside!r}: ts must lie within 146 years of 1970, in nanoseconds")
-    return _numbered(found)
+    return _numbered(found, {source for source, number in seen.zeros.items() if number > 1})
 
 
 def _told(value: object) -> str:
@@ -38,19 +41,52 @@ def _told(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:80]}..."
 
 
-def _plain(events: list[Event]) -> list[Event]:
-    """The events with Python numbers in place of numpy's, in fields, too. Raises EventError for stamps of a wrong type."""
-    by_field = _kinds_by_field(events)
-    of_all = set[type]().union(*by_field.values())
+class _Seen(NamedTuple):
+    """What events hold: the types of values by the name of their field, over events of all types; the earliest and the latest
+    time, where all are whole numbers; how many of each source have the id 0.
+    """
+
+    by_field: dict[str, set[type]]
+    zeros: Counter[str]
+    earliest: int
+    latest: int
+
+
+def _seen(events: list[Event]) -> _Seen:
+    """Raises EventError for what is no event. O(values)."""
+    by_field: dict[str, set[type]] = {}
+    zeros, earliest, latest = Counter[str](), MAX_TS, MIN_TS
+    for at in range(0, len(events), _AT_ONCE):
+        some = events[at : at + _AT_ONCE]
+        for event_type, own, places in by_class(some):
+            if not issubclass(event_type, Event):
+                place = at + (places[0] if places else 0)
+                raise EventError(f"event {place} is none: {_told(own[0])}; give instances of subclasses of middleware.Event")
+            for field, found in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
+                by_field.setdefault(field, set()).update(found)
+        zeros.update(map(_SOURCE, compress(some, map(not_, map(_ID, some)))))
+        if by_field["ts"] == {int}:
+            times = list(map(TS, some))
+            earliest, latest = min(earliest, *times), max(latest, *times)
+    return _Seen(by_field, zeros, earliest, latest)
+
+
+def _plain(events: list[Event]) -> tuple[list[Event], _Seen]:
+    """The events with Python numbers in place of numpy's, in fields, too; and what they hold.
+
+    Raises EventError for what is no event, and for stamps of a wrong type.
+    """
+    seen = _seen(events)
+    of_all = set[type]().union(*seen.by_field.values())
     if any(kind.__module__ == "numpy" for kind in of_all) or of_all & {list, dict, tuple, set, frozenset}:
         events = list(map(with_plain_values, events))
-        by_field = _kinds_by_field(events)
+        seen = _seen(events)
     for field, kind in _STAMP_KINDS.items():
-        if by_field.get(field, {kind}) != {kind}:
+        if seen.by_field.get(field, {kind}) != {kind}:
             event = next(event for event in events if type(getattr(event, field)) is not kind)
             what = "whole nanoseconds" if field == "ts" else f"of type {kind.__name__}"
             raise EventError(f"{event!r}: {field} must be {what}, not {getattr(event, field)!r}")
-    return events
+    return events, seen
 
 
 def plain_kinds(events: list[Event], fields: Sequence[str]) -> list[set[type]]:
@@ -62,21 +98,11 @@ kinds = native.kinds if native.AVAILABLE else plain_kinds
 """The native twin goes through the events once."""
 
 
-def _kinds_by_field(events: list[Event]) -> dict[str, set[type]]:
-    """The types of values by the name of their field, over events of all types."""
-    found: dict[str, set[type]] = {}
-    event_types: set[EventType] = set(map(type, events))
-    for event_type in event_types:
-        own = events if len(event_types) == 1 else [event for event in events if type(event) is event_type]
-        for field, some in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
-            found.setdefault(field, set()).update(some)
-    return found
+def _numbered(events: list[Event], several: set[str]) -> list[Event]:
+    """The events, with ids in order of arrival where no event of a source has one (the default id is 0).
 
-
-def _numbered(events: list[Event]) -> list[Event]:
-    """The events, with ids in order of arrival where no event of a source has one (the default id is 0)."""
-    zeros = Counter(event.source for event in events if event.id == 0)
-    several = {source for source, number in zeros.items() if number > 1}
+    ``several``: the sources of which several events have that.
+    """
     if not several:
         return events
     by_source: dict[str, list[Event]] = {source: [] for source in several}

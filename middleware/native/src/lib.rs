@@ -7,6 +7,7 @@ mod arrivals;
 mod arrow;
 mod blocks;
 mod buffer;
+mod by_class;
 mod cells;
 mod columns;
 mod counts;
@@ -67,6 +68,8 @@ mod _core {
     use crate::blocks::{Block, BlockReader};
     #[pymodule_export]
     use crate::buffer::{in_time, merge, split};
+    #[pymodule_export]
+    use crate::by_class::by_class;
     #[pymodule_export]
     use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]

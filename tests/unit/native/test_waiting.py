@@ -1,10 +1,13 @@
-"""Events that wait, and the types of their values, in the native core and in Python."""
+"""Events that wait, their classes, and the types of their values, in the native core and in Python."""
+
+from collections import Counter
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
+from middleware.model.by_class import plain_by_class
 from middleware.model.event import ORDER
 from middleware.ordering.waiting import PlainWaiting
 from middleware.runtime.intake import plain_kinds
@@ -43,6 +46,16 @@ def test_what_cannot_be_placed_changes_nothing():
         with pytest.raises(TypeError):
             waiting.add(wrong, -1)
     assert [(event.ts, event.id) for event in waiting.events()] == [(0, 0), (1, 0), (2, 0), (3, 0)]
+
+
+@given(st.lists(st.integers(0, 3), max_size=9))
+def test_the_twins_find_the_same_classes(numbers):
+    made = (Beat(1, 1, "", ts=1), 1, "x", None)
+    given = [made[number] for number in numbers]
+    found = native.by_class(given)
+    assert found == plain_by_class(given)
+    assert {kind: len(own) for kind, own, _ in found} == Counter(map(type, given))
+    assert all(places is None for _, _, places in found) == (len(found) < 2)
 
 
 @given(
