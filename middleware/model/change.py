@@ -350,13 +350,12 @@ def by_time(delta: Delta) -> Delta:
         listed = delta.listed
         early = None if listed is None else [listed[at] for at in places.tolist()]
         return Delta(None, delta.revises, delta.retracts, early, columns=delta.columns.take(places), since=delta.since)
-    inserts, early = delta.inserts, delta.k_plus
-    if len(inserts) < 2:
+    inserts, early, moments = delta.inserts, delta.k_plus, list(map(TS, delta.inserts))
+    if sorted(moments) == moments:
         return delta
-    if early is None:
-        return Delta(sorted(inserts, key=TS), delta.revises, delta.retracts)
-    order = sorted(range(len(inserts)), key=[event.ts for event in inserts].__getitem__)
-    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, [early[place] for place in order])
+    order = sorted(range(len(inserts)), key=moments.__getitem__)
+    listed = None if early is None else [early[place] for place in order]
+    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, listed)
 
 
 def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
