@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from middleware.broker.ingress.seen import SeenIds
+from middleware.model.by_class import by_class
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import NEVER, ORDER, TS, Event, EventType, type_name
 from middleware.model.rows import rows_of, source_codes
 
 if TYPE_CHECKING:
     import numpy as np
 
     Array = np.ndarray[Any, Any]
+
+_LEVEL = attrgetter("level")
 
 _AT_ONCE = 8_192
 """Events whose columns are looked at, and that are made, at once."""
@@ -163,6 +168,45 @@ class ArrivedColumns:
             if len(deltas) == 1:
                 next(iter(deltas.values())).places = None
             yield deltas
+
+
+class ArrivedEvents:
+    """Events as objects, in their order of arrival: the same, as far as a run in order needs it."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self._events = events
+
+    def __len__(self) -> int:
+        return len(self._events)
+
+    def latest(self) -> dict[EventType, int]:
+        """By type, the latest time; to be asked of events in order. O(n)."""
+        return {event_type: own[-1].ts for event_type, own, _ in by_class(self._events)}
+
+    def in_total_order(self) -> tuple[ArrivedEvents, bool] | None:
+        """See ``ArrivedColumns``; None if some come twice, too."""
+        seen, last, has_ties = SeenIds(), NEVER, False
+        for at in range(0, len(self._events), _FEW):
+            some = self._events[at : at + _FEW]
+            times = list(map(TS, some))
+            if times[0] < last or sorted(times) != times or any(map(_LEVEL, some)) or len(seen.take_new(some)) < len(some):
+                return None
+            has_ties = has_ties or times[0] == last or len(set(times)) < len(times)
+            last = times[-1]
+        return (ArrivedEvents(sorted(self._events, key=ORDER)), True) if has_ties else (self, False)
+
+    def is_in_order(self, ties: bool) -> bool:
+        """See ``ArrivedColumns``."""
+        found = self.in_total_order()
+        return found is not None and (ties or not found[1])
+
+    def runs(self, types: Collection[EventType]) -> Iterator[list[Event]]:
+        """See ``ArrivedColumns``."""
+        for at in range(0, len(self._events), _FEW):
+            run = self._events[at : at + _FEW]
+            own = [event for event in run if event.__class__ in types]
+            if own:
+                yield own
 
 
 class _Pieces:

@@ -22,7 +22,7 @@ from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.arrived import ArrivedColumns
+from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
 from middleware.runtime.collecting import FinalResults
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.in_order import run_in_order
@@ -55,8 +55,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     ``duplicates``
         how many arrivals repeated an earlier (source, id).
     ``published``, ``corrected``
-        results published early, and how many of those publications were revised or withdrawn later: none where a table that
-        arrived in order was run in order, without steps (decision 090).
+        results published early, and how many of those publications were revised or withdrawn later: none where what arrived in
+        order was run without steps (decision 090).
     ``failures``
         by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
@@ -184,7 +184,7 @@ def _run(
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
     asks = [watch, timer, step]  # for steps, or what they cost
-    if isinstance(events, ArrivedColumns) and all(each is None for each in asks):
+    if events and all(each is None for each in asks):
         found = _run_in_order(events, detectors, policies, batch)
         if found is not None:
             return found
@@ -192,19 +192,22 @@ def _run(
 
 
 def _run_in_order(
-    events: ArrivedColumns, detectors: Mapping[str, Detector], policies: Policies | Mapping[str, Policies] | None, batch: int
+    events: list[Event] | ArrivedColumns,
+    detectors: Mapping[str, Detector],
+    policies: Policies | Mapping[str, Policies] | None,
+    batch: int,
 ) -> Run | None:
     """Without steps, or in large ones, as nothing is late then. None if it does not come in order, or if something fails: what
     comes of the events before that depends on the steps.
     """
     stepper = Stepper(detectors, policies)
-    units = stepper.hierarchy.units
-    found = run_in_order(events, units)
+    units, arrived = stepper.hierarchy.units, events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)
+    found = run_in_order(arrived, units)
     if found is not None:
         published = sum(map(len, found.finals.values()))
         late: dict[str, list[Late]] = {name: [] for name in found.finals}
         return Run(dict(found.finals), late, found.statistics, len(events), published=published)
-    if batch >= IN_ORDER or not events.is_in_order(ties=all(unit.lateness for unit in units)):
+    if batch >= IN_ORDER or not arrived.is_in_order(ties=all(unit.lateness for unit in units)):
         return None
     try:
         return _in_steps(stepper, events, IN_ORDER)

@@ -23,7 +23,7 @@ from middleware.ordering.lanes import BatchLanes, lanes_for
 from middleware.ordering.operation import OperatorLane
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.arrived import ArrivedColumns
+from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
 
 
 class _NotPlainError(Exception):
@@ -37,7 +37,7 @@ class Found(NamedTuple):
     statistics: list[UnitStatistics]
 
 
-def run_in_order(arrived: ArrivedColumns, units: list[Unit]) -> Found | None:
+def run_in_order(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> Found | None:
     """Run new units, lowest level first, over all that arrived. None if it does not come in order, or not all is plain.
 
     Raises DetectorError if a detector changes what its instances share. O(n), and O(n log n) to see the order.
@@ -66,7 +66,7 @@ def run_in_order(arrived: ArrivedColumns, units: list[Unit]) -> Found | None:
     return Found(finals, statistics)
 
 
-def _run_level(passes: list[_Pass], events: ArrivedColumns, below: dict[str, list[Event]]) -> None:
+def _run_level(passes: list[_Pass], events: ArrivedColumns | ArrivedEvents, below: dict[str, list[Event]]) -> None:
     """Run the units of a level over the events that they read, and over the results of those below."""
     reads = frozenset(event_type for each in passes for event_type in each.unit.detector.subscribes)
     derived = _sorted([event for results in below.values() for event in results if event.__class__ in reads])

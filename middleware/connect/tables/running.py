@@ -64,9 +64,9 @@ def run(
     while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run
     without that event, which is listed in ``failures``.
 
-    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish. A
-    table that arrives in order is run without steps, or in large ones, in half the time or less, unless ``watch`` or ``timer``
-    asks for them.
+    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish. What
+    arrives in order, as tables mostly do, is run without steps, or in large ones, in half the time or less, unless ``watch`` or
+    ``timer`` asks for them.
     Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. With ``timer`` (ns,
     such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
     counts, and the same input always gives the same changes, on any machine.

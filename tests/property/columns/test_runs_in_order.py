@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any, ClassVar
 
@@ -18,6 +19,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.runtime import engine
+from middleware.runtime.arrived import ArrivedEvents
 from middleware.runtime.engine import Run
 from middleware.runtime.failures import DetectorFailedError
 from middleware.runtime.in_order import run_in_order
@@ -37,6 +39,9 @@ from middleware.testing.simulation.applications import (
 
 from .applications import APPLICATIONS
 from .test_runs_over_columns import columns_of
+
+Arriving = Callable[[list[Event]], Any]
+"""Makes of events what a run takes: columns, or themselves."""
 
 
 class Timed(Detector):
@@ -77,6 +82,7 @@ def counted(result: Run) -> list[Any]:
     return [[getattr(each, name) for name in names] for each in result.statistics]
 
 
+@pytest.mark.parametrize("arriving", [columns_of, list])
 @pytest.mark.parametrize("is_native", [True, False])
 @given(
     st.integers(0, 2**32),
@@ -88,16 +94,21 @@ def counted(result: Run) -> list[Any]:
 )
 @settings(max_examples=40, deadline=None)
 def test_both_ways_find_the_same(
-    is_native: bool, seed: int, kinds: list[Any], values: list[int], has_ties: bool, alpha: float, floor: int
+    is_native: bool,
+    arriving: Arriving,
+    seed: int,
+    kinds: list[Any],
+    values: list[int],
+    has_ties: bool,
+    alpha: float,
+    floor: int,
 ) -> None:
     before, native.AVAILABLE = native.AVAILABLE, native.AVAILABLE and is_native
     try:
         events = arrivals(Random(seed), 40, values, has_ties)
         detectors, policies = named([kind() for kind in kinds]), Policies(alpha=alpha, lateness=Lateness(1.0, floor))
-        at_once = engine.run(columns_of(events), detectors, policies=policies, failing="skip")
-        in_steps = engine.run(
-            columns_of(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7
-        )
+        at_once = engine.run(arriving(events), detectors, policies=policies, failing="skip")
+        in_steps = engine.run(arriving(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7)
         assert found(at_once) == found(in_steps)
         if all(unit.level == 1 for unit in Hierarchy(detectors).units) and not has_ties and not at_once.failures:
             assert counted(at_once) == counted(in_steps)
@@ -105,30 +116,35 @@ def test_both_ways_find_the_same(
         native.AVAILABLE = before
 
 
+@pytest.mark.parametrize("arriving", [columns_of, list])
 @pytest.mark.parametrize("application", APPLICATIONS)
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from([0.0, 1.0]), st.sampled_from([0, 5, 1_000]))
 @settings(max_examples=25, deadline=None)
-def test_operators_find_the_same_in_large_steps(application: str, seed: int, has_ties: bool, alpha: float, floor: int) -> None:
+def test_operators_find_the_same_in_large_steps(
+    application: str, arriving: Arriving, seed: int, has_ties: bool, alpha: float, floor: int
+) -> None:
     events = arrivals(Random(seed), 40, list(range(10)), has_ties)
-    in_large, in_small = both_ways(application, seed, events, Policies(alpha=alpha, lateness=Lateness(1.0, floor)))
+    policies = Policies(alpha=alpha, lateness=Lateness(1.0, floor))
+    in_large, in_small = both_ways(application, arriving, seed, events, policies)
     assert in_large == in_small
 
 
+@pytest.mark.parametrize("arriving", [columns_of, list])
 @pytest.mark.parametrize("application", ["windows", "sequences", "cql", "columns"])
 @pytest.mark.parametrize("has_ties", [True, False])
-def test_and_in_several_large_steps(application: str, has_ties: bool) -> None:
+def test_and_in_several_large_steps(application: str, arriving: Arriving, has_ties: bool) -> None:
     events = arrivals(Random(4), 20_000, list(range(10)), has_ties)
-    in_large, in_small = both_ways(application, 4, events, Policies(alpha=0.0, lateness=Lateness(1.0, 5)))
+    in_large, in_small = both_ways(application, arriving, 4, events, Policies(alpha=0.0, lateness=Lateness(1.0, 5)))
     assert in_large == in_small
     assert sum(map(len, in_large[0].values())) > 1_000
 
 
-def both_ways(application: str, seed: int, events: list[Event], policies: Policies) -> list[Any]:
+def both_ways(application: str, arriving: Arriving, seed: int, events: list[Event], policies: Policies) -> list[Any]:
     """What a run finds that may take large steps, and what one in small steps."""
     asked: list[dict[str, Any]] = [{}, {"watch": lambda batch: None}]
     ran = [
         engine.run(
-            columns_of(events), APPLICATIONS[application](Random(seed)), policies=policies, failing="skip", batch=7, **more
+            arriving(events), APPLICATIONS[application](Random(seed)), policies=policies, failing="skip", batch=7, **more
         )
         for more in asked
     ]
@@ -150,10 +166,19 @@ def readings(times: list[int], value: int = 1) -> list[Event]:
     ],
 )
 def test_which_arrivals_are_in_order(times: list[int], floor: int, is_taken: bool) -> None:
-    arrived = columns_of(readings(times) or [Reading(0, 0, ts=0, source="a")])
-    units = Hierarchy(named([Totals()]), policies=Policies(lateness=Lateness(1.0, floor))).units
-    assert (run_in_order(arrived, units) is not None) == is_taken
-    assert arrived.is_in_order(ties=floor > 0) == is_taken
+    events = readings(times) or [Reading(0, 0, ts=0, source="a")]
+    for arrived in (columns_of(events), ArrivedEvents(events)):
+        units = Hierarchy(named([Totals()]), policies=Policies(lateness=Lateness(1.0, floor))).units
+        assert (run_in_order(arrived, units) is not None) == is_taken
+        assert arrived.is_in_order(ties=floor > 0) == is_taken
+
+
+def test_events_that_come_twice_are_run_in_steps() -> None:
+    _, first, second = readings([0, 1, 2])
+    again = Reading(0, 7, ts=3, id=first.id, source="a")
+    assert ArrivedEvents([first, second, again]).in_total_order() is None
+    done = engine.run([first, second, again], [Totals()])
+    assert (done.events, done.duplicates) == (2, 1)
 
 
 def test_many_events_of_two_types_are_made_piece_by_piece() -> None:
