@@ -87,6 +87,8 @@ def _verdicts(
     if isinstance(found, type) and not issubclass(found, Operator):
         detector_class: Any = found  # that it is one is the first thing checked
         return check_detector(detector_class, settings(found, given), count=count, length=length, seed=seed)
+    if not callable(found) and not isinstance(found, Operator):
+        raise DetectorError(f"{target} is {found!r}: name a detector class, an operator, or a function that makes one")
     operator = found if isinstance(found, Operator) else found(**settings(found, given))
     if not isinstance(operator, Operator):
         raise DetectorError(f"{target} gives {operator!r}: name a detector class, an operator, or a function that makes one")

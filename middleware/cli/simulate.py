@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 import typer
 
 from middleware.cli.output import JsonFile, console, write_json
+from middleware.cli.termination import interrupted
 from middleware.extensions import extensions
 
 if TYPE_CHECKING:
@@ -63,6 +64,8 @@ def simulate(
         write_json(report, json)
     if failures:
         raise typer.Exit(1)
+    if len(outcomes) < seeds:  # what was not played has not passed
+        raise typer.Exit(interrupted())
 
 
 def _played(first: int, seeds: int, application: Application, screen: Console) -> Iterator[Outcome]:

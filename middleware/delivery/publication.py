@@ -7,6 +7,7 @@ what ``restarted`` returns, after all that is sent again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -32,7 +33,7 @@ from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
-from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, Event, EventType, type_name
+from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.words import listed
 
 if TYPE_CHECKING:
@@ -46,6 +47,9 @@ if TYPE_CHECKING:
 BUNDLE = BLOCK_TARGET // 2
 """Bytes of encoded events that are enough for a frame: so that a node has one to work on while the next comes."""
 
+
+_INDEX = "__index_level_0__"
+"""What Arrow calls the index of a pandas frame that has no name."""
 
 _head = msgspec.msgpack.Decoder(BlockHead).decode
 
@@ -179,9 +183,17 @@ class Publication:
     ) -> tuple[list[EventColumns], list[Numbers]]:
         """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
         import numpy as np
+        import pyarrow as pa
 
         if lacking := [type_name(kind) for kind, table in tables.items() if "arrival" not in table.schema.names]:
             raise EventError(f"tables of several types need a column arrival, which gives their order: {listed(lacking)}")
+        for kind, table in tables.items():
+            column = table["arrival"]
+            if column.null_count or not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+                what = "has nulls" if column.null_count else f"is of {column.type}, but must be of int64"
+                raise EventError(f"{type_name(kind)}: the column arrival {what}")
+        if not tables:
+            return [], []
         arrivals = [np.asarray(table["arrival"]) for table in tables.values()]
         if any((each[1:] < each[:-1]).any() for each in arrivals):
             raise EventError("a column arrival falls: sort each table by it")
@@ -253,7 +265,13 @@ class Publication:
 
     def promise(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> Parts:
         """The payload that promises a watermark of these types, with all that was promised before."""
-        for name in _names([types] if isinstance(types, str | type) else types):
+        try:
+            watermark = index(watermark)
+        except TypeError:
+            raise EventError(f"a watermark is a whole number of nanoseconds, or END, not {watermark!r}") from None
+        if not MIN_TS <= watermark <= END:
+            raise EventError(f"a watermark lies between {MIN_TS} and END ({END} ns), not at {watermark}")
+        for name in list(_names([types] if isinstance(types, str | type) else types)):
             self._watermarks[name] = max(watermark, self._watermarks.get(name, watermark))
         return [encode(Changes(None, self._watermarks, []))]
 
@@ -265,10 +283,22 @@ class Publication:
 
 
 def to_arrow(table: Any) -> pa.RecordBatch | pa.Table:
-    """A frame as an Arrow table; tables and record batches as they are."""
+    """A frame as an Arrow table; tables and record batches as they are. The index of a pandas frame without a name is no
+    column, unless it holds times and there is no ``ts``. Raises EventError if Arrow cannot hold it.
+    """
     import pyarrow as pa
 
-    return table if isinstance(table, pa.RecordBatch | pa.Table) else pa.table(table)
+    if isinstance(table, pa.RecordBatch | pa.Table):
+        return table
+    try:
+        found = pa.table(table)
+    except (pa.ArrowException, ValueError, TypeError) as error:
+        raise EventError(f"the table cannot be read: {error}; give a table of Arrow, or a frame that speaks it") from None
+    if _INDEX not in found.column_names:
+        return found
+    if pa.types.is_timestamp(found[_INDEX].type) and "ts" not in found.column_names:
+        return found.rename_columns(["ts" if name == _INDEX else name for name in found.column_names])
+    return found.drop_columns([_INDEX])
 
 
 def _names(types: Iterable[EventType | str]) -> Iterator[str]:
@@ -278,6 +308,8 @@ def _names(types: Iterable[EventType | str]) -> Iterator[str]:
 def _checked(frame: Frame) -> Frame:
     for head, block in frame.blocks:
         for ts in (head.oldest, head.newest, frame.clock):
+            if ts is not None and not isinstance(ts, int):
+                raise EventError(f"{head.type} with ts={ts!r}: times are whole numbers of nanoseconds; nothing was sent")
             if ts is not None and not MIN_TS < ts < MAX_TS:
                 raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
         if len(block) > LARGEST_BLOCK:

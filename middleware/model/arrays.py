@@ -49,6 +49,19 @@ def to_column(array: Array) -> pa.Array:
     return pa.Array.from_buffers(kind, len(array), [None, pa.py_buffer(data)])
 
 
+def spelled(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """A column with the values that it has by number spelled out; for views, Arrow has no way of its own."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        kind = column.type.value_type
+        wanted = pa.large_string() if pa.types.is_string_view(kind) else kind
+        return pa.chunked_array([spelled(chunk) for chunk in column.chunks], wanted)
+    if pa.types.is_string_view(column.type.value_type):
+        column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
+    return column.dictionary_decode()
+
+
 def text_column(texts: list[str]) -> pa.Array:
     """Texts as a column."""
     import numpy as np

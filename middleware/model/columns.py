@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from middleware import native
-from middleware.model.arrays import integers, text_column, to_array, to_column
+from middleware.model.arrays import integers, spelled, text_column, to_array, to_column
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, type_name
 from middleware.model.rows import needs_conversion, reader_of, rows_of, source_codes, values
@@ -87,14 +87,15 @@ class EventColumns(Sequence[Event]):
             made._check_times(name)
             return made
         given = dict(zip(batch.schema.names, batch.columns, strict=True))
+        has_twins = len(given) < batch.num_columns
         if "source" not in given and source is not None:
             codes = to_column(np.zeros(len(batch), np.int32))
             given["source"] = pa.DictionaryArray.from_arrays(codes, text_column([source]))
         wanted = _schema(event_type)
         if "level" in given:
             wanted = wanted.append(pa.field("level", pa.int64(), nullable=False))
-        if len(given) < batch.num_columns or (stray := given.keys() - set(wanted.names)):
-            what = ", ".join(sorted(stray)) if len(given) == batch.num_columns else "two of one name"
+        if has_twins or (stray := given.keys() - set(wanted.names)):
+            what = "two of one name" if has_twins else ", ".join(sorted(stray))
             raise EventError(f"{name}: columns that no field has: {what}; it has {', '.join(wanted.names)}")
         if missing := [each for each in wanted.names if each not in given]:
             raise EventError(f"{name}: the table lacks {', '.join(missing)}; it has {', '.join(batch.schema.names)}")
@@ -348,6 +349,9 @@ def one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
     import pyarrow as pa
 
     try:
+        for field in table.schema:
+            if field.name == "ts" and isinstance(field.type, pa.BaseExtensionType):
+                raise EventError(f"{name}.ts is of {field.type} in the table, but must be of int64, or timestamps")
         table.validate(full=True)
         if isinstance(table, pa.RecordBatch):
             return table
@@ -364,7 +368,7 @@ def _fitted(name: str, field: pa.Field, column: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     if pa.types.is_dictionary(column.type) and (field.name != "source" or column.dictionary.null_count):
-        column = column.dictionary_decode()
+        column = spelled(column)
     if column.null_count and not field.nullable:
         row = column.is_null().index(True).as_py()
         raise EventError(f"{name}.{field.name} is null in row {row}, and may not be")

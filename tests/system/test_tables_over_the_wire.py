@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from test_network import DEADLINE, TYPES, Echo, Echoes, Hit, Other, collect, hits, node_thread
+from structlog.testing import capture_logs
+from test_network import DEADLINE, TYPES, Echo, Echoes, Hit, NodeProcess, Other, collect, hits, node_thread
 from test_network_security import drops
 
 from middleware.link.codec import BlockHead, places_of
@@ -126,6 +128,36 @@ def test_rows_are_numbered_where_a_table_has_no_ids(node: Node) -> None:
         assert [(event.source, event.id) for event in events] == [("meter", n) for n in range(2 * COUNT)]
         publisher.publish_table(bare, type=Hit)
         assert {event.source.split("@")[0] for event in collect(subscriber, COUNT)} == {publisher.name}
+
+
+def test_threads_that_share_a_publisher_number_rows_one_after_the_other(node: Node) -> None:
+    large, rounds = table(count=9_000).select(["peak", "text", "ts"]), 3
+    with Publisher(node.address) as publisher:
+
+        def work() -> None:
+            for _ in range(rounds):
+                publisher.publish_table(large, type=Hit, source="meter")
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        receipt = publisher.flush(DEADLINE)
+    assert (receipt.taken, receipt.repeats, receipt.turned) == (2 * rounds * len(large), 0, {})
+
+
+def test_closing_without_the_node_says_what_it_never_took() -> None:
+    node = NodeProcess("a", "tcp://127.0.0.1:*")
+    publisher = Publisher(node.address)
+    publisher.publish(hits(0, 3))
+    publisher.flush(DEADLINE)
+    node.kill()
+    publisher.publish(hits(3, 3))
+    with capture_logs() as told:
+        publisher.close()
+    (said,) = [each for each in told if each["log_level"] == "error"]
+    assert said["event"] == "closed before the node had taken all events" and "flush" in said["hint"]
 
 
 def test_what_cannot_be_an_event_is_an_error_before_anything_is_sent(node: Node) -> None:

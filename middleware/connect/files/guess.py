@@ -60,7 +60,12 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Fi
     if time is None:
         raise TraceError(f"{where}: no column looks like times ({listed(TIMES)}); it has {listed(names)}: write a mapping")
     unit = _unit(time, table[time], where)
-    is_ours = time == "ts" and {"id", "source"} <= set(names)  # written by us: then ids are identities
+    is_ours = time == "ts" and {"id", "source"} <= set(names)  # written by us: then ids are identities, and times ns
+    if is_ours and unit not in ("iso", "ns"):
+        how = f'ts = {{ column = "ts", unit = "ns" }}, or "{unit}"'
+        raise TraceError(
+            f"{where}: ts may be ns, as Slackline writes it beside id and source, or dates in {unit}: write a mapping ({how})"
+        )
     source = Source(column="source") if "source" in names else Source(value=type_name.rpartition(".")[2])
     taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
     chosen = _fields(table, taken) if fields is None else _wanted(names, fields, where)
@@ -147,17 +152,19 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
 
     if _is_time(column.type):
         return "iso"
-    if pa.types.is_temporal(column.type) or pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
+    is_own = isinstance(column.type, pa.BaseExtensionType)  # such as a period of pandas, which counts months, or days
+    if is_own or pa.types.is_temporal(column.type) or pa.types.is_nested(column.type) or pa.types.is_binary(column.type):
         raise TraceError(f"{where}: column {name} holds {column.type}, which is no time of a day in a year: write a mapping")
     values = [value for value in column.to_pylist() if value is not None and str(value).strip()]
     if isinstance(next(iter(values), None), str):
         if _kind_of_texts(values) in ("str", "bool"):
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
-    numbers = sorted(filter(math.isfinite, map(float, values)))
-    most = [numbers[len(numbers) * tenths // 10] for tenths in (1, 5, 9)] if numbers else [0.0]  # a stray value tells nothing
-    middle = most[len(most) // 2]
-    fitting: list[Unit] = [unit for unit, length in UNITS.items() if all(int(each * length) in UNIX_TIMES for each in most)]
+    numbers = sorted(number for number in map(float, values) if 0 < number < math.inf)  # 0 often stands for none
+    low, middle, high = (numbers[(len(numbers) - 1) * share // 100] for share in (1, 50, 99)) if numbers else (0.0, 0.0, 0.0)
+    fitting: list[Unit] = [
+        unit for unit, length in UNITS.items() if all(int(each * length) in UNIX_TIMES for each in (low, middle, high))
+    ]
     if len(fitting) == 1:
         return fitting[0]
     if name in ("ts", "publish_time"):

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time
 from middleware.connect.files.text import finite, nanoseconds
+from middleware.model.arrays import spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,9 @@ def plain_table(raw: pa.Table) -> pa.Table:
     import pyarrow as pa
 
     fields = []
-    for field in raw.schema:
+    for place, field in enumerate(raw.schema):
+        if pa.types.is_dictionary(field.type):
+            raw = raw.set_column(place, field.name, spelled(raw.column(place)))
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         is_text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
         fields.append(field.with_type(pa.string() if is_text else kind))
@@ -133,15 +136,16 @@ def _field(raw: pa.Table, name: str, field: Field, file: str, computed: AnyMappi
             return _converted(pa.chunked_array([pa.array(values)]), name, field.expression, field)
         except (TypeError, OverflowError) as error:
             raise ValueError(f"{name} ({field.expression}): {error}") from None
-    return _converted(raw[field.column], name, f"column {field.column}", field)
+    return _converted(raw[field.column], name, f"column {field.column}", field, in_frame=not file)
 
 
-def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field) -> pa.ChunkedArray:
+def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_frame: bool = False) -> pa.ChunkedArray:
+    """``in_frame``: a text that is empty is one there, as what is missing is null; in a file it is what is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     column = column if field.type == "str" else _trimmed(column)
-    if field.optional and pa.types.is_string(column.type):
+    if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
     kind = arrow_types()[field.type]
     try:

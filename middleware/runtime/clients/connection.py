@@ -184,7 +184,8 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Say goodbye, once everything sent has arrived or two seconds have passed.
+        """Say goodbye, once everything sent has arrived or two seconds have passed. What a publisher could not deliver by then is
+        lost, and logged as an error: ``flush`` before, which waits.
 
         Calls in other threads that wait for the node raise NetworkError.
         """
@@ -198,11 +199,15 @@ class Connection:
             while self._link.up and self._link.closed is None and time.monotonic_ns() < deadline:
                 self._pump(20 * MILLISECOND / SECOND)
             self._flush_out()
+            self._ended()
             self._closed.set()
             self._hurry.set()
             self._transport.close()
         if threading.current_thread() is not self._upkeep:
             self._upkeep.join()
+
+    def _ended(self) -> None:
+        """Nothing more will arrive: what the node has not taken by now is lost."""
 
     def __enter__(self) -> Self:
         return self

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,6 +146,7 @@ class Publisher(Connection):
         self._events = 0
         self._waited = 0
         self._account = _Account()
+        self._numbering = threading.Lock()
         self._asked = self._answered = 0
         self._asked_at = time.monotonic_ns()
         self._sent_at = 0
@@ -210,13 +212,14 @@ class Publisher(Connection):
         rows = sum(map(len, given.values()))
         if native.AVAILABLE and 0 < rows <= EVENTS_A_FRAME:
             given = {kind: one_batch(table, type_name(kind)) for kind, table in given.items()}
-            with self._lock:
+            with self._numbering, self._lock:
                 if self._held(partial(publication.hold, given, source, by_arrival)):
                     return
-        if by_arrival:
-            columns, places = publication.tables(given, source)
-        else:
-            columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
+        with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
+            if by_arrival:
+                columns, places = publication.tables(given, source)
+            else:
+                columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
         if native.AVAILABLE and 0 < rows < FEW_ROWS:
             self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
             return
@@ -347,6 +350,12 @@ class Publisher(Connection):
 
     def _end(self) -> None:
         self._post_held()
+
+    def _ended(self) -> None:
+        if left := self._link.outstanding:
+            hint = "flush before you close, which waits, and raises an error if it cannot be"
+            where = {"address": self.address, "name": self.name}
+            _log.error("closed before the node had taken all events", **where, frames=left, hint=hint)
 
     def _await_room(self) -> None:
         if not self._link.has_room:

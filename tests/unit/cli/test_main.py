@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -205,3 +206,21 @@ def test_installed_command_runs() -> None:
         [command, "--version"], capture_output=True, text=True, check=True, env=os.environ | {"NO_COLOR": "1"}
     )
     assert done.stdout == f"slackline {__version__}\n"
+
+
+def test_a_simulation_that_was_stopped_has_not_passed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(*_: object) -> Iterator[None]:
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setattr("middleware.testing.simulation.hunt.hunt", stopped)
+    done = CliRunner().invoke(application(), ["simulate", "--seeds", "3"])
+    assert done.exit_code == ExitCode.INTERRUPTED
+    assert "stopped after 0 of 3 worlds" in done.output
+
+
+def test_what_is_no_detector_is_told_by_check() -> None:
+    command = [sys.executable, "-m", "middleware.cli.main", "check", "os:path"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"NO_COLOR": "1"})
+    assert done.returncode == ExitCode.BAD_INPUT, done.stderr
+    assert "name a detector class" in done.stderr and "Traceback" not in done.stderr

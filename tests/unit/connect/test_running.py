@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import polars
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -193,6 +194,7 @@ def test_events_and_identities_are_those_of_a_trace(tmp_path: Path, arrives: boo
         (FRAME.assign(time=[*FRAME["time"][:2], pd.NaT]), "row 2: column time: is missing"),
         (FRAME.assign(time=FRAME["time"].dt.time), "holds time64.*, which is no time of a day in a year"),
         (FRAME.assign(time=[float("inf")] * 3), "does not tell its unit"),
+        (FRAME.assign(time=pd.period_range("2024-01", periods=3, freq="M")), "which is no time of a day in a year"),
         (FRAME.assign(note=[["a"], [], []]), "Unsupported cast from list"),
         (FRAME.assign(note=pd.Series([1, "a", 2], dtype=object)), "the table cannot be read: .*column note"),
         (pd.concat([FRAME, FRAME], axis=1), "the table cannot be read: Duplicate column names"),
@@ -205,6 +207,19 @@ def test_what_does_not_fit_is_told(source, complaint: str) -> None:
         run(source, [Heat()])
 
 
+def test_an_empty_text_of_a_frame_is_a_text() -> None:
+    texts = ["", None, "a"]
+    frame = pd.DataFrame({"ts": [1, 2, 3], "level_": 1, "celsius": 1.0, "note": texts})
+    assert [event.said for event in run(frame, [Logs()]).finals["Logs"]] == [f"1 1.0 {text}" for text in texts]
+
+
+@pytest.mark.parametrize("kind", [polars.Categorical, polars.Enum(["dry", "wet"])])
+def test_texts_of_polars_by_number(kind) -> None:
+    frame = polars.DataFrame({"ts": [1, 2], "level_": 1, "celsius": 1.0, "note": ["dry", "wet"]})
+    found = run(frame.with_columns(polars.col("note").cast(kind)), [Logs()]).finals["Logs"]
+    assert [event.said for event in found] == ["1 1.0 dry", "1 1.0 wet"]
+
+
 @pytest.mark.parametrize(("unit", "stray"), [(1, 0), (10**9, 0), (10**9, 30)])
 def test_the_unit_of_times_is_seen_all_over_a_table(unit: int, stray: int) -> None:
     """The first of a simulation that counts ns from 0 could be dates in seconds; a stray 0 among dates tells nothing."""
@@ -213,6 +228,20 @@ def test_the_unit_of_times_is_seen_all_over_a_table(unit: int, stray: int) -> No
     times[:stray] = 0
     frame = pd.DataFrame({"ts": times, "station": 7, "celsius": 20.0, "note": ""})
     assert sorted(event.ts for event in run(frame, [Heat()]).finals["Heat"]) == (np.sort(times) * unit).tolist()
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us"])
+def test_what_may_be_dates_or_nanoseconds_is_not_guessed(unit: str) -> None:
+    """A table with ts, id and source is as Slackline writes it, in ns; but these could be 1.5 s after 1970, or dates in s."""
+    times = [int(1.5e9 * {"s": 1, "ms": 10**3, "us": 10**6}[unit]) + at for at in range(3)]
+    frame = FRAME.drop(columns="time").assign(ts=times, id=range(3), source="a")
+    with pytest.raises(SlacklineError, match=f'as Slackline writes it .* or dates in {unit}: write a mapping .*unit = "ns"'):
+        run(frame, [Heat()])
+    given = (("station", "station", "int"), ("celsius", "Celsius", "float"), ("note", "note", "str"))
+    fields = {name: {"column": column, "type": kind} for name, column, kind in given}
+    mapping = {"type": "Reading", "ts": {"column": "ts", "unit": "ns"}, "id": "id", "source": {"column": "source"}}
+    found = run(frame, [Heat()], mapping={**mapping, "fields": fields}).finals["Heat"]
+    assert [event.ts for event in found] == times[1:]
 
 
 def test_an_empty_frame_has_no_events() -> None:
