@@ -25,7 +25,7 @@ from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
 from middleware.runtime.collecting import FinalResults
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
-from middleware.runtime.in_order import run_in_order
+from middleware.runtime.in_order import are_plain, run_in_order
 from middleware.runtime.intake import taken
 from middleware.runtime.showing import drawing, page, table
 
@@ -38,7 +38,7 @@ _PRICE_EVERY = 64
 
 
 IN_ORDER = 8_192
-"""Events of a table in order that operators are given at once: a step costs as much as some hundreds of them."""
+"""Events in order that operators are given at once: a step costs as much as some hundreds of them."""
 
 _NAMED = 3
 """The number of detectors that the ``repr`` of a run names."""
@@ -207,7 +207,7 @@ def _run_in_order(
         published = sum(map(len, found.finals.values()))
         late: dict[str, list[Late]] = {name: [] for name in found.finals}
         return Run(dict(found.finals), late, found.statistics, len(events), published=published)
-    if batch >= IN_ORDER or not arrived.is_in_order(ties=all(unit.lateness for unit in units)):
+    if batch >= IN_ORDER or are_plain(units) or not arrived.is_in_order(ties=all(unit.lateness for unit in units)):
         return None
     try:
         return _in_steps(stepper, events, IN_ORDER)

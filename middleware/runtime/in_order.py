@@ -42,7 +42,7 @@ def run_in_order(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> 
 
     Raises DetectorError if a detector changes what its instances share. O(n), and O(n log n) to see the order.
     """
-    if any(isinstance(unit.detector, Operator) or takes_batches(type(unit.detector)) for unit in units):
+    if not are_plain(units):
         return None
     ordered = arrived.in_total_order()
     if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
@@ -64,6 +64,11 @@ def run_in_order(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> 
             own = [event.ts for each in passes for event in finals[each.unit.name] if event.__class__ is event_type]
             latest[event_type] = max([*own, latest.get(event_type, NEVER)])
     return Found(finals, statistics)
+
+
+def are_plain(units: list[Unit]) -> bool:
+    """Whether all have detectors that take event after event."""
+    return not any(isinstance(unit.detector, Operator) or takes_batches(type(unit.detector)) for unit in units)
 
 
 def _run_level(passes: list[_Pass], events: ArrivedColumns | ArrivedEvents, below: dict[str, list[Event]]) -> None:
