@@ -184,8 +184,9 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Say goodbye, once everything sent has arrived or two seconds have passed. What a publisher could not deliver by then is
-        lost, and logged as an error: ``flush`` before, which waits.
+        """Say goodbye, once everything sent has arrived or two seconds have passed.
+
+        What a publisher could not deliver by then is lost, and logged as an error: ``flush`` before, which waits.
 
         Calls in other threads that wait for the node raise NetworkError.
         """
