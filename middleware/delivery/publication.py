@@ -7,6 +7,7 @@ what ``restarted`` returns, after all that is sent again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -50,6 +51,12 @@ BUNDLE = BLOCK_TARGET // 2
 
 _INDEX = "__index_level_0__"
 """What Arrow calls the index of a pandas frame that has no name."""
+
+_SHOWN = 200
+"""Characters of an event that an error shows."""
+
+_UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
+"""What is raised at values that no message can have, and by what is no event."""
 
 _head = msgspec.msgpack.Decoder(BlockHead).decode
 
@@ -147,9 +154,17 @@ class Publication:
         return [encode(Interest(1, raw=list(self._types)))]
 
     def frames(self, events: Sequence[Event]) -> Iterator[Frame]:
-        """New events, in this order."""
+        """New events, in this order: of some thousands all or, if one of them cannot be sent, none: EventError tells which."""
         for start in range(0, len(events), EVENTS_A_FRAME):
-            yield from self._frames(events[start : start + EVENTS_A_FRAME])
+            some = events[start : start + EVENTS_A_FRAME]
+            try:
+                found = list(self._frames(some))
+            except _UNFIT as error:
+                for place, event in enumerate(some, start):
+                    with _telling(f"event {place},", event):
+                        list(self._frames([event]))
+                raise EventError(f"these events cannot be sent: {error}") from error
+            yield from found
 
     def gathered(self, in_columns: bool) -> Frame:
         """What is held, which there must be something of; it is held no more. ``in_columns``: the node takes columns."""
@@ -236,13 +251,15 @@ class Publication:
 
     def retraction(self, event: Event) -> Frame:
         """An event that was published is withdrawn."""
-        return _checked(Frame(_blocks({name_of(event): Delta(retracts=[event])}), None))
+        with _telling("", event):
+            return _checked(Frame(_blocks({name_of(event): Delta(retracts=[event])}), None))
 
     def revision(self, old: Event, new: Event) -> Frame:
         """An event that was published gets new content: same type, source and id."""
         if IDENTITY(old) != IDENTITY(new) or old.__class__ is not new.__class__:
             raise EventError(f"a revision keeps type, source and id: {old!r} -> {new!r}")
-        return _checked(Frame(_blocks({name_of(new): Delta(revises=[(old, new)])}), new.ts))
+        with _telling("revised as", new):
+            return _checked(Frame(_blocks({name_of(new): Delta(revises=[(old, new)])}), new.ts))
 
     def encoded(
         self, type_name: str, records: list[bytes] | bytes, count: int, clock: int, runs: list[Run] | None = None
@@ -303,6 +320,17 @@ def to_arrow(table: Any) -> pa.RecordBatch | pa.Table:
 
 def _names(types: Iterable[EventType | str]) -> Iterator[str]:
     return (each if isinstance(each, str) else type_name(each) for each in types)
+
+
+@contextmanager
+def _telling(what: str, event: object) -> Iterator[None]:
+    """Raise EventError, with the event, for what cannot be encoded."""
+    try:
+        yield
+    except (*_UNFIT, EventError) as error:
+        text = repr(event)
+        told = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
+        raise EventError(f"{what} {told}, cannot be sent: {error}".lstrip()) from error
 
 
 def _checked(frame: Frame) -> Frame:

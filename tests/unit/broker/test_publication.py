@@ -43,6 +43,30 @@ def test_a_time_that_is_no_whole_number_keeps_nothing_else_from_being_sent(ts: f
 
 
 @pytest.mark.parametrize(
+    "wrong",
+    [{"ts": None}, {"ts": "x"}, {"ts": 2**70}, {"id": 1.5}, {"id": 2**70}, {"source": 3}, {"source": "\ud800"}, {"k": 2**70}],
+)
+def test_what_cannot_be_sent_is_told_with_its_place(wrong: dict[str, Any]) -> None:
+    good: dict[str, Any] = {"k": 1, "x": 1.0, "ts": 5, "id": 1, "source": "a"}
+    publication, event = Publication([Reading]), Reading(**good | wrong)
+    with pytest.raises(EventError, match=r"event 1, Reading\(.*cannot be sent"):
+        list(publication.frames([Reading(**good), event, Reading(**good | {"id": 2})]))
+
+
+def test_so_are_changes_that_cannot_be_sent() -> None:
+    publication, event = Publication([Reading]), Reading(2**70, 1.0, ts=5, id=1, source="a")
+    for change in (lambda: publication.retraction(event), lambda: publication.revision(event, event)):
+        with pytest.raises(EventError, match=r"Reading\(k=1180591620717411303424.*cannot be sent"):
+            change()
+
+
+@pytest.mark.parametrize("wrong", [7, None, "x"])
+def test_what_is_no_event_is_told(wrong: Any) -> None:
+    with pytest.raises(EventError, match=f"event 0, {wrong!r}, cannot be sent"):
+        list(Publication([Reading]).frames([wrong]))
+
+
+@pytest.mark.parametrize(
     ("table", "complaint"),
     [
         (pa.table([[1], [1], [1.0], [2.0]], names=["ts", "k", "x", "x"]), "columns that no field has: two of one name"),
