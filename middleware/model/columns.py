@@ -349,9 +349,9 @@ def one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
     import pyarrow as pa
 
     try:
-        for field in table.schema:
-            if field.name == "ts" and isinstance(field.type, pa.BaseExtensionType):
-                raise EventError(f"{name}.ts is of {field.type} in the table, but must be of int64, or timestamps")
+        at = table.schema.get_field_index("ts")
+        if at >= 0 and isinstance(kind := table.schema.field(at).type, pa.BaseExtensionType):
+            raise EventError(f"{name}.ts is of {kind} in the table, but must be of int64, or timestamps")
         table.validate(full=True)
         if isinstance(table, pa.RecordBatch):
             return table
