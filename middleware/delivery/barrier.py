@@ -8,6 +8,7 @@ from typing import Any
 
 from middleware.broker.routing import wanted
 from middleware.delivery.held_events import HeldEvents
+from middleware.model.by_class import by_class
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
@@ -76,12 +77,9 @@ class Barrier:
         held. Raises EventError for an event that has no form in columns.
         """
         self._put(batches, in_columns=True)
-        rows: dict[str, list[Event]] = {}
-        for event in self._released():
-            rows.setdefault(type_name(event.__class__), []).append(event)
-        free = self._free_columns()
-        for name, events in rows.items():
-            made = EventColumns.from_events(events[0].__class__, events)
+        rows, free = by_class(self._released()), self._free_columns()
+        for kind, events, _ in rows:
+            name, made = type_name(kind), EventColumns.from_events(kind, events)
             free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
 

@@ -7,6 +7,7 @@ from itertools import islice
 
 import msgspec
 
+from middleware.model.by_class import by_class
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventType
 
@@ -31,9 +32,7 @@ class Buffered(msgspec.Struct, frozen=True):
 
 def event_sizes(detectors: Mapping[str, Detector], events: Iterable[Event]) -> Sizes:
     """The mean size of what each detector reads, each type weighted by how often it occurs in ``events``. O(events)."""
-    by_type: dict[EventType, list[Event]] = {}
-    for event in events:
-        by_type.setdefault(event.__class__, []).append(event)
+    by_type: dict[EventType, list[Event]] = {kind: own for kind, own, _ in by_class(list(events))}
     encode = msgspec.msgpack.Encoder().encode
     whole = {}
     for kind, some in by_type.items():

@@ -185,6 +185,18 @@ class ArrivedEvents:
 
     def in_total_order(self) -> tuple[ArrivedEvents, bool] | None:
         """See ``ArrivedColumns``; None if some come twice, too."""
+        has_ties = self._has_ties()
+        if has_ties is None:
+            return None
+        return (ArrivedEvents(sorted(self._events, key=ORDER)), True) if has_ties else (self, False)
+
+    def is_in_order(self, ties: bool) -> bool:
+        """See ``ArrivedColumns``."""
+        has_ties = self._has_ties()
+        return has_ties is not None and (ties or not has_ties)
+
+    def _has_ties(self) -> bool | None:
+        """Whether some have the same time; None if one comes after a later one, is not raw, or comes twice. O(n)."""
         seen, last, has_ties = SeenIds(), NEVER, False
         for at in range(0, len(self._events), _FEW):
             some = self._events[at : at + _FEW]
@@ -193,12 +205,7 @@ class ArrivedEvents:
                 return None
             has_ties = has_ties or times[0] == last or len(set(times)) < len(times)
             last = times[-1]
-        return (ArrivedEvents(sorted(self._events, key=ORDER)), True) if has_ties else (self, False)
-
-    def is_in_order(self, ties: bool) -> bool:
-        """See ``ArrivedColumns``."""
-        found = self.in_total_order()
-        return found is not None and (ties or not found[1])
+        return has_ties
 
     def runs(self, types: Collection[EventType]) -> Iterator[list[Event]]:
         """See ``ArrivedColumns``."""

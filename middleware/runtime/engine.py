@@ -184,35 +184,21 @@ def _run(
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
     asks = [watch, timer, step]  # for steps, or what they cost
+    stepper = Stepper(detectors, policies, timer)
+    units = stepper.hierarchy.units
     if events and all(each is None for each in asks):
-        found = _run_in_order(events, detectors, policies, batch)
+        arrived = events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)
+        found = run_in_order(arrived, units)
         if found is not None:
-            return found
-    return _in_steps(Stepper(detectors, policies, timer), events, batch, watch, failing, step)
-
-
-def _run_in_order(
-    events: list[Event] | ArrivedColumns,
-    detectors: Mapping[str, Detector],
-    policies: Policies | Mapping[str, Policies] | None,
-    batch: int,
-) -> Run | None:
-    """Without steps, or in large ones, as nothing is late then. None if it does not come in order, or if something fails: what
-    comes of the events before that depends on the steps.
-    """
-    stepper = Stepper(detectors, policies)
-    units, arrived = stepper.hierarchy.units, events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)
-    found = run_in_order(arrived, units)
-    if found is not None:
-        published = sum(map(len, found.finals.values()))
-        late: dict[str, list[Late]] = {name: [] for name in found.finals}
-        return Run(dict(found.finals), late, found.statistics, len(events), published=published)
-    if batch >= IN_ORDER or are_plain(units) or not arrived.is_in_order(ties=all(unit.lateness for unit in units)):
-        return None
-    try:
-        return _in_steps(stepper, events, IN_ORDER)
-    except DetectorError:
-        return None
+            published = sum(map(len, found.finals.values()))
+            late: dict[str, list[Late]] = {name: [] for name in found.finals}
+            return Run(dict(found.finals), late, found.statistics, len(events), published=published)
+        if batch < IN_ORDER and not are_plain(units) and arrived.is_in_order(ties=all(unit.lateness for unit in units)):
+            try:
+                return _in_steps(stepper, events, IN_ORDER)  # nothing is late, however many come at once
+            except DetectorError:  # what comes of the events before a failure depends on the steps
+                stepper = Stepper(detectors, policies, timer)
+    return _in_steps(stepper, events, batch, watch, failing, step)
 
 
 def _in_steps(

@@ -42,8 +42,8 @@ def _told(value: object) -> str:
 
 
 class _Seen(NamedTuple):
-    """What events hold: the types of values by the name of their field, over events of all types; the earliest and the latest
-    time, where all are whole numbers; how many of each source have the id 0.
+    """What events hold: the types of values by the name of their field, over events of all types; and, where all stamps are of
+    the right type, how many of each source have the id 0, and the earliest and the latest time.
     """
 
     by_field: dict[str, set[type]]
@@ -64,8 +64,8 @@ def _seen(events: list[Event]) -> _Seen:
                 raise EventError(f"event {place} is none: {_told(own[0])}; give instances of subclasses of middleware.Event")
             for field, found in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
                 by_field.setdefault(field, set()).update(found)
-        zeros.update(map(_SOURCE, compress(some, map(not_, map(_ID, some)))))
-        if by_field["ts"] == {int}:
+        if all(by_field[field] == {kind} for field, kind in _STAMP_KINDS.items()):
+            zeros.update(map(_SOURCE, compress(some, map(not_, map(_ID, some)))))
             times = list(map(TS, some))
             earliest, latest = min(earliest, *times), max(latest, *times)
     return _Seen(by_field, zeros, earliest, latest)

@@ -203,3 +203,9 @@ def test_windows_need_no_key_and_refuse_what_is_none():
     assert [each.count for each in window] == [10]
     with pytest.raises(WindowError, match="key names fields"):
         Windows(Tick, Tumbling(10_000), {"count": COUNT}, key=7)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("source", [["a"], {"a"}, 3])
+def test_a_source_that_is_no_text_is_told(source: Any) -> None:
+    with pytest.raises(EventError, match="source must be of type str"):
+        run([Tick(1.0, ts=1, source=source)], [Failing()])
