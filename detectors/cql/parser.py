@@ -20,6 +20,7 @@ from detectors.language import grammar
 from detectors.language.aggregates import NAMES as AGGREGATES
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of, text_of, type_named, whole_number
 from detectors.language.errors import QueryError, Span, nearest
+from detectors.language.parsers import parser_of
 from detectors.language.tree import Call, Case, Literal, Name, SyntaxNode
 from detectors.language.types import Type
 from middleware.model.quantities import NANOSECONDS, UNITS, nanoseconds_of
@@ -33,7 +34,7 @@ DEEPEST = 20
 def parse_statements(text: str) -> list[s.Statement]:
     """The statements of a text. Raises QueryError with line, column and what was expected."""
     check_foreign(text)
-    found: list[s.Statement] = parse_text(_parser(), text, _SHOWN)
+    found: list[s.Statement] = parse_text(_parser(), StatementBuilder(), text, _SHOWN)
     try:
         for statement in found:
             _check_nesting(statement)
@@ -68,7 +69,7 @@ WORDS = sorted(
 
 @cache
 def _parser() -> Lark:
-    return Lark(_GRAMMAR, parser="lalr", maybe_placeholders=True, transformer=StatementBuilder())
+    return parser_of(_GRAMMAR, __file__)
 
 
 def _check_nesting(statement: object) -> None:

@@ -21,6 +21,7 @@ from detectors.language.builder import ExpressionBuilder, parse_text
 from detectors.language.code import Code, Frame
 from detectors.language.compiler import Attributes, Scope, analyse, condition
 from detectors.language.errors import QueryError
+from detectors.language.parsers import parser_of
 from detectors.language.tree import SyntaxNode
 from detectors.language.types import Type, ValueKind
 
@@ -48,10 +49,10 @@ def grammar() -> str:
 
 @cache
 def _parser() -> Lark:
-    return Lark(grammar(), parser="lalr", start="expression", maybe_placeholders=True, transformer=ExpressionBuilder())
+    return parser_of(grammar(), __file__, "expression")
 
 
 def parse_expression(text: str) -> SyntaxNode:
     """The tree of an expression. Raises QueryError with its place in the text."""
-    node: SyntaxNode = parse_text(_parser(), text)
+    node: SyntaxNode = parse_text(_parser(), ExpressionBuilder(), text)
     return node

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, NoReturn
 
-from lark import Lark, Token, Transformer, v_args
-from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken
+from lark import Lark, Token, v_args
+from lark.exceptions import UnexpectedCharacters, UnexpectedInput, UnexpectedToken, VisitError
+from lark.visitors import Transformer_NonRecursive
 
 from detectors.language import tree
 from detectors.language.errors import QueryError, Span, nearest
@@ -47,7 +48,7 @@ def plain(name: Token) -> str:
 
 
 @v_args(inline=True)
-class ExpressionBuilder(Transformer[Token, object]):
+class ExpressionBuilder(Transformer_NonRecursive[Token, object]):
     """One method per rule of ``grammar.lark``; query languages add methods for their own rules."""
 
     def comparison(self, left: SyntaxNode, operator: Token, right: SyntaxNode) -> SyntaxNode:
@@ -153,17 +154,19 @@ def type_named(token: Token) -> Type:
     return found
 
 
-def parse_text(parser: Lark, text: str, words: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """What ``parser`` makes of ``text``. Raises QueryError with line, column, caret and what was expected.
+def parse_text(parser: Lark, builder: ExpressionBuilder, text: str, words: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """What ``builder`` makes of the tree of ``text``. Raises QueryError with line, column, caret and what was expected.
 
     ``words``: how errors describe terminals that only this parser has.
     """
     try:
-        return parser.parse(text)
+        return builder.transform(parser.parse(text))
     except UnexpectedInput as error:
         _refuse(error, text, words)
-    except QueryError as error:
-        raise error.located(text) from None
+    except VisitError as error:
+        if isinstance(error.orig_exc, QueryError):
+            raise error.orig_exc.located(text) from None
+        raise
 
 
 def _refuse(error: UnexpectedInput, text: str, known: Mapping[str, str]) -> NoReturn:

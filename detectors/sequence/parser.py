@@ -15,6 +15,7 @@ from detectors.language.aggregates import NAMES
 from detectors.language.builder import ExpressionBuilder, parse_text, plain, span_of
 from detectors.language.errors import QueryError, Span
 from detectors.language.functions import KNOWN
+from detectors.language.parsers import parser_of
 from detectors.language.tree import Binary, Name, SyntaxNode
 from detectors.language.types import Type
 from detectors.sequence.syntax import Component, Duration, Field, Index, Item, Made, Query, Result, Same, Strategy
@@ -47,7 +48,7 @@ def parse(text: str) -> Query:
             Span(*sql.span(1)),
         ).located(text)
     try:
-        query: Query = parse_text(_parser(), text, _WORDS)
+        query: Query = parse_text(_parser(), QueryBuilder(), text, _WORDS)
     except QueryError as error:
         if bare := _NO_UNIT.search(text):
             hint = f"a time needs a unit: write {bare[1]} min, say (units: {UNITS})"
@@ -59,7 +60,7 @@ def parse(text: str) -> Query:
 @cache
 def _parser() -> Lark:
     text = grammar() + files("detectors.sequence").joinpath("query.lark").read_text(encoding="utf-8")
-    return Lark(text, parser="lalr", maybe_placeholders=True, transformer=QueryBuilder())
+    return parser_of(text, __file__)
 
 
 def duration(number: str, unit: str, span: Span) -> int:
