@@ -35,7 +35,7 @@ from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, Event, EventType, type_name
-from middleware.model.words import listed
+from middleware.model.words import listed, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -51,9 +51,6 @@ BUNDLE = BLOCK_TARGET // 2
 
 _INDEX = "__index_level_0__"
 """What Arrow calls the index of a pandas frame that has no name."""
-
-_SHOWN = 200
-"""Characters of an event that an error shows."""
 
 _UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
 """What is raised at values that no message can have, and by what is no event."""
@@ -328,9 +325,7 @@ def _telling(what: str, event: object) -> Iterator[None]:
     try:
         yield
     except (*_UNFIT, EventError) as error:
-        text = repr(event)
-        told = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
-        raise EventError(f"{what} {told}, cannot be sent: {error}".lstrip()) from error
+        raise EventError(f"{what} {shown(event)}, cannot be sent: {error}".lstrip()) from error
 
 
 def _checked(frame: Frame) -> Frame:

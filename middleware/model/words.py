@@ -1,4 +1,4 @@
-"""Names in messages: a few of many, and the likely one for a wrong name."""
+"""Names and values in messages: a few of many, the likely one for a wrong name, and no more of a value than one can read."""
 
 from __future__ import annotations
 
@@ -14,6 +14,16 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     """
     each = list(names)
     return ", ".join(each[:most]) + (f" and {len(each) - most} more" if len(each) > most else "")
+
+
+def shown(value: object, most: int = 200) -> str:
+    """A value for a message, cut where it would be too long.
+
+    >>> shown([1, 2, 3], 5)
+    '[1, 2...'
+    """
+    text = repr(value)
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def meant(name: str, known: Collection[str]) -> str:

@@ -105,8 +105,7 @@ class Unit:
         self._look_at = 1 if self._operator is None else END
         self._waiting = Waiting()
         self._columns = HeldColumns()  # the same: what came as columns
-        # the allowed lateness is computed anew when the reach changes
-        self._reached, self._lateness = 0, self.policies.lateness.of(0)
+        self._reached, self._lateness = 0, self.policies.lateness.of(0)  # computed anew when the reach changes
         self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
@@ -580,6 +579,7 @@ class Unit:
         """
         for stored, name in _STATE.items():
             setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
+        self._failing = max(self.emitted, self.final)  # as if some had failed that are not final
         self._waiting.add(state["_waiting"], NEVER)
         self.clock.restore(state["clock"])
         kept = state["lanes"]

@@ -14,6 +14,7 @@ from middleware import native
 from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, TS, Event, with_plain_values
+from middleware.model.words import shown
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
 _STAMP_KINDS = {"ts": int, "id": int, "source": str}
@@ -28,17 +29,13 @@ def taken(events: Iterable[Event]) -> list[Event]:
     Raises EventError for a value that is no event, has no time, or has no id while others of its source have one.
     """
     if isinstance(events, Event | str | bytes | Mapping | type) or not isinstance(events, Iterable):
-        raise EventError(f"events come in a list, or another iterable, not as {_told(events)}")
+        hint = ": collect() it first" if type(events).__name__ == "LazyFrame" else ""
+        raise EventError(f"events come in a list, or another iterable, not as {shown(events)}{hint}")
     found, seen = _plain(list(events))
     if not MIN_TS < seen.earliest <= seen.latest < MAX_TS and found:
         outside = next(event for event in found if not MIN_TS < event.ts < MAX_TS)
         raise EventError(f"{outside!r}: ts must lie within 146 years of 1970, in nanoseconds")
     return _numbered(found, {source for source, number in seen.zeros.items() if number > 1})
-
-
-def _told(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:80]}..."
 
 
 class _Seen(NamedTuple):
@@ -61,7 +58,7 @@ def _seen(events: list[Event]) -> _Seen:
         for event_type, own, places in by_class(some):
             if not issubclass(event_type, Event):
                 place = at + (places[0] if places else 0)
-                raise EventError(f"event {place} is none: {_told(own[0])}; give instances of subclasses of middleware.Event")
+                raise EventError(f"event {place} is none: {shown(own[0])}; give instances of subclasses of middleware.Event")
             for field, found in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
                 by_field.setdefault(field, set()).update(found)
         if all(by_field[field] == {kind} for field, kind in _STAMP_KINDS.items()):
@@ -121,6 +118,6 @@ def _has_no_ids(source: str, events: list[Event]) -> bool:
     if len(without) < len(events):
         raise EventError(
             f"{len(without):,} events of source {source!r} have no id, others have one; (source, id) must name each event: "
-            f"give ids to all of them, or to none, such as {_told(without[1])}"
+            f"give ids to all of them, or to none, such as {shown(without[1])}"
         )
     return True

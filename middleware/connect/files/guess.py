@@ -125,7 +125,12 @@ def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
 
 
 def _has_gaps(column: pa.ChunkedArray, kind: Kind) -> bool:
-    """Whether some cells are null or, where others are numbers or truth values, empty: then None stands for them."""
+    """Whether some cells are null, NaN or, where others are numbers or truth values, empty: then None stands for them."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_floating(column.type):
+        return bool(pc.any(pc.is_null(column, nan_is_null=True), min_count=0).as_py())
     return bool(column.null_count) or (
         kind != "str" and any(isinstance(each, str) and not each.strip() for each in column.to_pylist())
     )

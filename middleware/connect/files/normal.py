@@ -147,6 +147,8 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
     column = column if field.type == "str" else _trimmed(column)
     if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
         column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+    if field.optional and pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
     kind = arrow_types()[field.type]
     try:
         if (field.scale, field.offset) == (1.0, 0.0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
@@ -211,6 +212,17 @@ def test_an_empty_text_of_a_frame_is_a_text() -> None:
     texts = ["", None, "a"]
     frame = pd.DataFrame({"ts": [1, 2, 3], "level_": 1, "celsius": 1.0, "note": texts})
     assert [event.said for event in run(frame, [Logs()]).finals["Logs"]] == [f"1 1.0 {text}" for text in texts]
+
+
+@pytest.mark.parametrize("made", [polars.DataFrame, pa.table, pd.DataFrame])
+def test_nan_is_what_is_missing_where_something_may_be(made) -> None:
+    """Frames of polars and Arrow tell NaN from null; infinity is neither."""
+    columns = {"ts": [1, 2], "level_": [math.nan, 4.0], "celsius": [1.0, math.nan], "note": ["a", "b"]}
+    assert [event.said for event in run(made(columns), [Logs()]).finals["Logs"]] == ["None 1.0 a", "4 None b"]
+    with pytest.raises(TraceError, match="row 1: celsius is not a finite number"):
+        run(made(columns | {"celsius": [1.0, math.inf]}), [Logs()])
+    with pytest.raises(TraceError, match="row 1: celsius is"):
+        run(made(columns | {"station": [1, 1]}), [Heat()])
 
 
 @pytest.mark.parametrize("kind", [polars.Categorical, polars.Enum(["dry", "wet"])])

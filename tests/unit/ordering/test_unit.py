@@ -1,5 +1,7 @@
 """What the property tests do not say: quarantine, ledgers, policies, records, memory."""
 
+import pickle
+
 import pytest
 
 from middleware.model.change import Delta
@@ -89,6 +91,18 @@ def test_keyed_detectors_too(bad):
     out = unit.push(Delta(steps("ok", bad, "ok", bad, "ok")), promised=END, is_open=False)
     assert totals(out) == [1, 101, 10101]
     assert len(unit.quarantine) == 2
+
+
+@pytest.mark.parametrize("made", [Sums, KeyedSums])
+def test_a_failure_is_listed_as_soon_as_it_is_final_after_a_restart_too(made):
+    first = Unit("Sums", made(), 1, Policies(alpha=0.0))
+    first.push(Delta(steps("ok", "raise", "ok")), promised=0, is_open=False)
+    unit = Unit("Sums", made(), 1, Policies(alpha=0.0))
+    unit.restore(pickle.loads(pickle.dumps(first.state())))
+    unit.restore_part(first.part(10))
+    assert not unit.quarantine
+    unit.push(Delta(), promised=2, is_open=False)
+    assert [failed.cause.ts for failed in unit.quarantine] == [1]
 
 
 def test_the_errors_name_detector_and_remedy():

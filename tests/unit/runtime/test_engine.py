@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 
 from detectors.window import COUNT, SUM, Tumbling, Windows
@@ -175,6 +176,7 @@ def test_scalars_of_numpy_go_over_the_wire():
         ({"a": 1}, [Fine()], "events come in a list"),
         ("abc", [Fine()], "events come in a list"),
         (None, [Fine()], "events come in a list"),
+        (polars.LazyFrame(), [Fine()], r"LazyFrame at \w+>: collect\(\) it first"),
         (Tick(1.0, ts=1), [Fine()], "events come in a list"),
         ([(1, 2)], [Fine()], r"event 0 is none: \(1, 2\)"),
         ([Tick], [Fine()], "event 0 is none"),
