@@ -5,6 +5,7 @@ Arrow's own way loads pandas with the first one, where that is installed: 200 ms
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -24,11 +25,13 @@ def integers(data: bytes) -> Array:
     return np.frombuffer(data, np.int64)
 
 
-def to_array(column: pa.Array) -> Array:
+def to_array(column: pa.Array | pa.ChunkedArray) -> Array:
     """A column of whole numbers, floats or booleans as an array, a view of it but for booleans. What is null is any value."""
     import numpy as np
     import pyarrow as pa
 
+    if isinstance(column, pa.ChunkedArray):
+        column = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     data, start, count = column.buffers()[1], column.offset, len(column)
     if pa.types.is_boolean(column.type):
         bits = np.frombuffer(data, np.uint8)[start // 8 : (start + count + 7) // 8] if count else np.empty(0, np.uint8)
@@ -62,11 +65,23 @@ def spelled(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     return column.dictionary_decode()
 
 
-def text_column(texts: list[str]) -> pa.Array:
-    """Texts as a column."""
+def text_column(texts: Sequence[str | None]) -> pa.Array:
+    """Texts as a column: 2 GB of them at most."""
     import numpy as np
     import pyarrow as pa
 
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
-    return pa.Array.from_buffers(pa.string(), len(texts), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(data))])
+    there = None
+    if None in texts:
+        there = pa.py_buffer(np.packbits([text is not None for text in texts], bitorder="little"))
+    given = [text or "" for text in texts]
+    whole = "".join(given)
+    lengths = map(len, given if whole.isascii() else [text.encode() for text in given])
+    ends = np.cumsum([0, *lengths], dtype=np.int32)
+    return pa.Array.from_buffers(pa.string(), len(given), [there, pa.py_buffer(ends), pa.py_buffer(whole.encode())])
+
+
+def scalar(value: str | float) -> pa.Scalar:
+    """A text, a whole number, a float or a truth value as Arrow's functions take it."""
+    import numpy as np
+
+    return (text_column([value]) if isinstance(value, str) else to_column(np.array([value])))[0]

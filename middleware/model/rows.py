@@ -38,11 +38,10 @@ class Rows(Protocol):
 
 def rows_of(event_type: EventType, batch: pa.RecordBatch) -> Rows:
     """The events of a batch as ``EventColumns`` has them. In the core it takes a fourth of the time."""
-    making = _recipe(event_type) if native.AVAILABLE else None
-    if making is not None:
-        maker = native.EventMaker.of(making, [_given(batch, place, name) for place, (name, _, _) in enumerate(making[1])])
-        if maker is not None:
-            return maker
+    if (reader := reader_of(event_type)) is not None:
+        block = native.block_of(reader, native.EventBatch(batch, len(event_type.__struct_fields__) - 4))
+        if block is not None:
+            return block
     return PlainRows(event_type, batch)
 
 
@@ -96,23 +95,6 @@ def source_codes(batch: pa.RecordBatch) -> tuple[list[str], np.ndarray[Any, Any]
 def needs_conversion(event_type: EventType) -> bool:
     """Whether a field's type says more than its column does: bounds, what is in a list, or that it is another collection."""
     return any(get_origin(without_none(hint)) is not None for hint in fields_of(event_type).values())
-
-
-def _given(batch: pa.RecordBatch, place: int, name: str) -> Any:
-    """A column as the core takes it: an array of numbers, a list of values, such a list with places in it, or one for all."""
-    if place == batch.num_columns:
-        return 0  # all levels are
-    if name == "source":
-        names, codes = source_codes(batch)
-        return names[0] if len(names) == 1 else (names, codes.astype("int32", copy=False))
-    column = batch.column(place)
-    return to_array(column) if _is_numbers(column) else values(column)
-
-
-def _is_numbers(column: pa.Array) -> bool:
-    import pyarrow as pa
-
-    return not column.null_count and (pa.types.is_int64(column.type) or pa.types.is_float64(column.type))
 
 
 def _decoded(column: pa.DictionaryArray) -> list[Any]:

@@ -12,6 +12,7 @@ import msgspec
 
 from middleware.connect.files.mcap_rows import rows_of
 from middleware.connect.files.text import open_text
+from middleware.model.arrays import text_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def _texts(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None) -> pa.
     import pyarrow as pa
 
     names = dict.fromkeys(name for row in rows for name in _paths(row)) if columns is None else columns
-    return pa.table({name: pa.array([_text(_at(row, name)) for row in rows], pa.string()) for name in names})
+    return pa.table({name: text_column([_text(_at(row, name)) for row in rows]) for name in names})
 
 
 def _object(line: bytes) -> dict[str, Any]:
@@ -143,7 +144,7 @@ def _csv_head(lines: Sequence[bytes], delimiter: str) -> pa.Table:
     reader = csv.reader((line.decode("utf-8-sig", "replace") for line in lines), delimiter=delimiter)
     names = next(reader, [])
     whole = [row for row in reader if len(row) == len(names)]
-    return pa.table({name: pa.array([row[at] for row in whole], pa.string()) for at, name in enumerate(names)})
+    return pa.table({name: text_column([row[at] for row in whole]) for at, name in enumerate(names)})
 
 
 def _json_head(lines: Sequence[bytes]) -> pa.Table:

@@ -16,6 +16,7 @@ from middleware.connect.files.moments import doubts
 from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.connect.files.recording import Chunk, InOrder, Part, Recording
 from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, parse_csv, splits
+from middleware.model.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 
@@ -156,7 +157,7 @@ class _Table:
             tables, bad = salvage_rows(pa.Table.from_batches([batch]), self._normalised)
             for start, table in tables:
                 positions = (number << 40) + rows + start + np.arange(table.num_rows)
-                yield Part({self.mapping.type: table.append_column("_position", [positions])}, 0, [])
+                yield Part({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
             yield Part({}, batch.num_rows, bad)
             rows += batch.num_rows
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time
 from middleware.connect.files.text import finite, nanoseconds
-from middleware.model.arrays import spelled
+from middleware.model.arrays import scalar, spelled
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -92,9 +92,9 @@ def _source(raw: pa.Table, source: Source, file: str) -> pa.ChunkedArray:
 
     if not source.column:
         name = source.prefix + (source.value or _of_file(source.file, file))
-        return pa.chunked_array([pa.repeat(pa.scalar(name, pa.string()), raw.num_rows)])
+        return pa.chunked_array([pa.repeat(scalar(name), raw.num_rows)])
     names = _whole(raw[source.column]).cast(pa.string())
-    return pc.binary_join_element_wise(source.prefix, names, "")
+    return pc.binary_join_element_wise(scalar(source.prefix), names, scalar(""))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -126,7 +126,7 @@ def _field(raw: pa.Table, name: str, field: Field, file: str, computed: AnyMappi
         return pa.chunked_array([pa.repeat(pa.scalar(value, kind), raw.num_rows)])
     if field.file:
         return _converted(
-            pa.chunked_array([pa.repeat(_of_file(field.file, file), raw.num_rows)]), name, "the file's name", field
+            pa.chunked_array([pa.repeat(scalar(_of_file(field.file, file)), raw.num_rows)]), name, "the file's name", field
         )
     if field.expression:
         values = list(computed[name](raw))
@@ -146,14 +146,14 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
 
     column = column if field.type == "str" else _trimmed(column)
     if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
-        column = pc.if_else(pc.equal(column, ""), pa.scalar(None, pa.string()), column)
+        column = pc.if_else(pc.equal(column, scalar("")), pa.nulls(1, pa.string())[0], column)
     if field.optional and pa.types.is_floating(column.type):
-        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+        column = pc.if_else(pc.is_nan(column), pa.nulls(1, column.type)[0], column)
     kind = arrow_types()[field.type]
     try:
         if (field.scale, field.offset) == (1.0, 0.0):
             return column.cast(kind)
-        number = pc.add(pc.multiply(column.cast(pa.float64()), field.scale), field.offset)
+        number = pc.add(pc.multiply(column.cast(pa.float64()), scalar(field.scale)), scalar(field.offset))
         return number if field.type == "float" else pc.round(number).cast(pa.int64())
     except (ValueError, NotImplementedError) as error:  # Arrow's for kinds of columns that it cannot convert
         raise ValueError(f"{name} ({where}): {error}") from None
@@ -195,7 +195,7 @@ def _rounded(column: pa.ChunkedArray, numerator: int, denominator: int) -> pa.Ch
 
     number = column.cast(pa.float64())
     whole = pc.floor(number)
-    fraction = pc.round(pc.multiply(pc.subtract(number, whole), numerator / denominator)).cast(pa.int64())
+    fraction = pc.round(pc.multiply(pc.subtract(number, whole), scalar(numerator / denominator))).cast(pa.int64())
     return pc.add(nanoseconds(whole.cast(pa.int64()), numerator, denominator), fraction)
 
 

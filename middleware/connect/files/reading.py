@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.connect.files.tally import ChunkTally, Staged, staged
 from middleware.connect.tables.columns import columns_of
+from middleware.model.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.arrived import ArrivedColumns
@@ -56,13 +57,13 @@ def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
     """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
     import numpy as np
 
-    if is_ascending(arrivals := table["arrival"].to_numpy()):
+    if is_ascending(arrivals := to_array(table["arrival"])):
         return table
     if (places := ranked(arrivals)) is not None:
-        return table.take(places)
+        return table.take(to_column(places))
     if by_position:
-        return table.take(np.lexsort((table["_position"].to_numpy(), arrivals)))
-    return table.take(np.lexsort((table["id"].to_numpy(), source_codes(table), table["ts"].to_numpy(), arrivals)))
+        return table.take(to_column(np.lexsort((to_array(table["_position"]), arrivals))))
+    return table.take(to_column(np.lexsort((to_array(table["id"]), source_codes(table), to_array(table["ts"]), arrivals))))
 
 
 def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
@@ -87,15 +88,15 @@ def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumn
     columns = [columns_of(table, types[name]) for name, table in ordered.items()]
     if len(columns) < 2:
         return ArrivedColumns(columns), found
-    arrivals = np.concatenate([table["arrival"].to_numpy() for table in ordered.values()])
+    arrivals = np.concatenate([to_array(table["arrival"]) for table in ordered.values()])
     return ArrivedColumns(columns, np.argsort(arrivals, kind="stable")), found
 
 
 def _sorted_by_time(table: pa.Table) -> pa.Table:
     """The table in order of time if no two rows have the same; else as it is, since more than time orders those."""
-    times = table["ts"].to_numpy()
+    times = to_array(table["ts"])
     places = None if is_ascending(times) else ranked(times)
-    return table if places is None else table.take(places)
+    return table if places is None else table.take(to_column(places))
 
 
 def _offset(table: pa.Table) -> int:
@@ -108,4 +109,4 @@ def _offset(table: pa.Table) -> int:
 def _shifted(table: pa.Table, offset: int) -> pa.Table:
     import pyarrow.compute as pc
 
-    return table.set_column(table.column_names.index("arrival"), "arrival", pc.add(table["arrival"], offset))
+    return table.set_column(table.column_names.index("arrival"), "arrival", pc.add(table["arrival"], scalar(offset)))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from middleware.model.arrays import to_array, to_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
@@ -104,18 +105,18 @@ class InOrder:
 
         if "id" in table.column_names:
             return table
-        codes, ts = source_codes(table), table["ts"].to_numpy()
+        codes, ts = source_codes(table), to_array(table["ts"])
         if is_ascending(ts) and not codes.any():  # of one source, and sorted already
-            return table.append_column("id", [np.arange(len(ts))])
+            return table.append_column("id", to_column(np.arange(len(ts))))
         places = ranked(ts)
-        order = np.lexsort((table["_position"].to_numpy(), ts)) if places is None else places
+        order = np.lexsort((to_array(table["_position"]), ts)) if places is None else places
         order = order[np.argsort(codes[order], kind="stable")]
         sorted_codes = codes[order]
         starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
         first = np.repeat(starts, np.diff(starts, append=len(order)))
         ids = np.empty(len(order), np.int64)
         ids[order] = np.arange(len(order)) - first
-        return table.append_column("id", [ids])
+        return table.append_column("id", to_column(ids))
 
     def frame(self, frame: DataFrame) -> DataFrame:
         """See Numbering."""
@@ -147,8 +148,8 @@ def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
     import pyarrow.compute as pc
 
     coded = with_coded_sources(table)["source"].combine_chunks()
-    ranks = pc.rank(coded.dictionary, "ascending", tiebreaker="dense").to_numpy().astype(np.int64) - 1
-    codes: npt.NDArray[np.int64] = ranks[coded.indices.to_numpy()]
+    ranks = to_array(pc.rank(coded.dictionary, "ascending", tiebreaker="dense")).astype(np.int64) - 1
+    codes: npt.NDArray[np.int64] = ranks[to_array(coded.indices)]
     return codes
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from middleware.connect.files.recording import Part, Recording
+from middleware.model.arrays import scalar, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
 
@@ -133,7 +134,7 @@ class TextReader:
             tables, bad = salvage(block, self.parse)
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
-                numbered = table.append_column("_position", [positions])
+                numbered = table.append_column("_position", to_column(positions))
                 yield Part({self.type_name: numbered}, 0, [])
                 good += table.num_rows
             yield Part({}, count, bad)
@@ -234,9 +235,9 @@ def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -
 
     if column.null_count:
         raise ValueError("is missing")
-    scaled = pc.multiply_checked(column, numerator) if numerator != 1 else column
+    scaled = pc.multiply_checked(column, scalar(numerator)) if numerator != 1 else column
     if denominator != 1:
-        scaled = pc.divide(scaled, denominator)
+        scaled = pc.divide(scaled, scalar(denominator))
     if len(scaled):
         bounds = pc.min_max(scaled).as_py()
         if bounds["min"] <= MIN_TS or bounds["max"] >= MAX_TS:

@@ -10,6 +10,7 @@ from middleware.connect.files.expressions import Computed, computed
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
 from middleware.connect.files.recording import InOrder, Part, Recording
+from middleware.model.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 
@@ -92,5 +93,5 @@ class _Rows:
         good, bad = salvage_rows(self.table, lambda rows: normalised(rows, self.mapping, "", self.expressions))
         for start, table in good:
             positions = (self.number << 40) + start + np.arange(table.num_rows)
-            yield Part({self.mapping.type: table.append_column("_position", [positions])}, 0, [])
+            yield Part({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
         yield Part({}, self.table.num_rows, bad)

@@ -31,7 +31,6 @@ mod keys;
 mod kinds;
 mod lane;
 mod lanes;
-mod making;
 mod msgpack;
 mod naming;
 mod order;
@@ -95,7 +94,6 @@ mod _core {
     #[pymodule_export]
     use crate::lanes::KeyedLanes;
     #[pymodule_export]
-    use crate::making::EventMaker;
     #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]

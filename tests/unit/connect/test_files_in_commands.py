@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import json
 import sqlite3
+import subprocess
+import sys
 from itertools import islice
 from pathlib import Path
 
@@ -262,3 +264,12 @@ def test_empty_cells_are_nulls(tmp_path: Path, way: str) -> None:
     if way == "trace":
         check_misfit(folder)
     assert [row["c"] for row in rows(tmp_path / "out.jsonl")] == [25.0]  # nothing is warmer than NULL, or of its station
+
+
+def test_a_query_of_a_file_does_without_pandas(readings: Path) -> None:
+    """To load it takes as long as all else of a small query."""
+    look = "import atexit, sys, middleware.cli.main as cli; atexit.register(lambda: print('pandas' in sys.modules)); cli.main()"
+    command = [sys.executable, "-c", look, "query", RISES, str(readings)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "Rise" in done.stdout
+    assert done.stdout.splitlines()[-1] == "False"
