@@ -117,7 +117,7 @@ class CloudEventsSource:
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         try:
             posted = _read(request, bytes(body), answer)
-        except (msgspec.MsgspecError, ValueError) as error:
+        except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             return PlainTextResponse(f"this is no CloudEvent: {error}", 400)
         try:
             self._waiting.put_nowait(posted)

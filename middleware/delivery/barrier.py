@@ -8,6 +8,7 @@ from typing import Any
 
 from middleware.broker.routing import wanted
 from middleware.delivery.held_events import HeldEvents
+from middleware.delivery.tables import fitting
 from middleware.model.by_class import by_class
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
@@ -70,16 +71,16 @@ class Barrier:
             free[name] = Delta(columns=each) if same is None else Delta(_merged([same.inserts, each.events()]))
         return free
 
-    def take_columns(self, *batches: Batch) -> dict[str, EventColumns]:
+    def take_columns(self, *batches: Batch, drops: Counter[str]) -> dict[str, EventColumns]:
         """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
 
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
-        held. Raises EventError for an event that has no form in columns.
+        held. ``drops`` counts events with a value that no column holds. Raises EventError for a type that has no columns.
         """
         self._put(batches, in_columns=True)
         rows, free = by_class(self._released()), self._free_columns()
         for kind, events, _ in rows:
-            name, made = type_name(kind), EventColumns.from_events(kind, events)
+            name, made = type_name(kind), fitting(kind, events, drops)
             free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
 

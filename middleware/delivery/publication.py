@@ -52,6 +52,9 @@ BUNDLE = BLOCK_TARGET // 2
 _INDEX = "__index_level_0__"
 """What Arrow calls the index of a pandas frame that has no name."""
 
+_HEADING = 64 << 10
+"""Bytes of a block that are no values, at most."""
+
 _UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
 """What is raised at values that no message can have, and by what is no event."""
 
@@ -150,14 +153,15 @@ class Publication:
     def greeting(self) -> Parts:
         return [encode(Interest(1, raw=list(self._types)))]
 
-    def frames(self, events: Sequence[Event]) -> Iterator[Frame]:
-        """New events, in this order: of some thousands all or, if one of them cannot be sent, none: EventError tells which."""
+    def frames(self, events: Sequence[Event], first: int = 0) -> Iterator[Frame]:
+        """New events, in this order: of some thousands all or, if one of them cannot be sent, none: EventError tells which.
+        ``first``: how many came before them in what was given."""
         for start in range(0, len(events), EVENTS_A_FRAME):
             some = events[start : start + EVENTS_A_FRAME]
             try:
                 found = list(self._frames(some))
             except _UNFIT as error:
-                for place, event in enumerate(some, start):
+                for place, event in enumerate(some, first + start):
                     with _telling(f"event {place},", event):
                         list(self._frames([event]))
                 raise EventError(f"these events cannot be sent: {error}") from error
@@ -218,17 +222,18 @@ class Publication:
         self, tables: Sequence[EventColumns], places: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
     ) -> Iterator[Frame]:
         """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``places``: of the events of each
-        in the order in which all of them came, growing; None for a single type."""
+        in the order in which all of them came, growing; None for a single type. Raises EventError for a row that is too
+        large."""
         count, size = sum(map(len, tables)), sum(columns.batch.nbytes for columns in tables)
         rows = EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
-        for start in range(0, count, rows):
+        spans = [(start, min(start + rows, count)) for start in range(0, count, rows)]
+        if size > LARGEST_BLOCK // 2:  # some rows may be far larger than others: seen before anything is sent
+            spans = [each for start, stop in spans for each in _cut(tables, places, start, stop)]
+        for start, stop in spans:
             blocks = []
-            for at, columns in enumerate(tables):
-                low, high = places[at].searchsorted([start, start + rows]) if places else (start, start + rows)
-                part, name = columns.slice(int(low), int(high)), type_name(columns.event_type)
-                if len(part):
-                    delta = Delta(columns=part, places=places[at][low:high] - start if places else None)
-                    blocks += encode_delta(name, delta, raw=True, runs=runs_in(part.batch, len(part) // 4 + 1), fewest=fewest)
+            for part, own in _parts(tables, places, start, stop):
+                delta, runs = Delta(columns=part, places=own), runs_in(part.batch, len(part) // 4 + 1)
+                blocks += encode_delta(type_name(part.event_type), delta, raw=True, runs=runs, fewest=fewest)
             if places:
                 yield _checked(Frame.of(blocks))
             else:
@@ -317,6 +322,31 @@ def to_arrow(table: Any) -> pa.RecordBatch | pa.Table:
 
 def _names(types: Iterable[EventType | str]) -> Iterator[str]:
     return (each if isinstance(each, str) else type_name(each) for each in types)
+
+
+def _parts(
+    tables: Sequence[EventColumns], places: Sequence[Numbers] | None, start: int, stop: int
+) -> Iterator[tuple[EventColumns, Numbers | None]]:
+    """What each table has of the events from ``start`` to before ``stop``, in the order in which all came, and their places."""
+    for at, columns in enumerate(tables):
+        low, high = places[at].searchsorted([start, stop]) if places else (start, stop)
+        if len(part := columns.slice(int(low), int(high))):
+            yield part, places[at][low:high] - start if places else None
+
+
+def _cut(tables: Sequence[EventColumns], places: Sequence[Numbers] | None, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """These events in spans of which no block is too large. Raises EventError if one of them is."""
+    largest, name = max((part.batch.nbytes, type_name(part.event_type)) for part, _ in _parts(tables, places, start, stop))
+    if largest <= LARGEST_BLOCK // 2 or (stop - start == 1 and largest <= LARGEST_BLOCK - _HEADING):
+        yield start, stop
+    elif stop - start == 1:
+        raise EventError(
+            f"{name}: row {start} takes {largest:,} bytes, at most {LARGEST_BLOCK - _HEADING:,} go at once; nothing was sent"
+        )
+    else:
+        middle = (start + stop) // 2
+        yield from _cut(tables, places, start, middle)
+        yield from _cut(tables, places, middle, stop)
 
 
 @contextmanager

@@ -9,7 +9,7 @@ so one thread may receive while another reads.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -19,7 +19,7 @@ from middleware.broker.merge import merged
 from middleware.broker.records import LogOffset
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
-from middleware.delivery.tables import changes_table, finals_table
+from middleware.delivery.tables import changes_table, finals_table, fitting
 from middleware.link.codec import (
     MOST_TYPES,
     Changes,
@@ -37,10 +37,10 @@ from middleware.link.codec import (
     encode,
 )
 from middleware.link.frames import Parts, payload_size
-from middleware.model.change import Batch, Change, Delta, Insert, Watermark, combined, grouped
+from middleware.model.change import Batch, Change, Delta, Insert, Retract, Revise, Watermark, combined, grouped
 from middleware.model.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, NEVER, Event, EventType
+from middleware.model.event import END, NEVER, Event, EventType, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -259,16 +259,18 @@ class Subscription:
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
         """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
-        ``op``. Raises EventError for types that no columns can hold.
+        ``op``. Raises EventError for types that no columns can hold; of others, what they cannot hold is left out, and counted.
         """
+        if self.barrier is None or self._interest.resumes:  # the cursor counts events
+            return self.tables_of(self.batch(arrived))
+        return {name: finals_table(columns) for name, columns in self._finals_in_columns(self.barrier, arrived).items()}
+
+    def tables_of(self, batch: Batch) -> dict[str, pa.Table]:
+        """The same of changes that have been read."""
+        types, drops = self._codec.types, self.drops
         if self.barrier is None:
-            return {name: changes_table(self._codec.types[name], delta) for name, delta in self.batch(arrived).deltas.items()}
-        if self._interest.resumes:  # the cursor counts events
-            inserts = {name: delta.inserts for name, delta in self.batch(arrived).deltas.items()}
-            finals = {name: EventColumns.from_events(self._codec.types[name], events) for name, events in inserts.items()}
-        else:
-            finals = self._finals_in_columns(self.barrier, arrived)
-        return {name: finals_table(columns) for name, columns in finals.items()}
+            return {name: changes_table(types[name], delta, drops) for name, delta in batch.deltas.items()}
+        return {name: finals_table(fitting(types[name], delta.inserts, drops)) for name, delta in batch.deltas.items()}
 
     def only_type(self) -> tuple[str, EventType]:
         """The one type that is subscribed to, with its name. Raises EventError if it may be several."""
@@ -314,7 +316,7 @@ class Subscription:
         return self._cursor.fresh(finals)
 
     def _finals_in_columns(self, barrier: Barrier, arrived: Arrived) -> dict[str, EventColumns]:
-        free = barrier.take_columns(*self._steps(arrived))
+        free = barrier.take_columns(*self._steps(arrived), drops=self.drops)
         self._advance(_latest_watermarks(arrived))
         return free
 
@@ -369,6 +371,23 @@ class Subscription:
         if self.watermark == END:
             self.watermark = self._before_end
         return True
+
+
+def net_effect(changes: Iterable[Change]) -> Batch:
+    """Changes that follow each other, by type, without watermarks. O(changes)."""
+    by_type: dict[str, list[Delta]] = {}
+    for change in changes:
+        match change:
+            case Watermark():
+                continue
+            case Insert(event):
+                delta = Delta([event])
+            case Retract(event):
+                delta = Delta(retracts=[event])
+            case Revise(event, old):
+                delta = Delta(revises=[(old, event)])
+        by_type.setdefault(type_name(type(event)), []).append(delta)
+    return Batch({name: net for name, same in by_type.items() if (net := merged(same))})
 
 
 def _latest_watermarks(arrived: Arrived) -> dict[str, int]:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from functools import cache
 from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns, spelled_out
-from middleware.model.event import EventType
+from middleware.model.columns import EventColumns, has_columns, spelled_out
+from middleware.model.errors import EventError
+from middleware.model.event import Event, EventType
 from middleware.model.schema import arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+NO_PLACE = "a value has no place in a column"
+"""Why an event is left out of tables."""
 
 
 def finals_table(columns: EventColumns) -> pa.Table:
@@ -34,13 +40,35 @@ def _schema(event_type: EventType) -> pa.Schema:
     return arrow_schema(event_type).append(pa.field("level", pa.int64()))
 
 
-def changes_table(event_type: EventType, delta: Delta) -> pa.Table:
-    """Changes of one type as such a table, with a column ``op`` in front: retract, revise (the event as it is now), insert."""
+def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> EventColumns:
+    """Events as columns, without those with a value that no column holds (a number of more than 64 bits), which are counted.
+    Raises EventError for a type that no columns can hold. O(values)."""
+    try:
+        return EventColumns.from_events(event_type, events)
+    except EventError:
+        if not has_columns(event_type):
+            raise
+    kept = [event for event in events if _fits(event_type, event)]
+    drops[NO_PLACE] += len(events) - len(kept)
+    return EventColumns.from_events(event_type, kept)
+
+
+def _fits(event_type: EventType, event: Event) -> bool:
+    try:
+        EventColumns.from_events(event_type, [event])
+    except EventError:
+        return False
+    return True
+
+
+def changes_table(event_type: EventType, delta: Delta, drops: Counter[str]) -> pa.Table:
+    """Changes of one type as such a table, with a column ``op`` in front: retract, revise (the event as it is now), insert.
+    ``drops``: see ``fitting``."""
     import pyarrow as pa
 
-    new = delta.columns if delta.columns is not None else EventColumns.from_events(event_type, delta.inserts)
-    gone, now = delta.retracts, [after for _, after in delta.revises]
-    changed = [EventColumns.from_events(event_type, events) for events in (gone, now)]
+    new = delta.columns if delta.columns is not None else fitting(event_type, delta.inserts, drops)
+    changed = [fitting(event_type, events, drops) for events in (delta.retracts, [after for _, after in delta.revises])]
+    gone, now = changed
     places = [0] * len(gone) + [1] * len(now) + [2] * len(new)
     ops = pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), ["retract", "revise", "insert"])
     return finals_table(changed[0].joined([changed[1], new])).add_column(0, "op", ops.cast(pa.string()))
@@ -48,4 +76,4 @@ def changes_table(event_type: EventType, delta: Delta) -> pa.Table:
 
 def empty_table(event_type: EventType, with_op: bool) -> pa.Table:
     """Such a table without rows."""
-    return changes_table(event_type, Delta()) if with_op else finals_table(EventColumns.from_events(event_type, []))
+    return changes_table(event_type, Delta(), Counter()) if with_op else finals_table(EventColumns.from_events(event_type, []))

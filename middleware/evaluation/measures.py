@@ -15,6 +15,7 @@ from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
 from middleware.evaluation.runs import Replay
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY, Event, type_name
+from middleware.model.state import same_events
 from middleware.ordering.alpha import UPPER
 from middleware.runtime.scenario import Scenario
 
@@ -153,7 +154,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
         events=replay.fed.events,
         finals=len(replay.finals),
         late=sum(map(len, report.late.values())),
-        oracle_equal=replay.finals == wanted and not replay.violations,
+        oracle_equal=same_events(replay.finals, wanted) and not replay.violations,
         buffers=Buffered(*(_mean([getattr(one.buffers, part) for one in intervals]) for part in ("waiting", "held"))),
     )
 

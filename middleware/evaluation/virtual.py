@@ -20,6 +20,7 @@ from middleware.evaluation.parts import Parts, parts
 from middleware.evaluation.wire import Records, Wire, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
+from middleware.model.state import same_events
 from middleware.ordering.alpha import INTERVAL
 from middleware.runtime.engine import Stepper
 from middleware.runtime.scenario import Scenario
@@ -163,7 +164,7 @@ class _Run:
             executed=sum(unit.executed for unit in result.statistics),
             late=sum(map(len, result.late.values())),
             finals=len(finals),
-            oracle_equal=finals == oracle.finals([result.late_identities()]),
+            oracle_equal=same_events(finals, oracle.finals([result.late_identities()])),
             course=self._course,
         )
 

@@ -20,7 +20,8 @@ Role = Literal["node", "publisher", "subscriber"]
 Parts = list[bytes]
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-Name = Annotated[str, msgspec.Meta(min_length=1, max_length=256)]
+LONGEST_NAME = 256
+Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason = Annotated[str, msgspec.Meta(max_length=4_096)]
 """What strangers send is checked for its size before anything is done with it."""
 

@@ -83,15 +83,27 @@ def test_a_post_is_answered_once_its_events_are_stored_and_a_repeat_counts_once(
             assert send({"peak": 4.5}, "application/json", **binary) == 204
             assert send([cloud_event(5, "high"), cloud_event(6, type="press.miss"), cloud_event(7)]) == 204
             assert send([]) == 204
-            for broken in (b"nonsense", [{"id": "1"}], [cloud_event(8, specversion="0.3")], [cloud_event(8, time="noon")]):
+            deep = b"[" * 3_000 + b"]" * 3_000
+            for broken in (
+                b"nonsense",
+                deep,
+                [{"id": "1"}],
+                [cloud_event(8, specversion="0.3")],
+                [cloud_event(8, time="noon")],
+            ):
                 assert send(broken) == 400
+            assert send([cloud_event(10, time="9999-12-31T23:59:59Z")]) == 204
             assert send(b" " * 2**21) == 413
         with feeding(address, node.address, tmp_path):  # its numbers outlast it
             assert post(address, [cloud_event(1), cloud_event(2, time=timed), cloud_event(9, 9.5)]) == 204
         events = collect(subscriber, 6)
     assert [event.peak for event in events if isinstance(event, Hit)] == [0.5, 0.5, 0.5, 4.5, 0.5, 9.5]
     assert events[1].ts == 1_772_366_400_250_000_000
-    assert [(entry.reason, entry.type) for entry in read_ledger(tmp_path)] == [("unread", "Hit"), ("unread", "press.miss")]
+    assert [(entry.reason, entry.type) for entry in read_ledger(tmp_path)] == [
+        ("unread", "Hit"),
+        ("unread", "press.miss"),
+        ("unread", "Hit"),
+    ]
 
 
 def test_it_does_not_listen_to_other_machines_without_a_token(tmp_path: Path) -> None:

@@ -9,8 +9,9 @@ from uuid import UUID
 import msgspec
 import pytest
 
+from middleware import Detector, run
 from middleware.model.event import Event
-from middleware.model.state import copy_state, exactly, restored_state, same_state
+from middleware.model.state import copy_state, exactly, restored_state, same_event, same_events, same_state
 
 
 class Seen(Event):
@@ -136,3 +137,35 @@ def test_what_cannot_be_compared_is_not_the_same():
         __hash__ = None
 
     assert not same_state([Stubborn()], [Stubborn()])
+
+
+NAN = float("nan")
+
+
+def test_events_with_nan_are_the_same_if_all_else_is() -> None:
+    assert same_event(Seen(NAN, ts=1), Seen(float("nan"), ts=1))
+    assert not same_event(Seen(NAN, ts=1), Seen(NAN, ts=2))
+    assert not same_event(Seen(NAN, ts=1), Seen(1.0, ts=1))
+    assert not same_event(Seen(0.0, ts=1), Seen(-0.0, ts=1))
+    assert same_events([Seen(1.0, ts=1), Seen(float("nan"), ts=2)], [Seen(1.0, ts=1), Seen(float("nan"), ts=2)])
+    assert not same_events([Seen(NAN, ts=1)], [Seen(NAN, ts=1), Seen(NAN, ts=2)])
+
+
+@pytest.mark.parametrize("key", [None, "key"])
+def test_a_result_that_is_nan_again_is_no_correction(key: str | None) -> None:
+    class Given(Event):
+        key: int
+
+    class Means(Detector):
+        subscribes, publishes = (Given,), (Seen,)
+
+        def __init__(self) -> None:
+            self.count = 0
+
+        def on_event(self, event: Given) -> Seen:
+            self.count += 1
+            return Seen(float("nan"), ts=event.ts)
+
+    Means.key = key  # type: ignore[assignment]
+    found = run([Given(1, ts=ts, id=ts, source="s") for ts in (1, 2, 3, 6, 4, 5)], [Means()], batch=1)
+    assert (found.published, found.corrected) == (6, 0)

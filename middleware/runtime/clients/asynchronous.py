@@ -27,7 +27,10 @@ Client = TypeVar("Client", Publisher, Subscriber)
 
 
 class _Asynchronous(Generic[Client]):
-    """A client whose calls are awaited. Used with ``async with``, it connects at the entry, and is closed at the end."""
+    """A client whose calls are awaited. Used with ``async with``, it connects at the entry, and is closed at the end.
+
+    It belongs to the event loop in which it was entered.
+    """
 
     def __init__(self, make: Callable[[], Client]) -> None:
         self._make: Callable[[], Client] = make
@@ -35,6 +38,8 @@ class _Asynchronous(Generic[Client]):
         self._thread = ThreadPoolExecutor(1, "slackline async")
         self._turn = asyncio.Lock()
         self._under_way: asyncio.Future[Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
 
     @property
     def _client(self) -> Client:
@@ -42,21 +47,37 @@ class _Asynchronous(Generic[Client]):
             raise RuntimeError(f"{type(self).__name__} is used inside of: async with {type(self).__name__}(...) as ...")
         return self._open
 
+    def _in_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
+        """Make a call in the client's thread. Raises NetworkError if it is closed."""
+        self._check_loop()
+        if self._is_closed:
+            raise NetworkError("this client has been closed")
+        return asyncio.get_running_loop().run_in_executor(self._thread, call)
+
+    def _check_loop(self) -> None:
+        if self._loop is not asyncio.get_running_loop():  # what is awaited there would never come here
+            raise RuntimeError(f"an {type(self).__name__} belongs to the event loop in which it was entered")
+
     async def _call(self, call: Callable[[], T]) -> T:
         """Make a call in the thread, behind the one under way. Cancelled before it begins, it is never made; after that, it
         goes on, and the next one waits for it."""
+        self._check_loop()
         async with self._turn:
             await self._settled()
-            self._under_way = asyncio.get_running_loop().run_in_executor(self._thread, call)
-            return await asyncio.shield(self._under_way)
+            self._under_way = under_way = self._in_thread(call)
+            return await asyncio.shield(under_way)
 
-    async def _settled(self) -> None:
-        """Wait for the call that its caller has not waited for; what came of it was theirs to hear."""
+    async def _settled(self, timeout: float | None = None) -> bool:
+        """Wait for the call that its caller has not waited for; what came of it was theirs to hear. False if time is up."""
         if self._under_way is not None:
-            await asyncio.wait([self._under_way])
+            await asyncio.wait([self._under_way], timeout=timeout)
+            if not self._under_way.done():
+                return False
             self._under_way.exception()
+        return True
 
     async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
         self._open = self._make()  # it dials, and does not wait
         return self
 
@@ -67,9 +88,11 @@ class _Asynchronous(Generic[Client]):
 
     async def close(self) -> None:
         """Say goodbye, once everything sent has arrived or two seconds have passed; a call under way raises NetworkError."""
+        self._is_closed = True
         if self._open is not None:
             await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, self._open.close))
-        await self._settled()
+        if self._loop is asyncio.get_running_loop():
+            await self._settled()
         self._thread.shutdown(wait=False)
 
     @property
@@ -144,7 +167,9 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
-        await self._call(partial(self._client.wait_ready, timeout))
+        self._check_loop()
+        wait = partial(self._client.wait_ready, timeout)  # not behind a receive that waits, too
+        await asyncio.shield(asyncio.get_running_loop().run_in_executor(None, wait))
 
     async def receive(self, timeout: float | None = None) -> list[Change]:
         """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
@@ -163,16 +188,27 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
 
     async def _received(self, receive: Callable[[], T], timeout: float | None, nothing: T) -> T:
         """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it."""
-        async with self._turn:
+        self._check_loop()
+        loop = asyncio.get_running_loop()
+        end = None if timeout is None else loop.time() + timeout
+        try:
+            async with asyncio.timeout(timeout):
+                await self._turn.acquire()
+        except TimeoutError:
+            return nothing
+        try:
             if self._receiving is None:
-                await self._settled()
-                self._receiving = self._under_way = asyncio.get_running_loop().run_in_executor(self._thread, receive)
-            await asyncio.wait([self._receiving], timeout=timeout)
+                if not await self._settled(None if end is None else max(0.0, end - loop.time())):
+                    return nothing
+                self._receiving = self._under_way = self._in_thread(receive)
+            await asyncio.wait([self._receiving], timeout=None if end is None else max(0.0, end - loop.time()))
             if not self._receiving.done():
                 return nothing
             done, self._receiving = self._receiving, None
             result: T = done.result()
             return result
+        finally:
+            self._turn.release()
 
     async def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name.
@@ -183,16 +219,23 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             await self._call(self._client.commit)
 
     async def __aiter__(self) -> AsyncIterator[Change]:
-        """Changes one by one, until all subscribed streams have ended or the node leaves for good."""
-        while not self._client.has_ended or self._receiving is not None:
+        """Changes one by one, until all subscribed streams have ended or the node leaves for good.
+
+        Whoever stops in between loses nothing: the next call gives what follows.
+        """
+        rest = self._client.rest
+        while True:
+            while rest:
+                yield rest.popleft()
+            if self._client.has_ended and self._receiving is None:
+                return
             try:
                 changes = await self.receive()
             except NetworkError:
                 if self._client.node_has_left:
                     return
                 raise
-            for change in changes:
-                yield change
+            rest.extend(changes)
 
     @property
     def has_ended(self) -> bool:

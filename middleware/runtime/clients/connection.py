@@ -13,7 +13,7 @@ from typing import Self
 import structlog
 
 from middleware.link.codec import Drops
-from middleware.link.frames import Parts, Role, decode_frame, payload_size
+from middleware.link.frames import LONGEST_NAME, Parts, Role, decode_frame, payload_size
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.errors import NetworkError, WireError
 from middleware.model.time import MILLISECOND, SECOND
@@ -63,6 +63,8 @@ class Connection:
         node: str | None,
         patience: float,
     ) -> None:
+        if len(name or "") > LONGEST_NAME:
+            raise ValueError(f"a name has at most {LONGEST_NAME} characters, not {len(name or ''):,}")
         self.address = address
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()

@@ -161,13 +161,13 @@ class Publisher(Connection):
         They leave at once, or with others, at most 1 ms after the last that left: so small batches cost little.
         """
         for start in range(0, len(events), EVENTS_A_FRAME):
-            self._publish(list(events[start : start + EVENTS_A_FRAME]))
+            self._publish(list(events[start : start + EVENTS_A_FRAME]), start)
 
-    def _publish(self, events: list[Event]) -> None:
-        """Events that go in one frame."""
+    def _publish(self, events: list[Event], first: int) -> None:
+        """Events that go in one frame. ``first``: how many came before them in what was given."""
         with self._lock:
             if not self._held(partial(self._publication.held.add, events)):
-                for frame in self._publication.frames(events):
+                for frame in self._publication.frames(events, first):
                     self._send(frame)
 
     def _held(self, add: Callable[[], bool]) -> bool:
@@ -277,14 +277,18 @@ class Publisher(Connection):
         ``timeout`` seconds (default: patience).
         """
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
-        with self._lock:
+        if not self._lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            raise NetworkError(
+                f"node at {self.address} keeps another thread of this publisher waiting, for more than {timeout} s"
+            )
+        try:
             self._is_flushing = True
-            try:
-                self._post_held()
-                self._settle(deadline, timeout)
-            finally:
-                self._is_flushing = False
+            self._post_held()
+            self._settle(deadline, timeout)
             return self._account.receipt(self._events)
+        finally:
+            self._is_flushing = False
+            self._lock.release()
 
     def _settle(self, deadline: int | None, timeout: float | None) -> None:
         if self._events:
@@ -358,6 +362,8 @@ class Publisher(Connection):
             _log.error("closed before the node had taken all events", **where, frames=left, hint=hint)
 
     def _await_room(self) -> None:
+        if self._closing.is_set():
+            self._check_alive()
         if not self._link.has_room:
             start = time.monotonic_ns()
             self._pump(0)

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Literal
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 
 import msgspec
 import structlog
 
 from middleware.broker.records import LogOffset
 from middleware.broker.routing import check_pattern
-from middleware.delivery.subscription import Arrived, Subscription
+from middleware.delivery.subscription import Arrived, Subscription, net_effect
 from middleware.delivery.tables import empty_table
 from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts
@@ -26,6 +28,7 @@ from middleware.runtime.transport.keys import Keys
 if TYPE_CHECKING:
     import pyarrow as pa
 
+T = TypeVar("T")
 Consistency = Literal["early", "final"]
 _WAIT = 0.05
 _log = structlog.get_logger()
@@ -44,6 +47,8 @@ class SubscriberStatistics(msgspec.Struct):
 
 class Subscriber(Connection):
     """Receives the events of the wanted types from the node at ``address`` and all nodes meshed with it.
+
+    Threads that share one get each change once, between them: one of them reads at a time.
 
     ``types``
         event types, their names, or patterns (``soccer.*``, ``*``).
@@ -89,12 +94,18 @@ class Subscriber(Connection):
             raise ValueError(
                 "after= tells where a sink has got to, so it needs resume=, under which the node keeps what follows"
             )
+        for what, given, known_ones in ("consistency", consistency, Consistency), ("on_slow", on_slow, OnSlow):
+            if given not in get_args(known_ones):
+                raise ValueError(f"{what} is {' or '.join(get_args(known_ones))}, not {given!r}")
         each = [types] if isinstance(types, str | type) else list(types)
         patterns = [check_pattern(one) if isinstance(one, str) else type_name(one) for one in each]
         known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
         self.consistency = consistency
         self._after = after
         self._told_drops: set[str] = set()
+        self._reading = threading.RLock()  # not the link's: upkeep goes on meanwhile
+        self.rest: deque[Change] = deque()
+        """What an iteration has read, and not given yet. The next call gives it."""
         self._subscription = Subscription(
             patterns,
             EventCodec(known, self._in_columns),
@@ -129,53 +140,47 @@ class Subscriber(Connection):
 
     def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
-        deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
-        with self._lock:
-            while not self._subscription.ready:
-                self._check_alive()
-                if deadline is not None and time.monotonic_ns() > deadline:
-                    raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
-                self._pump(_WAIT)
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if self._closing.is_set():
+            self._check_alive()
+        while not self._subscription.ready:
+            if self._lock.acquire(timeout=_WAIT):  # else another thread is doing the same
+                try:
+                    self._check_alive()
+                    self._pump(_WAIT)
+                finally:
+                    self._lock.release()
+            if deadline is not None and time.monotonic() > deadline and not self._subscription.ready:
+                raise NetworkError(f"the nodes meshed with {self.address} do not all know this subscription yet")
 
     def receive(self, timeout: float | None = None) -> list[Change]:
         """The next changes: all that have arrived, or, if there are none, the first to come within ``timeout`` seconds.
 
         Empty only if none came in time. Raises NetworkError if the node has left or never answers.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.commit()
-        while True:
-            arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            changes = self._subscription.changes(arrived)
-            self._tell_of_drops()
-            if changes or (deadline is not None and not arrived):
-                return changes
+        return self._read(timeout, self._subscription.changes, bool, list)
 
     def receive_batch(self, timeout: float | None = None) -> Batch:
         """Like ``receive``, but gives the net effect of what has arrived, in columns by type.
 
         With ``final``: insertions only, those of each type in total order.
         """
-        self.commit()
-        batch = self._subscription.batch(self._next(timeout))
-        self._tell_of_drops()
-        return batch
+        return self._read(timeout, self._subscription.batch, _always, net_effect)
 
     def receive_tables(self, timeout: float | None = None) -> dict[str, pa.Table]:
         """Like ``receive_batch``, but gives an Arrow table for each type, by name: what comes in columns is never made events.
 
         With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
-        front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. Empty only if nothing came in time, or the
-        streams have ended. It needs the extra ``tables``.
+        front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. An event with a value that no column holds
+        is left out, and counted. Empty only if nothing came in time, or the streams have ended. It needs the extra ``tables``.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
-        self.commit()
-        while True:
-            arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
-            tables = self._subscription.tables(arrived)
-            self._tell_of_drops()
-            if tables or self.has_ended or (deadline is not None and not arrived):
-                return tables
+        subscription = self._subscription
+        return self._read(
+            timeout,
+            subscription.tables,
+            lambda tables: bool(tables) or self.has_ended,
+            lambda rest: subscription.tables_of(net_effect(rest)),
+        )
 
     def receive_table(self, timeout: float | None = None) -> pa.Table:
         """The same for a subscriber of a single event type: one table, without rows if none came in time."""
@@ -194,25 +199,60 @@ class Subscriber(Connection):
                 self._flush_out()
 
     def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:
-        """Like ``receive``, but gives undecoded blocks of bytes, for programs that pass them on."""
-        self.commit()
-        blocks: list[tuple[BlockHead, bytes]] = []
-        for changes, parts in self._next(timeout):
-            blocks += zip(changes.blocks, parts[1:], strict=True)
-        return blocks
+        """Like ``receive``, but gives undecoded blocks of bytes, for programs that pass them on, and do not iterate."""
+        return self._read(timeout, _blocks, _always, lambda _: [])
 
     def __iter__(self) -> Iterator[Change]:
-        """Changes one by one, until all subscribed streams have ended or the node leaves for good."""
+        """Changes one by one, until all subscribed streams have ended or the node leaves for good.
+
+        Whoever stops in between loses nothing: the next call gives what follows.
+        """
         while True:
             try:
-                changes = self.receive()
+                with self._reading:
+                    if not self.rest:
+                        self.rest.extend(self.receive())
             except NetworkError:
                 if self.node_has_left:
                     return
                 raise
-            yield from changes
+            while (change := self._next_of_rest()) is not None:
+                yield change
             if self.has_ended:
                 return
+
+    def _next_of_rest(self) -> Change | None:
+        with self._reading:
+            return self.rest.popleft() if self.rest else None
+
+    def _read(
+        self,
+        timeout: float | None,
+        read: Callable[[Arrived], T],
+        is_enough: Callable[[T], bool],
+        of_rest: Callable[[list[Change]], T],
+    ) -> T:
+        """What ``read`` makes of what arrives next, once it is enough or time is up; ``of_rest`` of what an iteration has left.
+
+        One call at a time: what arrives first is read first, and what one call was given is not committed by another.
+        """
+        deadline = None if timeout is None else time.monotonic() + timeout
+        if not self._reading.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
+            return of_rest([])
+        try:
+            if self.rest:
+                rest = list(self.rest)
+                self.rest.clear()
+                return of_rest(rest)
+            self.commit()
+            while True:
+                arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
+                found = read(arrived)
+                self._tell_of_drops()
+                if is_enough(found) or (deadline is not None and not arrived):
+                    return found
+        finally:
+            self._reading.release()
 
     def statistics(self) -> SubscriberStatistics:
         """A record of the counts so far."""
@@ -229,17 +269,20 @@ class Subscriber(Connection):
 
     def _next(self, timeout: float | None) -> Arrived:
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
-        with self._lock:
-            while not (arrived := self._arrived()):
+        while True:
+            with self._lock:  # given up now and then, for calls of other threads
+                if self._closing.is_set():
+                    self._check_alive()
+                if arrived := self._arrived():
+                    self._link.settle(time.monotonic_ns())
+                    self._flush_out()
+                    return arrived
                 left = _WAIT if deadline is None else min(_WAIT, (deadline - time.monotonic_ns()) / SECOND)
                 self._pump(max(left, 0))
                 if not self._subscription.pending:
                     self._check_alive()
                     if left <= 0:
                         return []
-            self._link.settle(time.monotonic_ns())
-            self._flush_out()
-            return arrived
 
     def _tell_of_drops(self) -> None:
         """Log, once for each reason, that events were left out, as they could not be read. O(reasons)."""
@@ -276,3 +319,11 @@ class Subscriber(Connection):
 
     def _link_restarted(self) -> None:
         self._link.greeting = self._subscription.restarted()
+
+
+def _always(_: object) -> bool:
+    return True
+
+
+def _blocks(arrived: Arrived) -> list[tuple[BlockHead, bytes]]:
+    return [each for changes, parts in arrived for each in zip(changes.blocks, parts[1:], strict=True)]

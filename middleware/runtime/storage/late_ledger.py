@@ -22,7 +22,7 @@ import xxhash
 from middleware.broker.ingress.checks import Turned
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
-from middleware.model.event import type_name
+from middleware.model.event import MAX_TS, MIN_TS, type_name
 from middleware.ordering.records import Late
 from middleware.ordering.retraction import Published
 from middleware.runtime.storage.spill import RETRY, Spill
@@ -174,7 +174,8 @@ class Ledger:
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def list_unread(self, type: str, source: str, id: int, at: int, body: bytes, told: str) -> None:  # noqa: A002
-        """Enter a message from a server beside the mesh that is no event of this type; ``at``: its time."""
+        """Enter a message from a server beside the mesh that is no event of this type; ``at``: its time, whatever that is."""
+        at = min(max(at, MIN_TS), MAX_TS)
         record, seen = msgspec.msgpack.encode(body), (None, None, at)
         told = told[:_MOST_TOLD].encode(errors="replace").decode()
         about = type, source, id, at
