@@ -200,8 +200,12 @@ def test_nothing_of_a_table_is_sent_if_a_row_is_too_large_and_small_rows_do_not_
 
 
 def test_the_place_of_a_bad_event_is_that_in_what_was_given() -> None:
-    with clients() as (publisher, _), pytest.raises(EventError, match="event 9000, "):
-        publisher.publish([*hits(0, 9_000), Hit(0.5, ts="noon", id=9_000, source="ball")])  # type: ignore[arg-type]
+    with clients() as (publisher, _):
+        with pytest.raises(EventError, match="event 9000, "):
+            publisher.publish([*hits(0, 9_000), Hit(0.5, ts="noon", id=9_000, source="ball")])  # type: ignore[arg-type]
+        for wrong in (hits(0, 1)[0], iter(hits(0, 1))):
+            with pytest.raises(EventError, match="publish takes a list of events, not"):
+                publisher.publish(wrong)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -21,10 +21,11 @@ from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME
 from middleware.link.link import LinkStatistics
 from middleware.model.columns import one_batch
-from middleware.model.errors import NetworkError
+from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.interleaved import Interleaved
 from middleware.model.time import SECOND
+from middleware.model.words import shown
 from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
@@ -160,6 +161,8 @@ class Publisher(Connection):
 
         They leave at once, or with others, at most 1 ms after the last that left: so small batches cost little.
         """
+        if not isinstance(events, Sequence):
+            raise EventError(f"publish takes a list of events, not {shown(events)}")
         for start in range(0, len(events), EVENTS_A_FRAME):
             self._publish(list(events[start : start + EVENTS_A_FRAME]), start)
 
