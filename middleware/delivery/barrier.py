@@ -8,7 +8,7 @@ from typing import Any
 
 from middleware.broker.routing import wanted
 from middleware.delivery.held_events import HeldEvents
-from middleware.delivery.tables import fitting
+from middleware.delivery.tables import fitting, has_form
 from middleware.model.by_class import by_class
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
@@ -75,13 +75,14 @@ class Barrier:
         """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
 
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
-        held. ``drops`` counts events with a value that no column holds. Raises EventError for a type that has no columns.
+        held. ``drops`` counts what no columns hold, which is left out.
         """
         self._put(batches, in_columns=True)
         rows, free = by_class(self._released()), self._free_columns()
         for kind, events, _ in rows:
-            name, made = type_name(kind), fitting(kind, events, drops)
-            free[name] = in_order(free[name].joined([made])) if name in free else made
+            if has_form(kind, len(events), drops):
+                name, made = type_name(kind), fitting(kind, events, drops)
+                free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
 
     def _put(self, batches: Iterable[Batch], in_columns: bool = False) -> None:

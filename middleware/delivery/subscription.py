@@ -19,7 +19,7 @@ from middleware.broker.merge import merged
 from middleware.broker.records import LogOffset
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
-from middleware.delivery.tables import changes_table, finals_table, fitting
+from middleware.delivery.tables import changes_table, finals_table, fitting, has_form
 from middleware.link.codec import (
     MOST_TYPES,
     Changes,
@@ -259,7 +259,7 @@ class Subscription:
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
         """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
-        ``op``. Raises EventError for types that no columns can hold; of others, what they cannot hold is left out, and counted.
+        ``op``. What no columns can hold is left out, and counted.
         """
         if self.barrier is None or self._interest.resumes:  # the cursor counts events
             return self.tables_of(self.batch(arrived))
@@ -268,9 +268,16 @@ class Subscription:
     def tables_of(self, batch: Batch) -> dict[str, pa.Table]:
         """The same of changes that have been read."""
         types, drops = self._codec.types, self.drops
+        deltas = {name: delta for name, delta in batch.deltas.items() if has_form(types[name], len(delta), drops)}
         if self.barrier is None:
-            return {name: changes_table(types[name], delta, drops) for name, delta in batch.deltas.items()}
-        return {name: finals_table(fitting(types[name], delta.inserts, drops)) for name, delta in batch.deltas.items()}
+            return {name: changes_table(types[name], delta, drops) for name, delta in deltas.items()}
+        return {name: finals_table(fitting(types[name], delta.inserts, drops)) for name, delta in deltas.items()}
+
+    def check_columns(self) -> None:
+        """Raises EventError if a type that is subscribed to by name has no columns."""
+        for name in self._interest.subscriptions:
+            if name in self._codec.types and not has_columns(self._codec.types[name]):
+                raise EventError(f"no table holds {name}, as a field of it has no column: receive its changes, or a batch")
 
     def only_type(self) -> tuple[str, EventType]:
         """The one type that is subscribed to, with its name. Raises EventError if it may be several."""

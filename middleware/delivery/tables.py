@@ -40,9 +40,16 @@ def _schema(event_type: EventType) -> pa.Schema:
     return arrow_schema(event_type).append(pa.field("level", pa.int64()))
 
 
+def has_form(event_type: EventType, count: int, drops: Counter[str]) -> bool:
+    """Whether a type has columns; if not, so many events of it are counted as left out."""
+    if not (has_form := has_columns(event_type)):
+        drops["a type has no columns"] += count
+    return has_form
+
+
 def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> EventColumns:
     """Events as columns, without those with a value that no column holds (a number of more than 64 bits), which are counted.
-    Raises EventError for a type that no columns can hold. O(values)."""
+    Raises EventError for a type that has no columns. O(values)."""
     try:
         return EventColumns.from_events(event_type, events)
     except EventError:

@@ -8,17 +8,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from test_network import DEADLINE, TYPES, Hit, hits, node_thread, poll_until
+from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
 from middleware import AsyncPublisher, AsyncSubscriber, Event
 from middleware.model.change import Insert
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.storage.store import Store
 
 pytestmark = pytest.mark.system
 
@@ -29,6 +31,10 @@ class Count(Event):
 
 class Note(Event):
     text: str
+
+
+class Either(Event):
+    value: int | str
 
 
 @pytest.fixture
@@ -99,6 +105,38 @@ def test_whoever_stops_an_iteration_loses_nothing(read: Callable[[Subscriber], l
         assert found == list(range(10))
         found += [change.event.id for change in subscriber if isinstance(change, Insert)] if not subscriber.has_ended else []
         assert len(found) == 10
+
+
+def test_a_commit_in_the_middle_of_an_iteration_commits_nothing_that_was_not_given(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
+        with Subscriber(node.address, Hit, resume="reader") as subscriber:
+            subscriber.wait_ready(DEADLINE)
+            publisher.publish(hits(0, 10))
+            assert publisher.flush(DEADLINE).is_whole
+            assert isinstance(next(iter(subscriber)), Insert)
+            subscriber.commit()
+        with Subscriber(node.address, Hit, resume="reader") as subscriber:
+            assert {event.id for event in collect(subscriber, 9)} >= set(range(1, 10))
+
+
+def test_types_without_columns_are_told_before_anything_is_taken_or_left_out_if_a_pattern_covers_them() -> None:
+    types = EventTypes([Hit, Either])
+    with node_thread("a", "tcp://127.0.0.1:*", types=types) as node, Publisher(node.address, types=[Hit, Either]) as publisher:
+        named, all_of_them = Subscriber(node.address, [Hit, Either]), Subscriber(node.address, "*", event_types=types)
+        with named, all_of_them:
+            named.wait_ready(DEADLINE)
+            all_of_them.wait_ready(DEADLINE)
+            publisher.publish([*hits(0, 3), Either("x", ts=2_000, id=1, source="s")])
+            publisher.advance([Hit, Either], END)
+            with pytest.raises(EventError, match="no table holds Either, as a field of it has no column"):
+                named.receive_tables(DEADLINE)
+            assert len(collect(named, 4)) == 4
+            found = 0
+            while not all_of_them.has_ended:
+                found += sum(table.num_rows for table in all_of_them.receive_tables(DEADLINE).values())
+            assert found == 3
+            assert all_of_them.statistics().drops == {"a type has no columns": 1}
 
 
 def test_whoever_stops_an_asynchronous_iteration_loses_nothing() -> None:

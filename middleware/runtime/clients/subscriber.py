@@ -173,8 +173,11 @@ class Subscriber(Connection):
         With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
         front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. An event with a value that no column holds
         is left out, and counted. Empty only if nothing came in time, or the streams have ended. It needs the extra ``tables``.
+        Raises EventError, before it takes anything, if one of its types has no columns; of types that a pattern covers, such
+        are left out, and counted.
         """
         subscription = self._subscription
+        subscription.check_columns()
         return self._read(
             timeout,
             subscription.tables,
@@ -189,9 +192,14 @@ class Subscriber(Connection):
         return found if found is not None else empty_table(event_type, self.consistency == "early")
 
     def commit(self) -> None:
-        """Tell the node that everything received has been taken: it is not sent again under this name."""
+        """Tell the node that everything received has been taken: it is not sent again under this name.
+
+        In the middle of an iteration there is nothing to tell yet: what has arrived together is committed together.
+        """
         if self._closing.is_set():
             self._check_alive()
+        if self.rest:
+            return
         passed = self._subscription.passed()
         if passed is not None:
             with self._lock:
