@@ -19,7 +19,7 @@ import msgspec
 import uvicorn
 import xxhash
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -110,10 +110,13 @@ class CloudEventsSource:
         if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
             return PlainTextResponse("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
         body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > self._most_bytes:
-                return PlainTextResponse(f"at most {self._most_bytes:,} bytes at once: send smaller batches", 413)
+        try:
+            async for part in request.stream():
+                body += part
+                if len(body) > self._most_bytes:
+                    return PlainTextResponse(f"at most {self._most_bytes:,} bytes at once: send smaller batches", 413)
+        except ClientDisconnect:  # nobody waits for the answer
+            return Response(status_code=400)
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         try:
             posted = _read(request, bytes(body), answer)

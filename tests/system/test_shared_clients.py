@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from slackline_benchmarks.servers import free_port
 from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
 from middleware import AsyncPublisher, AsyncSubscriber, Event
@@ -235,6 +236,18 @@ def test_nothing_of_a_table_is_sent_if_a_row_is_too_large_and_small_rows_do_not_
         assert publisher.flush(DEADLINE).taken == 0
         publisher.publish_table(table(7_000_000), Note)
         assert publisher.flush(DEADLINE).taken == 9_001
+
+
+def test_rows_that_were_refused_while_the_node_was_away_are_not_sent_later() -> None:
+    address, table = f"tcp://127.0.0.1:{free_port()}", pa.table({"text": ["a", "b"], "ts": [1, 2]})
+    with Publisher(address, patience=0.5) as publisher:
+        for _ in range(2):
+            with pytest.raises(NetworkError, match="does not answer"):
+                publisher.publish_table(table, Note)
+        with node_thread("a", address, types=EventTypes([Note])):
+            poll_until(lambda: publisher.is_connected, "the node answers")
+            publisher.publish_table(table, Note)
+            assert publisher.flush(DEADLINE).taken == 2
 
 
 def test_the_place_of_a_bad_event_is_that_in_what_was_given() -> None:

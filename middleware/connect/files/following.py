@@ -13,7 +13,7 @@ from middleware.connect.files.formats import is_text
 from middleware.connect.files.mapped import parser_of
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.tally import BadLine
-from middleware.connect.files.text import BLOCK_BYTES, header_line, salvage
+from middleware.connect.files.text import BLOCK_BYTES, BOM, header_line, salvage
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
@@ -57,7 +57,7 @@ class Follower:
             if len(block) == BLOCK_BYTES:
                 raise TraceError(f"{self._file}: a line of more than {BLOCK_BYTES:,} bytes")
             return []
-        tables, bad = salvage(whole, self._parse)
+        tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse)
         self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in bad]
         self._at += len(whole)
         self._line += whole.count(b"\n")

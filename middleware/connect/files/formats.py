@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from middleware.connect.files.mcap_rows import rows_of
-from middleware.connect.files.text import open_text
+from middleware.connect.files.header import names_in
+from middleware.connect.files.mcap_rows import STAMPS, rows_of
+from middleware.connect.files.text import first_lines
 from middleware.model.arrays import text_column
 from middleware.model.errors import TraceError
 
@@ -64,23 +65,23 @@ def batches(file: Path, columns: Sequence[str] | None = None, topics: Sequence[s
                 yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns)
             return
         with pa.memory_map(str(file)) as mapped:
-            for batch in _arrow_batches(mapped):
+            for batch in _arrow(mapped)[1]:
                 yield batch if columns is None else batch.select(list(columns))
     except (pa.ArrowException, OSError, KeyError) as error:
         raise TraceError(f"{file} cannot be read as {format_of(file)}: {error}") from None
 
 
-def _arrow_batches(mapped: Any) -> Iterator[pa.RecordBatch]:
-    """The batches of Arrow's file format, or of its stream format."""
+def _arrow(mapped: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+    """The columns and the batches of Arrow's file format, or of its stream format."""
     import pyarrow as pa
 
     try:
         reader = pa.ipc.open_file(mapped)
     except pa.ArrowInvalid:
         mapped.seek(0)
-        yield from pa.ipc.open_stream(mapped)
-        return
-    yield from map(reader.get_batch, range(reader.num_record_batches))
+        stream = pa.ipc.open_stream(mapped)
+        return stream.schema, iter(stream)
+    return reader.schema, map(reader.get_batch, range(reader.num_record_batches))
 
 
 def parse_json_lines(block: bytes, columns: Sequence[str]) -> pa.Table:
@@ -124,27 +125,53 @@ def _text(value: Any) -> str | None:
 
 
 def head(file: Path, delimiter: str = ",", rows: int = 1_000, topics: Sequence[str] = ()) -> pa.Table:
-    """The first rows of a file, as they are: texts, if it is one of text. Raises TraceError if it cannot be read."""
-    import pyarrow as pa
+    """The first rows of a file, as they are: texts, if it is one of text.
 
+    Raises TraceError if it cannot be read, or two columns of one that is no text have the same name.
+    """
     if not is_text(file):
-        first = next(batches(file, topics=topics), None)
-        return pa.table({}) if first is None else pa.Table.from_batches([first.slice(0, rows)])
-    try:
-        with open_text(file) as text:
-            lines = list(islice(text, rows + 1))
-    except (OSError, EOFError) as error:
-        raise TraceError(f"{file} cannot be read: {error}") from None
-    return _json_head(lines) if format_of(file) == "jsonl" else _csv_head(lines, delimiter)
+        return _first_batch(file, topics).slice(0, rows)
+    if format_of(file) == "jsonl":
+        return _json_head(first_lines(file, rows))
+    return _csv_head(names_in(file, delimiter), first_lines(file, rows + 1)[1:], delimiter)
 
 
-def _csv_head(lines: Sequence[bytes], delimiter: str) -> pa.Table:
+def _first_batch(file: Path, topics: Sequence[str]) -> pa.Table:
+    """The first rows of a file that is not text, as many as come together; without a row it still has columns."""
     import pyarrow as pa
 
-    reader = csv.reader((line.decode("utf-8-sig", "replace") for line in lines), delimiter=delimiter)
-    names = next(reader, [])
-    whole = [row for row in reader if len(row) == len(names)]
+    first = next(batches(file, topics=topics), None)
+    schema = _schema(file) if first is None else first.schema
+    if len(set(schema.names)) < len(schema.names):
+        raise TraceError(f"{file} has two columns of the same name: {', '.join(schema.names)}")
+    return pa.Table.from_batches([] if first is None else [first], schema)
+
+
+def _schema(file: Path) -> pa.Schema:
+    """The columns of a file without rows. Of MCAP, those that all messages have: the others come with them."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if format_of(file) == "mcap":
+        return pa.schema({name: pa.string() for name in STAMPS})
+    with pa.memory_map(str(file)) as mapped:
+        return pq.read_schema(mapped) if format_of(file) == "parquet" else _arrow(mapped)[0]
+
+
+def _csv_head(names: Sequence[str], lines: Sequence[bytes], delimiter: str) -> pa.Table:
+    """The lines that fit the names: the others are counted, and named, when the file is read."""
+    import pyarrow as pa
+
+    whole = [row for line in lines if len(row := _cells(line, delimiter)) == len(names)]
     return pa.table({name: text_column([row[at] for row in whole]) for at, name in enumerate(names)})
+
+
+def _cells(line: bytes, delimiter: str) -> list[str]:
+    """The cells of a line; none if it is broken. Each line is parsed alone, as the reader does."""
+    try:
+        return next(csv.reader([line.decode("utf-8", "replace")], delimiter=delimiter), [])
+    except csv.Error:  # a stray carriage return, or a cell of more than 128 KiB
+        return []
 
 
 def _json_head(lines: Sequence[bytes]) -> pa.Table:

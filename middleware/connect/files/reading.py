@@ -54,16 +54,21 @@ def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str
 
 
 def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
-    """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording."""
+    """A type's events in order of arrival. ``by_position``: those that arrived together stay in the order of the recording.
+
+    Else only those that clash do (the same source, id and times), so that any way of sorting gives the same trace.
+    """
     import numpy as np
 
     if is_ascending(arrivals := to_array(table["arrival"])):
         return table
     if (places := ranked(arrivals)) is not None:
         return table.take(to_column(places))
+    position = to_array(table["_position"])
     if by_position:
-        return table.take(to_column(np.lexsort((to_array(table["_position"]), arrivals))))
-    return table.take(to_column(np.lexsort((to_array(table["id"]), source_codes(table), to_array(table["ts"]), arrivals))))
+        return table.take(to_column(np.lexsort((position, arrivals))))
+    identity = to_array(table["id"]), source_codes(table), to_array(table["ts"])
+    return table.take(to_column(np.lexsort((position, *identity, arrivals))))
 
 
 def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:

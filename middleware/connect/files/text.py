@@ -5,7 +5,9 @@ from __future__ import annotations
 import bz2
 import gzip
 import re
+import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
@@ -20,10 +22,14 @@ if TYPE_CHECKING:
 
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
-MAX_LINE_BYTES = 64 << 10
+MAX_LINE_BYTES = 16 << 20
+"""A longer line is a broken one, and is never held as a whole."""
+BOM = b"\xef\xbb\xbf"
+"""What some programs put before a text in UTF-8."""
 HOPELESS = 1_000
 """If this many lines are broken, in a row or spread over a block, and none is good, the file has another format."""
 
+_TOO_LONG = f"a line of more than {MAX_LINE_BYTES >> 20} MiB"
 _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
 Parse = Callable[[bytes], "pa.Table"]
@@ -79,32 +85,67 @@ def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list
 
 
 def header_line(file: Path) -> bytes:
-    """The first line of a text file, unchanged. Raises TraceError if it cannot be read."""
-    try:
-        with open_text(file) as text:
-            return text.readline(MAX_LINE_BYTES)
-    except (OSError, EOFError) as error:
-        raise TraceError(f"{file} cannot be read: {error}") from None
+    """The first line of a text file, unchanged. Raises TraceError if it cannot be read, or is too long."""
+    with _opened(file) as text:
+        line, length = _line(text, MAX_LINE_BYTES)
+    if line is None:
+        raise TraceError(f"{file}: its first line has {length:,} bytes; the most is {MAX_LINE_BYTES:,}")
+    return line
 
 
-def blocks(split: Split, size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Whole lines of a split, about ``size`` bytes at a time."""
+def first_lines(file: Path, count: int) -> list[bytes]:
+    """The first lines of a text file, without those that are too long. Raises TraceError if it cannot be read."""
+    found: list[bytes] = []
+    with _opened(file) as text:
+        while len(found) < count:
+            line, length = _line(text, MAX_LINE_BYTES)
+            if not length:
+                break
+            found += [] if line is None else [line]
+    return [found[0].removeprefix(BOM), *found[1:]] if found else []
+
+
+@contextmanager
+def _opened(path: str | Path) -> Iterator[IO[bytes]]:
+    """``open_text`` that raises TraceError if the file cannot be read, or is found to be damaged while it is read."""
     try:
-        with open_text(split.path) as text:
-            text.seek(split.start)
-            position = split.start
-            if split.end is not None and not _starts_line(text, split):
-                position += len(text.readline(MAX_LINE_BYTES))
-            while split.end is None or position < split.end:
-                wanted = size if split.end is None else min(size, split.end - position)
-                block = text.read(wanted)
-                if not block:
-                    return
-                block += b"" if block.endswith(b"\n") else text.readline(MAX_LINE_BYTES)
-                position += len(block)
-                yield block
-    except (OSError, EOFError) as error:
-        raise TraceError(f"{split.path} cannot be read: {error}") from None
+        with open_text(path) as text:
+            yield text
+    except (OSError, EOFError, zlib.error) as error:
+        raise TraceError(f"{path} cannot be read: {error}") from None
+
+
+def _line(text: IO[bytes], most: int) -> tuple[bytes | None, int]:
+    """The text up to the next line end, None if that is more than ``most`` bytes; and its length with the line end."""
+    line = text.readline(most + 1)
+    length = len(line)
+    if length <= most or line.endswith(b"\n"):
+        return line, length
+    while not line.endswith(b"\n") and (line := text.readline(BLOCK_BYTES)):
+        length += len(line)
+    return None, length
+
+
+def blocks(split: Split, size: int = BLOCK_BYTES) -> Iterator[bytes | None]:
+    """Whole lines of a split, about ``size`` bytes at a time, without a BOM; None for a line of over ``MAX_LINE_BYTES``."""
+    with _opened(split.path) as text:
+        text.seek(split.start)
+        position = split.start
+        if split.end is not None and not _starts_line(text, split):
+            position += _line(text, 0)[1]  # of a line that starts in the split before
+        while split.end is None or position < split.end:
+            wanted = size if split.end is None else min(size, split.end - position)
+            block = text.read(min(wanted, MAX_LINE_BYTES))
+            if not block:
+                return
+            last = block.rfind(b"\n") + 1
+            rest, length = _line(text, MAX_LINE_BYTES - len(block) + last) if last < len(block) else (b"", 0)
+            whole = block[:last] if rest is None else block + rest
+            if whole:
+                yield whole if position else whole.removeprefix(BOM)
+            if rest is None:
+                yield None
+            position += len(block) + length
 
 
 def _starts_line(text: IO[bytes], split: Split) -> bool:
@@ -128,10 +169,10 @@ class TextReader:
 
         good = lines = broken = 0
         for block in blocks(split, self.block):
-            count = _lines(block)
-            if not good and (reason := hopeless(block, self.parse)):
+            count = 1 if block is None else _lines(block)
+            if block is not None and not good and (reason := hopeless(block, self.parse)):
                 raise _another_format(split, f"{HOPELESS} spread over its first {lines + count}", reason)
-            tables, bad = salvage(block, self.parse)
+            tables, bad = ([], [(0, _TOO_LONG)]) if block is None else salvage(block, self.parse)
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
                 numbered = table.append_column("_position", to_column(positions))
@@ -173,6 +214,8 @@ def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], lis
         count = _lines(text)
         try:
             table = parse(text)
+            if count > 1 and text.count(b"\r") != text.count(b"\r\n"):  # a line of two rows, which a blank one would hide
+                raise ValueError("a stray carriage return")
             if table.num_rows != count and (count > 1 or text.strip()):
                 raise ValueError(f"{table.num_rows} rows in {count} lines: a stray quote or line break")
         except ValueError as error:
@@ -217,16 +260,22 @@ def parse_csv(
 ) -> pa.Table:
     """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import csv
 
     if not block.strip():
         return pa.table({name: pa.array([], kind) for name, kind in wanted.items()})
-    return csv.read_csv(
+    table = csv.read_csv(
         pa.BufferReader(block),
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
         csv.ParseOptions(delimiter=delimiter, quote_char=quote),
         csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False),
     )
+    if quote and b'"' in block:
+        for column in table.columns:
+            if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\n"), min_count=0).as_py():
+                raise ValueError("a quote that does not end on its line")
+    return table
 
 
 def nanoseconds(column: pa.ChunkedArray, numerator: int, denominator: int = 1) -> pa.ChunkedArray:

@@ -175,12 +175,12 @@ class Publisher(Connection):
 
     def _held(self, add: Callable[[], bool]) -> bool:
         """Whether new events are held, to leave with others, or have left. ``add`` is asked again without others."""
-        if self._link.closed is not None or self._closing.is_set():
-            self._check_alive()
         if self._publication.bundle.events:
             self._send_held()
+        self._await_room()  # before anything is held: who hears that the node is away publishes it again
         if not add():
             self._send_held()
+            self._await_room()
             if not add():
                 return False
         self._send_or_hold(self._publication.held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)

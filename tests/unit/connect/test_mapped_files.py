@@ -11,9 +11,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.connect.files.following import Follower
+from middleware.connect.files.formats import head
+from middleware.connect.files.guess import guessed
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.mapping import mappings_of
 from middleware.model.errors import TraceError
+from middleware.model.event import Event
 from tests.unit.spark.test_readers import rows_of
 
 ROWS = [{"t": 1_700_000_000_000 + n, "who": "ab"[n % 2], "value": n / 4, "on": n % 3 == 0} for n in range(5)]
@@ -200,3 +204,63 @@ def test_an_expression_that_makes_no_sense_is_told_before_anything_is_read(
     said = {**ROWS_MAPPING, "fields": {"x": {"expression": expression, "type": "float"}}}
     with pytest.raises(TraceError, match=rf"fields\.x: expression: .*{complaint}"):
         mapped_recording([tmp_path / "a.csv"], mappings_of(said))
+
+
+NUMBERS = {
+    "type": "A",
+    "ts": {"column": "t", "unit": "ns"},
+    "source": {"value": "s"},
+    "fields": {"note": {"column": "note", "type": "str"}, "x": {"column": "x", "type": "int"}},
+}
+
+
+def test_broken_lines_among_the_first_are_named_and_cost_only_themselves(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"t,note,x\n1,a,1\n2,b\r,2\n3," + b"q" * 140_000 + b",3\n4,d,4\n")
+    found, bad = read([file], NUMBERS)
+    assert [row["x"] for row in found["A"]] == [1, 3, 4]
+    assert [line for line, _ in bad] == [1]
+    assert head(file)["x"].to_pylist() == ["1", "4"]
+
+
+def test_a_file_whose_lines_end_in_carriage_returns_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_bytes(b"t,note,x\r1,a,1\r2,b,2\r")
+    for reading in (lambda: read([file], NUMBERS), lambda: guessed(file)):
+        with pytest.raises(TraceError, match=r"a\.csv: its first line cannot be read as CSV: it holds a carriage return"):
+            reading()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "ipc"])
+def test_columns_are_known_without_rows_and_of_two_of_one_name_neither_is_taken(tmp_path: Path, kind: str) -> None:
+    def stored(table: pa.Table) -> Path:
+        file = tmp_path / f"a.{kind}"
+        if kind == "parquet":
+            pq.write_table(table, file)
+        else:
+            with (pa.ipc.new_file if kind == "arrow" else pa.ipc.new_stream)(str(file), table.schema) as writer:
+                writer.write_table(table)
+        return file
+
+    empty = stored(pa.table({"t": pa.array([], pa.int64()), "note": pa.array([], pa.string()), "x": pa.array([], pa.int64())}))
+    assert read([empty], NUMBERS) == ({}, [])
+    double = stored(pa.table([[1, 2], ["a", "b"], [3, 4], [5, 6]], names=["t", "note", "x", "x"]))
+    for reading in (lambda: read([double], NUMBERS), lambda: guessed(double)):
+        with pytest.raises(TraceError, match="has two columns of the same name: t, note, x, x"):
+            reading()
+
+
+def test_a_byte_order_mark_costs_no_line_of_json(tmp_path: Path) -> None:
+    class A(Event, frozen=True):
+        note: str
+        x: int
+
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + b"".join(b'{"t": %d, "note": "a", "x": %d}\n' % (at, at) for at in (1, 2)))
+    found, bad = read([file], NUMBERS)
+    assert (bad, [row["x"] for row in found["A"]]) == ([], [1, 2])
+    (mapping,) = mappings_of(NUMBERS)
+    follower = Follower(file, mapping, A)
+    assert ([event.x for event in follower.take()], follower.bad) == ([1, 2], [])
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+    assert head(file).to_pylist() == [{"t": "1", "note": "a", "x": "1"}]

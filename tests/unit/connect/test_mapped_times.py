@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import ROUND_HALF_EVEN, Context, Decimal
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,7 +17,7 @@ from middleware.connect.files.mapping import Field, Mapping, Source, Time
 from middleware.connect.files.normal import normalised
 from tests.unit.spark.test_readers import rows_of
 
-SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0}
+SCALE = {"s": 9, "ms": 6, "us": 3, "ns": 0, "ps": -3}
 UNITS = st.sampled_from(sorted(SCALE))
 EXACT = Context(prec=80)
 
@@ -63,13 +64,35 @@ def test_what_is_finer_is_rounded_once(number: Decimal, notation: str, unit: str
         ("1.7e9", "s", 1_700_000_000_000_000_000),
         ("17E-1", "ms", 1_700_000),
         ("+5.25", "us", 5_250),
-        ("-1500.9", "ps", -1),
-        ("1500.9", "ps", 1),
+        ("-1500.9", "ps", -2),
+        ("1500.9", "ps", 2),
+        ("-1999", "ps", -2),
+        ("2500", "ps", 2),
+        ("3500", "ps", 4),
+        ("-2500.000001", "ps", -3),
+        ("1700000000000000001999", "ps", 1_700_000_000_000_000_002),
     ],
 )
 def test_notations(text: str, unit: str, expected: int) -> None:
     assert read([text], unit) == [expected]
     assert read(["7", text, "0.0"], unit)[1] == expected  # also among others
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-5_000, 5_000), min_size=1, max_size=20))
+@settings(deadline=None)
+def test_picoseconds_of_whole_numbers_and_floats_are_rounded_too(numbers: list[int]) -> None:
+    halves = [number / 2 for number in numbers]
+    for column, values in ((pa.array(numbers, pa.int64()), numbers), (pa.array(halves, pa.float64()), halves)):
+        found = normalised(pa.table({"t": column, "s": ["x"] * len(numbers)}), mapping("ps"))["ts"].to_pylist()
+        assert found == [round(Fraction(value) / 1_000) for value in values]
+
+
+def test_a_float_of_picoseconds_may_be_larger_than_64_bits_hold_and_is_finite() -> None:
+    raw = pa.table({"t": [1.5e21], "s": ["x"]})
+    assert normalised(raw, mapping("ps"))["ts"].to_pylist() == [1_500_000_000_000_000_000]
+    for number in (float("nan"), float("inf"), 1e300):
+        with pytest.raises(ValueError, match="column t: "):
+            normalised(pa.table({"t": [number], "s": ["x"]}), mapping("ps"))
 
 
 def test_what_is_no_time_is_a_broken_line_and_costs_no_other(tmp_path: Path) -> None:

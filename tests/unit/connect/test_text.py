@@ -1,6 +1,7 @@
 """Text in parallel: every line is read once, whatever the cuts, and a broken line costs only itself."""
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.connect.files import text
-from middleware.connect.files.text import TextReader, blocks, existing, parse_csv, salvage, splits
+from middleware.connect.files.formats import head
+from middleware.connect.files.reading import read
+from middleware.connect.files.text import (
+    BOM,
+    TextReader,
+    blocks,
+    existing,
+    header_line,
+    parse_csv,
+    salvage,
+    splits,
+    text_recording,
+)
 from middleware.model.errors import TraceError
 
 fewer = settings(max_examples=25)
@@ -23,7 +36,8 @@ def numbers(block: bytes):  # type: ignore[no-untyped-def]
 @fewer
 @given(
     st.lists(
-        st.sampled_from([b"1,2", b"", b"x,2", b"1", b"1,2,3", b'"1,2', b"9" * 30 + b",1", b"\xff,1", b"1,\r2"]), max_size=40
+        st.sampled_from([b"1,2", b"", b"x,2", b"1", b"1,2,3", b'"1,2', b"9" * 30 + b",1", b"\xff,1", b"1,\r2", b"1,2\r1,2"]),
+        max_size=40,
     )
 )
 def test_salvage_keeps_all_good_lines_and_numbers_the_broken(lines: list[bytes]) -> None:
@@ -53,9 +67,75 @@ def test_splits_hold_each_line_once(tmp_path_factory: pytest.TempPathFactory, li
     file.write_bytes(b"\n".join(lines) + (b"\n" if end else b""))
     content = file.read_bytes()
     read = [list(blocks(split, max(1, size // 2))) for split in splits([file], header=False, size=size)]
-    assert b"".join(block for some in read for block in some) == content
+    assert b"".join(block for some in read for block in some) == content.removeprefix(BOM)
     for some in read:
         assert all(block.endswith(b"\n") for block in some[:-1])
+
+
+def test_a_blank_line_does_not_hide_a_line_of_two_rows() -> None:
+    tables, bad = salvage(b"1,2\n1,2\r9,9\n\n3,4\n", numbers)
+    assert [table["a"].to_pylist() for _, table in tables] == [[1], [3]]
+    assert [line for line, _ in bad] == [1]
+
+
+LENGTHS = st.one_of(st.integers(0, 40), st.integers(65_000, 70_000), st.just(200_000))
+
+
+@fewer
+@given(st.lists(st.tuples(LENGTHS, st.booleans()), max_size=12), st.integers(1, 300_000), st.integers(1, 100_000))
+def test_lines_of_any_length_are_read_alike_whatever_the_cuts(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, bool]], size: int, block: int
+) -> None:
+    file = written(tmp_path_factory, [(0, True), *lines])
+    assert rows_and_broken(file, size, block) == expected([(0, True), *lines], text.MAX_LINE_BYTES)
+
+
+@fewer
+@given(
+    st.lists(st.tuples(st.integers(0, 90), st.booleans()), max_size=20), st.integers(1, 300), st.integers(1, 100), st.booleans()
+)
+def test_a_line_that_is_too_long_is_one_broken_line_and_the_numbers_of_others_stay(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, bool]], size: int, block: int, packed: bool
+) -> None:
+    file = written(tmp_path_factory, [(0, True), *lines], packed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(text, "MAX_LINE_BYTES", 50)
+        assert rows_and_broken(file, size, block) == expected([(0, True), *lines], 50)
+
+
+def line_of(number: int, length: int, good: bool) -> str:
+    return f"{number if good else 'x'}," + "a" * length
+
+
+def written(folders: pytest.TempPathFactory, lines: list[tuple[int, bool]], packed: bool = False) -> Path:
+    file = folders.mktemp("long") / ("lines.csv.gz" if packed else "lines.csv")
+    content = "\n".join(line_of(number, *line) for number, line in enumerate(lines)).encode()
+    file.write_bytes(gzip.compress(content) if packed else content)
+    return file
+
+
+def expected(lines: list[tuple[int, bool]], most: int) -> tuple[list[int], list[int]]:
+    """The numbers of the good lines; and of the broken ones, from 1."""
+    good = [number for number, (length, fine) in enumerate(lines) if fine and len(line_of(number, length, fine)) <= most]
+    return good, [number + 1 for number in range(len(lines)) if number not in good]
+
+
+def rows_and_broken(file: Path, size: int, block: int) -> tuple[list[int], list[int]]:
+    import pyarrow as pa
+
+    def parse(lines: bytes):  # type: ignore[no-untyped-def]
+        return parse_csv(lines, ("a", "b"), {"a": pa.int64(), "b": pa.string()})
+
+    recording = text_recording("T", [file], splits([file], header=False, size=size), TextReader("T", parse, block))
+    found, tables = read(recording)
+    return tables["T"]["a"].to_pylist(), [each.line for each in found.bad.first]
+
+
+def test_a_header_that_is_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text, "MAX_LINE_BYTES", 50)
+    (tmp_path / "a.csv").write_bytes(b"a," * 100 + b"\n1,2\n")
+    with pytest.raises(TraceError, match=r"a\.csv: its first line has 201 bytes; the most is 50"):
+        header_line(tmp_path / "a.csv")
 
 
 def test_header_is_left_out_and_gzip_is_read(tmp_path: Path) -> None:
@@ -69,6 +149,17 @@ def test_a_broken_gzip_file_is_told(tmp_path: Path) -> None:
     file.write_bytes(gzip.compress(b"1,2\n" * 10_000)[:-20])
     with pytest.raises(TraceError, match=r"a\.csv\.gz cannot be read"):
         [list(blocks(split)) for split in splits([file], header=False)]
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
+@pytest.mark.parametrize("reading", [header_line, head, lambda file: list(blocks(splits([file], header=False)[0]))])
+def test_a_gzip_file_that_is_damaged_in_the_middle_is_told(
+    tmp_path: Path, name: str, reading: Callable[[Path], object]
+) -> None:
+    whole = gzip.compress(b"".join(b"%d,%d\n" % (number, number) for number in range(1_500)))
+    (tmp_path / name).write_bytes(whole[:200] + bytes(50) + whole[250:])
+    with pytest.raises(TraceError, match="cannot be read: Error -3 while decompressing data"):
+        reading(tmp_path / name)
 
 
 def test_a_file_of_another_format_is_told_after_a_few_lines_of_it(tmp_path: Path) -> None:
