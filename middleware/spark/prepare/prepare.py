@@ -38,7 +38,8 @@ ROWS_PER_FILE = 2_000_000
 ROWS_PER_GROUP = 16_384
 """Rows that one task of a feed reads at once: few, so that several can share a recording of seconds."""
 
-DRAWN_ORDER = ("arrival", "ts", "source", "id")
+DRAWN_ORDER = ("arrival", "ts", "source", "id", "_position")
+"""The last for events that clash: all ways of sorting give the same trace."""
 MEASURED_ORDER = ("arrival", "_position")
 """Events that arrived in the same nanosecond keep the order of the recording, if that is in arrival order."""
 
