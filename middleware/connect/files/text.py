@@ -29,7 +29,6 @@ BOM = b"\xef\xbb\xbf"
 HOPELESS = 1_000
 """If this many lines are broken, in a row or spread over a block, and none is good, the file has another format."""
 
-_TOO_LONG = f"a line of more than {MAX_LINE_BYTES >> 20} MiB"
 _ROW_NUMBER = re.compile(r"Row #\d+: ")
 
 Parse = Callable[[bytes], "pa.Table"]
@@ -126,8 +125,8 @@ def _line(text: IO[bytes], most: int) -> tuple[bytes | None, int]:
     return None, length
 
 
-def blocks(split: Split, size: int = BLOCK_BYTES) -> Iterator[bytes | None]:
-    """Whole lines of a split, about ``size`` bytes at a time, without a BOM; None for a line of over ``MAX_LINE_BYTES``."""
+def blocks(split: Split, size: int = BLOCK_BYTES, longest: int = MAX_LINE_BYTES) -> Iterator[bytes | None]:
+    """Whole lines of a split, about ``size`` bytes at a time, without a BOM; None for a line of over ``longest`` bytes."""
     with _opened(split.path) as text:
         text.seek(split.start)
         position = split.start
@@ -135,11 +134,11 @@ def blocks(split: Split, size: int = BLOCK_BYTES) -> Iterator[bytes | None]:
             position += _line(text, 0)[1]  # of a line that starts in the split before
         while split.end is None or position < split.end:
             wanted = size if split.end is None else min(size, split.end - position)
-            block = text.read(min(wanted, MAX_LINE_BYTES))
+            block = text.read(min(wanted, longest))
             if not block:
                 return
             last = block.rfind(b"\n") + 1
-            rest, length = _line(text, MAX_LINE_BYTES - len(block) + last) if last < len(block) else (b"", 0)
+            rest, length = _line(text, longest - len(block) + last) if last < len(block) else (b"", 0)
             whole = block[:last] if rest is None else block + rest
             if whole:
                 yield whole if position else whole.removeprefix(BOM)
@@ -158,21 +157,24 @@ def _starts_line(text: IO[bytes], split: Split) -> bool:
 
 @dataclass(frozen=True)
 class TextReader:
-    """Reads splits of text with one parser into events of one type, about ``block`` bytes at a time."""
+    """Reads splits of text with one parser into events of one type, about ``block`` bytes at a time; see ``blocks``."""
 
     type_name: str
     parse: Parse
     block: int = BLOCK_BYTES
+    longest: int = MAX_LINE_BYTES
 
     def __call__(self, split: Split) -> Iterator[Part]:
         import numpy as np
 
         good = lines = broken = 0
-        for block in blocks(split, self.block):
+        for block in blocks(split, self.block, self.longest):
             count = 1 if block is None else _lines(block)
             if block is not None and not good and (reason := hopeless(block, self.parse)):
                 raise _another_format(split, f"{HOPELESS} spread over its first {lines + count}", reason)
-            tables, bad = ([], [(0, _TOO_LONG)]) if block is None else salvage(block, self.parse)
+            tables, bad = (
+                ([], [(0, f"a line of more than {self.longest:,} bytes")]) if block is None else salvage(block, self.parse)
+            )
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
                 numbered = table.append_column("_position", to_column(positions))

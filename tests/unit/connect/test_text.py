@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.connect.files import text
 from middleware.connect.files.formats import head
 from middleware.connect.files.reading import read
 from middleware.connect.files.text import (
     BOM,
+    HOPELESS,
+    MAX_LINE_BYTES,
     TextReader,
     blocks,
     existing,
@@ -87,7 +88,7 @@ def test_lines_of_any_length_are_read_alike_whatever_the_cuts(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, bool]], size: int, block: int
 ) -> None:
     file = written(tmp_path_factory, [(0, True), *lines])
-    assert rows_and_broken(file, size, block) == expected([(0, True), *lines], text.MAX_LINE_BYTES)
+    assert rows_and_broken(file, size, block) == expected([(0, True), *lines], MAX_LINE_BYTES)
 
 
 @fewer
@@ -98,9 +99,7 @@ def test_a_line_that_is_too_long_is_one_broken_line_and_the_numbers_of_others_st
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, bool]], size: int, block: int, packed: bool
 ) -> None:
     file = written(tmp_path_factory, [(0, True), *lines], packed)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(text, "MAX_LINE_BYTES", 50)
-        assert rows_and_broken(file, size, block) == expected([(0, True), *lines], 50)
+    assert rows_and_broken(file, size, block, 50) == expected([(0, True), *lines], 50)
 
 
 def line_of(number: int, length: int, good: bool) -> str:
@@ -120,21 +119,20 @@ def expected(lines: list[tuple[int, bool]], most: int) -> tuple[list[int], list[
     return good, [number + 1 for number in range(len(lines)) if number not in good]
 
 
-def rows_and_broken(file: Path, size: int, block: int) -> tuple[list[int], list[int]]:
+def rows_and_broken(file: Path, size: int, block: int, longest: int = MAX_LINE_BYTES) -> tuple[list[int], list[int]]:
     import pyarrow as pa
 
     def parse(lines: bytes):  # type: ignore[no-untyped-def]
         return parse_csv(lines, ("a", "b"), {"a": pa.int64(), "b": pa.string()})
 
-    recording = text_recording("T", [file], splits([file], header=False, size=size), TextReader("T", parse, block))
+    recording = text_recording("T", [file], splits([file], header=False, size=size), TextReader("T", parse, block, longest))
     found, tables = read(recording)
     return tables["T"]["a"].to_pylist(), [each.line for each in found.bad.first]
 
 
-def test_a_header_that_is_too_long_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text, "MAX_LINE_BYTES", 50)
-    (tmp_path / "a.csv").write_bytes(b"a," * 100 + b"\n1,2\n")
-    with pytest.raises(TraceError, match=r"a\.csv: its first line has 201 bytes; the most is 50"):
+def test_a_header_that_is_too_long_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(b"a" * (MAX_LINE_BYTES + 1) + b"\n1,2\n")
+    with pytest.raises(TraceError, match=r"a\.csv: its first line has 16,777,218 bytes; the most is 16,777,216"):
         header_line(tmp_path / "a.csv")
 
 
@@ -173,12 +171,12 @@ def test_a_file_of_another_format_is_told_after_a_few_lines_of_it(tmp_path: Path
 
     with pytest.raises(TraceError, match=r"not one good line among 1000 spread over its first \d+: CSV parse error"):
         list(TextReader("T", counted)(splits([file], header=False)[0]))
-    assert parsed == [b"this is prose\n"] * text.HOPELESS
+    assert parsed == [b"this is prose\n"] * HOPELESS
 
 
 def test_long_lines_of_another_format_are_counted_over_blocks(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
-    file.write_bytes(b"this is prose\n" * 2 * text.HOPELESS)
+    file.write_bytes(b"this is prose\n" * 2 * HOPELESS)
     with pytest.raises(TraceError, match="not one good line among its first 1002: CSV parse error"):
         list(TextReader("T", numbers, block=80)(splits([file], header=False)[0]))
 
