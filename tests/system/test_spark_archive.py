@@ -125,9 +125,12 @@ def test_files_of_all_formats_and_a_key_of_many_batches(spark: SparkSession, tmp
 
 
 @pytest.mark.parametrize("row", ["1,2.5,10,1,s,9", "1,2.5,10,1", "1,much,10,1,s"])
-def test_a_row_of_csv_that_does_not_fit_is_an_error(spark: SparkSession, tmp_path: Path, row: str) -> None:
+@pytest.mark.parametrize("other", ["", ",unread"])
+def test_a_row_of_csv_that_does_not_fit_is_an_error(spark: SparkSession, tmp_path: Path, row: str, other: str) -> None:
     (folder := tmp_path / f"type={type_name(Reading)}").mkdir()
-    (folder / "rows.csv").write_text(f"{','.join(schema_of(Reading).arrow.names[:-1])}\n1,1.5,5,0,s\n{row}\n")
+    (folder / "rows.csv").write_text(
+        f"{','.join(schema_of(Reading).arrow.names[:-1])}{other}\n1,1.5,5,0,s{other}\n{row}{other}\n"
+    )
     with pytest.raises(Exception, match=r"MALFORMED|CAST_INVALID_INPUT"):
         archive(stored_frames(spark, f"file://{tmp_path}", [Reading], "csv"), [Peaks()]).collect()
 

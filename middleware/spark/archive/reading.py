@@ -82,5 +82,7 @@ def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> D
         return spark.read.schema(wanted).option("mode", "FAILFAST").json(path)
     if nested := [name for name, kind in kinds.items() if "<" in kind]:
         raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
-    text = spark.read.option("header", True).option("mode", "FAILFAST").csv(path)  # or cells too many would be cut off
+    # cells too many would be cut off; and they are counted only if all columns are read, also those that are not wanted
+    reader = spark.read.option("header", True).option("mode", "FAILFAST").option("columnPruning", False)
+    text = reader.csv(path)
     return text.select(*[sql.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names if name in kinds])
