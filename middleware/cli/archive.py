@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from rich.console import Console
 
-    from middleware.model.event import Event, Identity
     from middleware.runtime.scenario import Scenario
     from middleware.spark.archive import Archive
     from middleware.spark.archive.files import Files
@@ -225,20 +224,16 @@ def _failed(results: Archive, is_trace: bool) -> list[str]:
     ]
 
 
-def _popped(found: dict[Identity, Event], identity: Identity) -> list[Event]:
-    return [found.pop(identity)] if identity in found else []
-
-
 def _differences(plan: Scenario, results: Archive) -> str:
     """How the results differ from the in-order oracle's; empty if they do not. All events must fit into this process."""
     from middleware.model.event import IDENTITY, ORDER
-    from middleware.model.state import same_events
+    from middleware.model.state import alike
     from middleware.testing.oracle import first_arrivals, oracle
 
     derived = oracle(first_arrivals(results.raw_events()), plan.detectors)
     wanted = sorted(chain.from_iterable(derived.values()), key=ORDER)
     found = {IDENTITY(event): event for event in results.collect()}
-    differ = [event for event in wanted if not same_events([event], _popped(found, IDENTITY(event)))]
+    differ = [event for event in wanted if not alike(found.pop(IDENTITY(event), None), event)]
     if not differ and not found:
         return ""
     first = min([*differ, *found.values()], key=ORDER)

@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-NO_PLACE = "a value has no place in a column"
-"""Why an event is left out of tables."""
-
-
 def finals_table(columns: EventColumns) -> pa.Table:
     """Events as a table: the fields of their type, ts (ns), id, source, level. O(rows) for the texts of sources."""
     import pyarrow as pa
@@ -42,9 +38,10 @@ def _schema(event_type: EventType) -> pa.Schema:
 
 def has_form(event_type: EventType, count: int, drops: Counter[str]) -> bool:
     """Whether a type has columns; if not, so many events of it are counted as left out."""
-    if not (has_form := has_columns(event_type)):
-        drops["a type has no columns"] += count
-    return has_form
+    if has_columns(event_type):
+        return True
+    drops["a type has no columns"] += count
+    return False
 
 
 def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> EventColumns:
@@ -53,10 +50,8 @@ def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> 
     try:
         return EventColumns.from_events(event_type, events)
     except EventError:
-        if not has_columns(event_type):
-            raise
-    kept = [event for event in events if _fits(event_type, event)]
-    drops[NO_PLACE] += len(events) - len(kept)
+        kept = [event for event in events if _fits(event_type, event)]
+    drops["a value has no place in a column"] += len(events) - len(kept)
     return EventColumns.from_events(event_type, kept)
 
 
@@ -74,11 +69,11 @@ def changes_table(event_type: EventType, delta: Delta, drops: Counter[str]) -> p
     import pyarrow as pa
 
     new = delta.columns if delta.columns is not None else fitting(event_type, delta.inserts, drops)
-    changed = [fitting(event_type, events, drops) for events in (delta.retracts, [after for _, after in delta.revises])]
-    gone, now = changed
+    gone = fitting(event_type, delta.retracts, drops)
+    now = fitting(event_type, [after for _, after in delta.revises], drops)
     places = [0] * len(gone) + [1] * len(now) + [2] * len(new)
     ops = pa.DictionaryArray.from_arrays(pa.array(places, pa.int8()), ["retract", "revise", "insert"])
-    return finals_table(changed[0].joined([changed[1], new])).add_column(0, "op", ops.cast(pa.string()))
+    return finals_table(gone.joined([now, new])).add_column(0, "op", ops.cast(pa.string()))
 
 
 def empty_table(event_type: EventType, with_op: bool) -> pa.Table:

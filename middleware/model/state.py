@@ -217,10 +217,13 @@ def same_event(was: Event, now: Event) -> bool:
 
 def same_events(some: Sequence[Event], others: Sequence[Event]) -> bool:
     """Whether these are the same events in the same order; NaN is the same as NaN. O(events)."""
-    return some == others or (len(some) == len(others) and all(map(_alike, some, others)))
+    return some == others or (len(some) == len(others) and all(map(alike, some, others)))
 
 
-def _alike(one: Event, other: Event) -> bool:
+def alike(one: Event | None, other: Event | None) -> bool:
+    """Whether two events are equal, or the same but for NaN, which is unlike itself."""
+    if one is None or other is None:
+        return one is other
     return type(one) is type(other) and (one == other or same_event(one, other))
 
 

@@ -101,8 +101,7 @@ def _source(raw: pa.Table, source: Source, file: str) -> pa.ChunkedArray:
         name = source.prefix + (source.value or _of_file(source.file, file))
         return pa.chunked_array([pa.repeat(scalar(name), raw.num_rows)])
     names = _whole(raw[source.column]).cast(pa.string())
-    names = pc.if_else(pc.equal(names, scalar("")), pa.nulls(1, pa.string())[0], names)  # no name is none
-    return pc.binary_join_element_wise(scalar(source.prefix), names, scalar(""))
+    return pc.binary_join_element_wise(scalar(source.prefix), _without_empty(names), scalar(""))
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -124,6 +123,14 @@ def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     import pyarrow.compute as pc
 
     return pc.if_else(pc.is_nan(column), pa.nulls(1, column.type)[0], column)
+
+
+def _without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Texts with null for those that are empty: what is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.equal(column, scalar("")), pa.nulls(1, pa.string())[0], column)
 
 
 def _of_file(pattern: str, file: str) -> str:
@@ -163,7 +170,7 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
 
     column = column if field.type == "str" else _trimmed(column)
     if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
-        column = pc.if_else(pc.equal(column, scalar("")), pa.nulls(1, pa.string())[0], column)
+        column = _without_empty(column)
     if (field.optional or field.type == "str") and pa.types.is_floating(column.type):
         column = _without_nan(column)
     kind = arrow_types()[field.type]

@@ -49,7 +49,6 @@ class _Asynchronous(Generic[Client]):
 
     def _in_thread(self, call: Callable[[], T]) -> asyncio.Future[T]:
         """Make a call in the client's thread. Raises NetworkError if it is closed."""
-        self._check_loop()
         if self._is_closed:
             raise NetworkError("this client has been closed")
         return asyncio.get_running_loop().run_in_executor(self._thread, call)
@@ -163,7 +162,6 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
     def __init__(self, address: str, types: Any, **options: Any) -> None:
         super().__init__(partial(Subscriber, address, types, **options))
         self._receiving: asyncio.Future[Any] | None = None
-        self._in_batches = False
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
@@ -191,6 +189,10 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         self._check_loop()
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
+
+        def left() -> float | None:
+            return None if end is None else max(0.0, end - loop.time())
+
         try:
             async with asyncio.timeout(timeout):
                 await self._turn.acquire()
@@ -198,10 +200,10 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             return nothing
         try:
             if self._receiving is None:
-                if not await self._settled(None if end is None else max(0.0, end - loop.time())):
+                if not await self._settled(left()):
                     return nothing
                 self._receiving = self._under_way = self._in_thread(receive)
-            await asyncio.wait([self._receiving], timeout=None if end is None else max(0.0, end - loop.time()))
+            await asyncio.wait([self._receiving], timeout=left())
             if not self._receiving.done():
                 return nothing
             done, self._receiving = self._receiving, None
