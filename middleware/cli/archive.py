@@ -77,7 +77,8 @@ def archive(
       [bold]slackline archive bookstore --input s3a://shop/events --format json --out s3a://shop/thefts[/]
     """
     from middleware.runtime.scenario import load_scenario
-    from middleware.spark.session import FailedRunError, interruptible, reason, spark_session
+    from middleware.spark.jobs import interruptible
+    from middleware.spark.session import FailedRunError, reason, spark_session
     from middleware.spark.traces import DESCRIPTION
 
     plan = load_scenario(scenario).lasting(seconds, seed)
@@ -87,7 +88,7 @@ def archive(
     screen = console(json)
     is_trace = given is None or Path(given, DESCRIPTION).exists()
     with screen.status("Spark starts ...") as status, spark_session(cores, master=master) as spark:
-        frames, rows = _frames(plan, given, form if not is_trace else None, traces, spark)
+        frames, rows = interruptible(lambda: _frames(plan, given, form if not is_trace else None, traces, spark))
         from middleware.spark.archive.plan import Plan
 
         if explain:

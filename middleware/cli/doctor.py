@@ -109,12 +109,13 @@ def spark(start: bool, master: str | None = None) -> Iterator[Finding]:
         yield Finding("Spark", "ok", f"PySpark {version} imports (slackline doctor --spark also starts it)")
         return
     from middleware.spark.cluster import executors
+    from middleware.spark.jobs import interruptible
     from middleware.spark.session import reason, spark_session
 
     try:
         with spark_session(1, master=master) as session:
-            counted = session.range(10).count()
-            found = executors(session)
+            counted = interruptible(session.range(10).count)
+            found = interruptible(lambda: executors(session))
     except Exception as error:  # whatever stops Spark is what the user must see
         hint = "see the Java line above" if master is None else "executors need this Python and Slackline: slackline spark pack"
         yield Finding("Spark", "missing", f"does not start: {reason(error)[:300]}", hint)

@@ -35,7 +35,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
     _came.append(number)
     on_interrupt = signal.getsignal(signal.SIGINT)
     if callable(on_interrupt):
-        with suppress(KeyboardInterrupt):  # Spark's handler cancels its jobs first
+        with suppress(KeyboardInterrupt):  # PySpark's, in a session that somebody else has started, cancels its jobs first
             on_interrupt(signal.SIGINT, frame)
         if getattr(on_interrupt, "__module__", "") == _DEFERRING:
             return  # a process is being started: it is known, and can be ended, when KeyboardInterrupt comes

@@ -21,10 +21,15 @@ from middleware.model.event import Event
 from middleware.runtime.records import as_record
 
 MOST_UNSENT = 4 * 2**20
-"""Bytes that may wait for one reader; one that is slower is cut off, so that it delays no other."""
+"""Bytes that may wait for one reader; with more, the others wait for it, as much may come at once."""
+
+PATIENCE = 1.0
+"""Seconds that the others wait for a reader that does not keep up; then it is cut off."""
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _STARTS_WITHIN = 10.0
+_AT_ONCE = MOST_UNSENT // 4
+_LOOK = 0.002
 
 
 class WebSocketSink:
@@ -90,13 +95,26 @@ class WebSocketSink:
 
     def _send(self, texts: Sequence[str]) -> None:
         async def send() -> None:
+            unsent = 0
             for text in texts:
                 broadcast(self._readers, text)
-            for reader in list(self._readers):
-                if reader.transport.get_write_buffer_size() > MOST_UNSENT:
-                    reader.transport.abort()
+                unsent += len(text)
+                if unsent > _AT_ONCE:
+                    await self._drained()
+                    unsent = 0
+            await self._drained()
 
         asyncio.run_coroutine_threadsafe(send(), self._loop).result()
+
+    async def _drained(self) -> None:
+        """Returns once little waits for any reader. Those that are too slow are cut off, and are no readers any more."""
+        deadline = self._loop.time() + PATIENCE
+        while slow := [each for each in self._readers if each.transport.get_write_buffer_size() > MOST_UNSENT]:
+            if self._loop.time() > deadline:
+                for reader in slow:
+                    self._readers.discard(reader)
+                    reader.transport.abort()
+            await asyncio.sleep(_LOOK)
 
     def close(self) -> None:
         """See Sink."""

@@ -9,22 +9,20 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from middleware.installation import install
 from middleware.model.errors import TraceError
 from middleware.runtime.interrupts import uninterrupted
+from middleware.spark.jobs import running_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-
-Result = TypeVar("Result")
 
 
 class FailedRunError(TraceError):
@@ -94,21 +92,27 @@ def spark_session(
         return
     master = master or os.environ.get("SPARK_REMOTE")
     check_installed(java=not (master or "").startswith("sc://"))
-    if (running := _running()) is not None:
+    if (running := running_session()) is not None:
         if master is not None and (own := _master_of(running)) not in (None, master):
             raise TraceError(f"a Spark session of {own} runs in this process already: stop it, to have one of {master}")
         yield running
         return
     with ExitStack() as stack:
+        if (master or "").startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+            stack.enter_context(
+                environment({"PYSPARK_PYTHON": sys.executable})
+            )  # workers on this machine, but of PATH's Python
         builder = _local_builder(stack, cores, memory, work) if _is_ours(master) else _cluster_builder(master)
         session = None
         try:
-            with uninterrupted():  # or Java might be left behind, known to nobody
-                session = _started(builder, master)
+            with uninterrupted(), ThreadPoolExecutor(1) as pool:  # or Java might be left behind, known to nobody
+                # in the main thread PySpark would set a handler, by which Ctrl-C cuts the link that is just in use
+                session = pool.submit(_started, builder, master).result()
             yield session
         finally:
             if session is not None:
-                session.stop()
+                with uninterrupted():
+                    session.stop()
 
 
 def _is_ours(master: str | None) -> bool:
@@ -127,17 +131,6 @@ def check_installed(java: bool = True) -> None:
             "Spark needs Java 17 or newer and there is no 'java' on the PATH nor in JAVA_HOME: "
             "apt-get install openjdk-17-jre-headless"
         )
-
-
-def _running() -> SparkSession | None:
-    """The session of this process, whichever thread has started it; None if there is none."""
-    from pyspark.errors import PySparkRuntimeError
-    from pyspark.sql import SparkSession
-
-    try:
-        return SparkSession.active()
-    except PySparkRuntimeError:
-        return None
 
 
 def _master_of(session: SparkSession) -> str | None:
@@ -217,12 +210,6 @@ def environment(values: Mapping[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def interruptible(work: Callable[[], Result]) -> Result:
-    """Run ``work``, which waits for Spark, in a thread, so that Ctrl-C cancels its jobs instead of cutting its link to Java."""
-    with ThreadPoolExecutor(1, thread_name_prefix="spark-job") as pool:
-        return pool.submit(work).result()
 
 
 def _environment() -> dict[str, str]:

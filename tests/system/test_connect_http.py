@@ -153,6 +153,15 @@ def test_who_is_connected_gets_finals_and_changes() -> None:
                     slow.recv(10)
 
 
+def test_a_backlog_comes_to_who_reads_it() -> None:
+    address = f"ws://127.0.0.1:{free_port()}"
+    with closing(open_sink(address)) as sink, connect(address) as reader, ThreadPoolExecutor(1) as pool:
+        found = pool.submit(lambda: [json.loads(reader.recv(10))["id"] for _ in range(400)])
+        backlog = hits(1, 400, text="x" * 100_000)
+        sink.take(backlog)  # 40 MB at once, far more than may wait
+        assert found.result() == [each.id for each in backlog]
+
+
 PLANT = """
 from middleware import Detector, Event
 

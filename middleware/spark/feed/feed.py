@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from middleware.spark.feed.groups import owners, slices
 from middleware.spark.feed.meeting import host_of
 from middleware.spark.feed.pacing import Pace, window_of
 from middleware.spark.feed.rows import Frame, TypeRows, frames
+from middleware.spark.jobs import in_background
 from middleware.spark.session import FailedRunError, reason, spark_session
 from middleware.spark.traces import load_trace
 from middleware.spark.travel import carried
@@ -170,8 +171,9 @@ def feed(
     with spark_session(partitions, master=master, spark=spark) as session, connect("feed") as publisher:
         sender = _Sender(timetable, publisher, progress, Path(announce) if announce is not None else None)
         meeting = host_of(session, advertise)
-        with ThreadPoolExecutor(1, "spark-job") as pool, Coordinator(partitions, len(shares), meeting) as coordinator:
-            job = pool.submit(_encoded_by, session, task_of(coordinator=coordinator.address), partitions)
+        coordinator = Coordinator(partitions, len(shares), meeting)
+        task = task_of(coordinator=coordinator.address)
+        with in_background(partial(_encoded_by, session, task, partitions)) as job, coordinator:
             job.add_done_callback(lambda done: coordinator.is_over() if done.exception() is not None else None)
             sender.send(coordinator.frames())
             reports = _reports(job, coordinator)

@@ -21,12 +21,13 @@ import msgspec
 from middleware.connect.files.recording import BASE_COLUMNS, Recording
 from middleware.connect.files.tally import Staged
 from middleware.model.errors import TraceError
+from middleware.spark.jobs import interruptible
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
 from middleware.spark.prepare.describe import describe, doubts
 from middleware.spark.prepare.local import LocalPreparation
 from middleware.spark.prepare.staging import stage
-from middleware.spark.session import FailedRunError, interruptible, literal_path, reason, spark_session
+from middleware.spark.session import FailedRunError, literal_path, reason, spark_session
 from middleware.spark.traces import DESCRIPTION, Trace, type_folder
 from middleware.spark.travel import carried
 
