@@ -58,6 +58,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 
+class Said(Event, frozen=True):
+    words: str
+
+
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with spark_cluster(tmp_path_factory.mktemp("cluster")) as running:
@@ -131,8 +135,29 @@ def test_a_row_of_csv_that_does_not_fit_is_an_error(spark: SparkSession, tmp_pat
     (folder / "rows.csv").write_text(
         f"{','.join(schema_of(Reading).arrow.names[:-1])}{other}\n1,1.5,5,0,s{other}\n{row}{other}\n"
     )
-    with pytest.raises(Exception, match=r"MALFORMED|CAST_INVALID_INPUT"):
+    with pytest.raises(Exception, match=r"MALFORMED|Reading.value is a double, and this is none: much"):
         archive(stored_frames(spark, f"file://{tmp_path}", [Reading], "csv"), [Peaks()]).collect()
+
+
+def test_a_value_of_csv_that_does_not_fit_is_an_error_also_where_casts_give_null(spark: SparkSession, tmp_path: Path) -> None:
+    (folder := tmp_path / f"type={type_name(Reading)}").mkdir()
+    (folder / "rows.csv").write_text("sensor,value,ts,id,source\n1,much,10,1,s\n")
+    session = spark.newSession()
+    session.conf.set("spark.sql.ansi.enabled", "false")
+    with pytest.raises(Exception, match="this is none: much"):
+        stored_frames(session, f"file://{tmp_path}", [Reading], "csv")[type_name(Reading)].collect()
+
+
+def test_texts_of_csv_have_quotes_as_others_write_them(spark: SparkSession, tmp_path: Path) -> None:
+    (folder := tmp_path / f"type={type_name(Said)}").mkdir()
+    (folder / "rows.csv").write_text(
+        'words,ts,id,source\n"say ""hi"", now",1,1,s\nC:\\,2,2,s\n"C:\\",3,3,s\n"",4,4,s\n,5,5,s\n'
+    )
+    rows = stored_frames(spark, f"file://{tmp_path}", [Said], "csv")[type_name(Said)].collect()
+    assert [row.words for row in rows] == ['say "hi", now', "C:\\", "C:\\", "", None]
+    (folder / "rows.csv").write_text('words,ts,id,source\n"say \\"hi\\"",1,1,s\n')
+    with pytest.raises(Exception, match=r"MALFORMED|FAILED_READ_FILE"):
+        stored_frames(spark, f"file://{tmp_path}", [Said], "csv")[type_name(Said)].collect()
 
 
 def test_each_part_has_a_partition(spark: SparkSession) -> None:

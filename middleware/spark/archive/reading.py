@@ -14,7 +14,16 @@ from middleware.spark.session import literal_path, reason
 from middleware.spark.traces import check_fields, load_trace, type_folder
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+_CSV: dict[str, bool | float | int | str | None] = {
+    "header": True,
+    "mode": "FAILFAST",
+    "escape": '"',  # a quote in quotes is doubled, as nearly everybody but Spark writes it
+    "unescapedQuoteHandling": "RAISE_ERROR",  # and what Spark has written with backslashes is no text with some more of them
+    "nullValue": "\0",  # no cell: so an empty text in quotes is a text, and an empty cell is missing
+    "columnPruning": False,  # or cells too many are counted only where all columns are read
+}
 
 
 def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame | Files]:
@@ -47,7 +56,8 @@ def stored_frames(
 
     ``form``
         "parquet", "json" (an object a line), "csv" (a header first), or another that the session knows, such as "delta" or
-        "orc". In JSON and CSV, a value that does not fit its field ends the job; a column ``arrival`` is kept.
+        "orc". In JSON and CSV, a value that does not fit its field ends the job; a column ``arrival`` is kept. So does a
+        row of CSV with more or fewer cells than the header; quotes in quotes are doubled (RFC 4180), an empty cell is missing.
 
     Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
     """
@@ -70,8 +80,6 @@ def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | Files:
 
 
 def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> DataFrame:
-    from pyspark.sql import functions as sql
-
     if form not in ("json", "csv"):
         return spark.read.format(form).load(path)
     reader = spark.read.option("header", True).option("primitivesAsString", True)
@@ -82,7 +90,15 @@ def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> D
         return spark.read.schema(wanted).option("mode", "FAILFAST").json(path)
     if nested := [name for name, kind in kinds.items() if "<" in kind]:
         raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
-    # cells too many would be cut off; and they are counted only if all columns are read, also those that are not wanted
-    reader = spark.read.option("header", True).option("mode", "FAILFAST").option("columnPruning", False)
-    text = reader.csv(path)
-    return text.select(*[sql.col(f"`{name}`").cast(kinds[name]).alias(name) for name in names if name in kinds])
+    text = spark.read.options(**_CSV).csv(path)
+    return text.select(*[_fitting(schema, name, kinds[name]) for name in names if name in kinds])
+
+
+def _fitting(schema: EventSchema, name: str, kind: str) -> Column:
+    """A column of texts as values of a kind; one that does not fit ends the job, whatever the user's session makes of casts."""
+    from pyspark.sql import functions as sql
+
+    text = sql.col(f"`{name}`")
+    value = text.try_cast(kind)
+    refused = sql.raise_error(sql.concat(sql.lit(f"{schema.name}.{name} is a {kind}, and this is none: "), text))
+    return sql.when(text.isNotNull() & value.isNull(), refused).otherwise(value).alias(name)
