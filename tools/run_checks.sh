@@ -6,38 +6,46 @@ set -uo pipefail
 PATH=$PWD/.venv/bin:$PATH
 # Tests start hundreds of processes: with bytecode, and the tables of parsers beside it, each starts in half the time.
 unset PYTHONDONTWRITEBYTECODE
-summary=()
-failed=0
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
 
-# check NAME COMMAND...: run a command under a heading, and remember how it went.
+# check NAME COMMAND...: run a command under a heading, and note how it went.
 check() {
-    local name=$1 closing
+    local name=$1 log=$work/$1 closing
     shift
     printf '\n==== %s\n' "$name"
-    if "$@" 2>&1 | tee "$log"; then result=ok; else result=FAILED failed=1; fi
+    if "$@" 2>&1 | tee "$log"; then result=ok; else result=FAILED; fi
     closing=$(grep -aE '^(=+ )?.*(passed|failed|error|no tests ran).* in [0-9.]+s' "$log" | tail -n 1)
-    summary+=("$(printf '%-7s %-20s %s' "$result" "$name" "$closing")")
+    printf '%-7s %-20s %s\n' "$result" "$name" "$closing" >>"$work/summary"
 }
 
 # existing FOLDER...: those that are there (git keeps no empty ones).
 existing() { for folder in "$@"; do [ -d "$folder" ] && printf '%s\n' "$folder"; done; }
 
-check "ruff check" ruff check .
-check "ruff format" ruff format --check .
-check "mypy" mypy
-check "import layers" lint-imports
-
 manifest=middleware/native/Cargo.toml
-if [ -e $manifest ] && command -v cargo >/dev/null; then
+check_rust() {
+    local libraries
     check "cargo fmt" cargo fmt --manifest-path $manifest --check
     check "cargo clippy" cargo clippy --manifest-path $manifest --all-targets -- -D warnings
     # the test programs embed Python: the one of the environment, and its shared library
     libraries=$(python -c "import sysconfig; print(sysconfig.get_config_var(\"LIBDIR\"))")
     check "cargo test" env PYO3_PYTHON="$PWD/.venv/bin/python" LD_LIBRARY_PATH="$libraries" cargo test --manifest-path $manifest
+}
+
+# Beside each other, as each needs one processor.
+if [ -e $manifest ] && command -v cargo >/dev/null; then
+    check_rust >"$work/rust" 2>&1 &
+    rust=$!
 elif [ -e $manifest ]; then
-    summary+=("SKIPPED Rust checks          no cargo")
+    echo "SKIPPED Rust checks          no cargo" >>"$work/summary"
+fi
+check "ruff check" ruff check .
+check "ruff format" ruff format --check .
+check "mypy" mypy
+check "import layers" lint-imports
+if [ -n "${rust-}" ]; then
+    wait "$rust" || echo "FAILED  Rust checks: they did not come to their end" >>"$work/summary"
+    cat "$work/rust"
 fi
 
 mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
@@ -50,9 +58,8 @@ limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
 # make, stay together.
 check "tests, pure" pytest -n 2 --dist worksteal "${limit[@]}" "${pure[@]}"
 # Whole files, in the order of tests/conftest.py: their tests share nodes and Spark sessions. A test does not know of the other
-# file's processes: all have free ports and folders of their own.
-check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
+# file's processes: all have free ports and folders of their own. Three at a time on two processors, as they often wait.
+check "tests, real" pytest -n 3 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
 
 printf '\n==== summary\n'
-printf '%s\n' "${summary[@]}"
-exit $failed
+cat "$work/summary" && ! grep -q ^FAILED "$work/summary"

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from middleware.runtime.scenario import Scenario
 
 _LOST = (
-    "unknown type", "malformed event", "malformed block", "no source", "level of a derived event", "later than its block says",
-    "oversized event", "event that cannot be encoded",
+    "unknown type", "other fields", "malformed event", "malformed block", "no source", "level of a derived event",
+    "later than its block says", "oversized event", "event that cannot be encoded",
 )  # fmt: skip
 """What a broker drops of events, without listing them: in a run there is none of it."""
 

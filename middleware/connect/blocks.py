@@ -8,6 +8,7 @@ from typing import Any
 from middleware.broker.ingress.seen import joined_runs
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Run, encode, packed
 from middleware.model.event import EventType, type_name
+from middleware.model.schema import form_of
 
 Row = tuple[Any, ...]
 """The values of an event's fields, in their order: its own, then ts, id, source and level."""
@@ -44,7 +45,7 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
 def _block(event_type: EventType, rows: Sequence[Row], places: list[int] | None) -> tuple[BlockHead, bytes]:
     times, ids, sources = ([row[place] for row in rows] for place in (TS_PLACE, _ID, _SOURCE))
     head = BlockHead(type_name(event_type), len(rows), raw=True, runs=_runs(sources, ids), oldest=min(times), newest=max(times))
-    head.places = packed(places)
+    head.places, head.form = packed(places), form_of(event_type)
     return head, encode(rows)
 
 

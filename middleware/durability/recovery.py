@@ -19,7 +19,7 @@ from middleware.durability.checkpoint import Stored
 from middleware.durability.durable_core import Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
-from middleware.link.codec import BlockHead, Drops, EventCodec, encode
+from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, encode
 from middleware.model.change import Batch, Change, Delta, consolidate
 from middleware.model.errors import StateError
 from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
@@ -47,7 +47,7 @@ class Recovered(msgspec.Struct):
     changed: bool = True
 
 
-_UNREADABLE = ("unknown type", "malformed event", "malformed block")
+_UNREADABLE = ("unknown type", OTHER_FIELDS, "malformed event", "malformed block")
 
 
 def recover(

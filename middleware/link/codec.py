@@ -23,6 +23,7 @@ from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
 from middleware.model.rows import reader_of
+from middleware.model.schema import form_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,6 +51,9 @@ MOST_TYPES = 10_000
 MOST_NAME_BYTES = 2**20
 """Most bytes of patterns that a node names, so that its Interest fits into a frame."""
 
+OTHER_FIELDS = "other fields"
+"""The reason for which events are left out whose class has other fields here than where they were made."""
+
 MOST_PLACES = 2**16
 """Most events in a payload that keeps their order across types."""
 
@@ -74,6 +78,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     ``since``: events of a plain block that lie above this time came too early, by so much (K+).
+    ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values travel
+    without names, so a receiver whose class has others, or in another order, would misread them.
     """
 
     type: TypeName
@@ -89,6 +95,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     arrival: Count = 0
     columns: bool = False
     since: WatermarkTime | None = None
+    form: Count | None = None
 
     @property
     def count(self) -> int:
@@ -286,7 +293,7 @@ class _TypeCodec:
     """Decoders for one event type."""
 
     def __init__(self, event_type: EventType) -> None:
-        self.event_type = event_type
+        self.event_type, self.form = event_type, form_of(event_type)
         self.plain: Callable[[bytes], list[Event]] = msgspec.msgpack.Decoder(list[event_type]).decode  # type: ignore[valid-type]
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
             tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
@@ -354,6 +361,9 @@ class EventCodec:
         if codec is None:
             drops["unknown type"] += head.count
             return Delta()
+        if head.form != codec.form and head.form is not None:
+            drops[OTHER_FIELDS] += max(head.count, 1)
+            return Delta()
         try:
             read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
             if read is not None and not (head.raw and _needs_look(head, read)):
@@ -376,6 +386,9 @@ class EventCodec:
     def complaint(self, head: BlockHead, block: bytes) -> str:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
+        if codec is not None and head.form not in (None, codec.form):
+            own = codec.event_type.__struct_fields__[: -len(Event.__struct_fields__)]
+            return f"where it is taken, {head.type} has the fields {', '.join(own) or 'none'}, in this order"
         try:
             if codec is not None and head.columns:
                 _columns(codec, head, block)
@@ -384,6 +397,11 @@ class EventCodec:
         except (*_BAD, WireError, EventError) as error:
             return str(error)
         return ""
+
+    def fits(self, head: BlockHead) -> bool:
+        """Whether a block has the fields that its type has here, as far as both are known."""
+        codec = self._codec(head.type) if head.form is not None else None
+        return codec is None or head.form == codec.form
 
     def same(self, name: str, one: bytes, other: bytes) -> bool:
         """Whether two records of a type are the same event, however they were encoded. False if one cannot be read."""

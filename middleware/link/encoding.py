@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, Event
 from middleware.model.rows import reader_of
+from middleware.model.schema import form_of
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Places
@@ -36,7 +38,7 @@ def encode_delta(
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
-    head.places = packed(delta.places)
+    head.places, head.form = packed(delta.places), _form(delta)
     block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]
@@ -55,12 +57,19 @@ def _encode_columns(
         stop = min(start + rows, count)
         own = None if places is None else places[start:stop]
         head = BlockHead(name, stop - start, raw=raw, runs=runs if rows == count else None, places=packed(own), columns=True)
-        head.since = since
+        head.since, head.form = since, form_of(columns.event_type)
         if raw:
             times = columns.times[start:stop]
             head.oldest, head.newest = int(times.min()), int(times.max())
         blocks.append((head, _block(columns, start, stop)))
     return blocks
+
+
+def _form(delta: Delta) -> int | None:
+    """The form of the one type of which these are; None if there are none, or if it is no event type."""
+    for event in chain(delta.inserts[:1], delta.retracts[:1], (new for _, new in delta.revises[:1])):
+        return form_of(event.__class__)
+    return None
 
 
 def _block(columns: EventColumns, start: int, stop: int) -> bytes:

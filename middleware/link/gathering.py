@@ -12,6 +12,7 @@ from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.rows import reader_of
+from middleware.model.schema import form_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,7 +27,7 @@ class Gathering:
     def __init__(self) -> None:
         self._held = native.Gathering() if native.AVAILABLE else None
         self._met: set[type] = set()
-        self._names: dict[native.BlockReader, str] = {}
+        self._names: dict[native.BlockReader, tuple[str, int]] = {}
 
     def __len__(self) -> int:
         """How many events are held."""
@@ -65,7 +66,7 @@ class Gathering:
             self._met.add(kind)
             if issubclass(kind, Event) and (reader := reader_of(kind)) is not None:
                 self._held.include(reader)
-                self._names[reader] = type_name(kind)
+                self._names[reader] = type_name(kind), form_of(kind)
         return len(self._names) > known
 
     def take(self, in_columns: bool) -> list[tuple[BlockHead, bytes]]:
@@ -77,7 +78,8 @@ class Gathering:
         blocks = []
         parts = self._held.take()
         for reader, block, runs, places in parts:
-            head = BlockHead(self._names[reader], len(block), raw=True, runs=runs, oldest=block.oldest, newest=block.newest)
+            name, form = self._names[reader]
+            head = BlockHead(name, len(block), raw=True, runs=runs, oldest=block.oldest, newest=block.newest, form=form)
             head.places = places if len(parts) > 1 else None
             head.columns = in_columns and len(block) >= FEWEST_IN_COLUMNS
             blocks.append((head, block.columns() if head.columns else block.rows()))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
+from functools import cache
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -16,6 +19,17 @@ def fields_of(kind: EventType) -> dict[str, Any]:
     """The types of a class's own fields, by name, in order."""
     hints = get_type_hints(kind, include_extras=True)
     return {name: hints[name] for name in kind.__struct_fields__[: -len(Event.__struct_fields__)]}
+
+
+@cache
+def form_of(kind: EventType) -> int:
+    """A digest of which fields a class has of its own, in which order: what both ends of a wire must agree on."""
+    return form_of_fields(kind.__struct_fields__[: -len(Event.__struct_fields__)])
+
+
+def form_of_fields(names: Iterable[str]) -> int:
+    """The same of the names of fields."""
+    return zlib.crc32(",".join(names).encode())
 
 
 def arrow_schema(kind: EventType) -> pa.Schema:

@@ -9,11 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from test_network import DEADLINE, Echo, Hit, Other, hits, node_thread
 from test_network_cli import slackline
 
-from middleware.model.event import EventTypes
+from middleware.model.event import Event, EventTypes
+from middleware.model.schema import fields_of
 from middleware.runtime.clients import Publisher, Receipt
 from middleware.runtime.node import Node
 from middleware.runtime.storage.late_ledger import Ledger, read_ledger
@@ -22,6 +24,7 @@ from middleware.runtime.storage.store import Store
 pytestmark = pytest.mark.system
 
 TYPES = EventTypes([Hit])
+FIELDS = ", ".join(fields_of(Hit))
 
 
 @contextmanager
@@ -47,6 +50,13 @@ def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -
             receipt = other.flush(DEADLINE)
             assert receipt.turned == {"malformed event": 1}
             assert receipt.samples[0].told == "Expected `float`, got `str` - at `$[0][0]`"
+        with Publisher(node.address) as former:
+            swapped = msgspec.defstruct("Hit", [("note", str), ("peak", float)], bases=(Event,), frozen=True, array_like=True)
+            former.publish([swapped("", 0.5, ts=1, id=1, source="former")])  # type: ignore[list-item]
+            former.publish(hits(50, 1))
+            receipt = former.flush(DEADLINE)
+            assert (receipt.taken, receipt.turned) == (1, {"other fields": 1})
+            assert receipt.samples[0].told == f"where it is taken, Hit has the fields {FIELDS}, in this order"
     listed = read_ledger(tmp_path)
     assert [(entry.reason, entry.id) for entry in listed] == [("clash", 0), ("clash", 1), ("clash", 2)]
     assert "another" not in listed[0].told and "came first" in listed[0].told

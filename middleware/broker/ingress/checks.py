@@ -13,6 +13,7 @@ from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import Copies, Copy
 from middleware.broker.ingress.seen import SeenIds, left_out
 from middleware.link.codec import (
+    OTHER_FIELDS,
     BlockHead,
     Drops,
     EventCodec,
@@ -125,6 +126,9 @@ class Ingress:
         runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
         if head.type not in self._types and len(self._types):
             self._drop("unknown type", max(head.count, 1), head.type)
+            return []
+        if not self._codec.fits(head):
+            self._drop(OTHER_FIELDS, max(head.count, 1), head.type, self._codec.complaint(head, block))
             return []
         if runs and not decode and self._trusted(head, block, runs, bounds) and self.seen.add_runs(runs):
             self.copies.keep(head, block, runs)

@@ -11,6 +11,7 @@ from middleware.broker.ingress.seen import runs_in
 from middleware.link.codec import FEWEST_ROWS, LARGEST_BLOCK, MOST_PLACES, BlockHead, encode
 from middleware.link.columnar import in_wire_types, pack_columns, records_of
 from middleware.model.event import END, NEVER
+from middleware.model.schema import form_of_fields
 from middleware.spark.feed.groups import RowGroup, read_group, row_groups
 from middleware.spark.traces import Trace, wire_columns
 
@@ -56,6 +57,7 @@ class TypeRows:
 
     def __init__(self, path: Path, trace: Trace, name: str) -> None:
         self.name = name
+        self.form = form_of_fields(trace.types[name].fields)
         self._groups = row_groups(path, trace, name)
         self._lasts = [group.last for group in self._groups]
         self._firsts = [group.first for group in self._groups]
@@ -131,7 +133,9 @@ class RowStream:
         assert rows is not None, "there is something to encode"
         part = rows.wire.slice(self._position, count)
         times = part["ts"].to_numpy()
-        head = BlockHead(self._type.name, count, raw=True, oldest=int(times.min()), newest=int(times.max()))
+        head = BlockHead(
+            self._type.name, count, raw=True, oldest=int(times.min()), newest=int(times.max()), form=self._type.form
+        )
         head.columns = rows.in_columns and count >= FEWEST_ROWS
         head.runs = runs_in(part, count) if rows.in_runs or not head.columns else None
         return head, pack_columns(part) if head.columns else encode(records_of(part))

@@ -1,0 +1,84 @@
+"""Values travel without names: blocks whose type has other fields, or another order of them, where they were made are refused."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from middleware import native
+from middleware.broker.ingress.checks import Ingress
+from middleware.connect.blocks import Blocks, frames
+from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, encode
+from middleware.link.encoding import encode_delta
+from middleware.link.gathering import Gathering
+from middleware.model.change import Delta
+from middleware.model.columns import EventColumns
+from middleware.model.event import Event, EventType, EventTypes
+
+
+def place(*fields: str) -> EventType:
+    typed: list[Any] = [(name, int) for name in fields]
+    return cast(EventType, msgspec.defstruct("Place", typed, bases=(Event,), frozen=True, array_like=True, gc=False))
+
+
+PLACE = place("x", "y")
+OTHERS = {"another order": place("y", "x"), "another name": place("x", "z"), "one more": place("x", "y", "z"), "none": place()}
+COUNT = 200
+
+
+def some(kind: EventType) -> list[Event]:
+    own = kind.__struct_fields__[:-4]
+    return [kind(*range(number, number + len(own)), ts=100 + number, id=number, source="s") for number in range(COUNT)]
+
+
+def ways(kind: EventType) -> Iterator[Blocks]:
+    """Blocks of these events, in each way in which blocks are made."""
+    events = some(kind)
+    yield encode_delta("Place", Delta(events), raw=True)
+    yield encode_delta("Place", Delta(columns=EventColumns.from_events(kind, events)), raw=True)
+    yield encode_delta("Place", Delta(retracts=events), raw=True)
+    yield encode_delta("Place", Delta(revises=[(each, each) for each in events]), raw=True)
+    for in_columns in (True, False) if native.AVAILABLE else ():
+        gathering = Gathering()
+        assert gathering.add(events)
+        yield gathering.take(in_columns)
+    rows: list[Any] = [msgspec.structs.astuple(event) for event in events]
+    yield next(iter(frames([kind] * COUNT, rows)))
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
+@pytest.mark.parametrize("decode", [True, False], ids=["read here", "passed on"])
+def test_they_are_turned_away_where_they_come_in_and_the_sender_hears_what_is_wanted(other: EventType, decode: bool) -> None:
+    types = EventTypes([PLACE])
+    for blocks in ways(other):
+        ingress = Ingress(types, EventCodec(types), Counter())
+        for head, block in blocks:
+            head.runs = [("s", 0, COUNT - 1)] if head.plain else None
+            assert ingress.admit(head, block, decode) == []
+        assert ingress.drops == {OTHER_FIELDS: COUNT}
+        assert ingress.samples[0].told == "where it is taken, Place has the fields x, y, in this order"
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
+def test_a_reader_leaves_them_out_and_counts_them(other: EventType) -> None:
+    for blocks in ways(other):
+        drops: Counter[str] = Counter()
+        assert not any(EventCodec(EventTypes([PLACE]), in_columns=True).decode(head, block, drops) for head, block in blocks)
+        assert drops == {OTHER_FIELDS: COUNT}
+
+
+def test_the_same_fields_in_another_class_are_taken() -> None:
+    for blocks in ways(place("x", "y")):
+        drops: Counter[str] = Counter()
+        codec = EventCodec(EventTypes([PLACE]), in_columns=True)
+        assert sum(len(codec.decode(head, block, drops)) for head, block in blocks) == COUNT
+        assert not drops
+
+
+def test_who_does_not_say_what_fields_there_are_is_believed() -> None:
+    head, block = BlockHead("Place", COUNT, raw=True), encode(some(PLACE))
+    assert len(EventCodec(EventTypes([PLACE])).decode(head, block, Counter())) == COUNT
