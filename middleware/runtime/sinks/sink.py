@@ -60,7 +60,7 @@ class ChangeSink(Sink, Protocol):
 def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
     """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), FILE.mcap, an HTTP address or a connector (``slackline.outputs``).
 
-    ``name``: under which a connector keeps its mark. Raises SinkError, UnreachableError.
+    ``name``: under which a table or a connector keeps its mark. Raises SinkError, UnreachableError.
     """
     scheme, separator, _ = to.partition("://")
     if separator and scheme not in ("http", "https"):
@@ -75,7 +75,7 @@ def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
     if suffix == ".jsonl":
         return FileSink(Path(to))
     if suffix in (".sqlite", ".db"):
-        return SqliteSink(Path(to))
+        return SqliteSink(Path(to), name)
     raise SinkError(
         f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), FILE.mcap, http(s)://HOST/PATH, "
         f"or {', '.join(f'{each}://...' for each in extensions('outputs'))}"
@@ -272,12 +272,13 @@ def _keep_name(path: Path) -> None:
 
 
 class SqliteSink:
-    """A table (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction per batch."""
+    """A table ``finals`` (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction per batch.
 
-    def __init__(self, path: Path, table: str = "finals") -> None:
-        if not table.isidentifier():
-            raise SinkError(f"{table!r} is no name for a table")
-        self._path, self._table = path, table
+    Several sinks may share a file, each under a ``name`` of its own.
+    """
+
+    def __init__(self, path: Path, name: str = "finals") -> None:
+        self._path, self._name = path, name
         with ExitStack() as undo:
             try:
                 make_private(path)
@@ -293,12 +294,12 @@ class SqliteSink:
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
         execute(
-            f"CREATE TABLE IF NOT EXISTS {self._table} (type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL, "
+            "CREATE TABLE IF NOT EXISTS finals (type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL, "
             "ts INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (source, id)) WITHOUT ROWID"
         )
         execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
-        row = execute("SELECT mark FROM marks WHERE sink = ?", (self._table,)).fetchone()
-        execute(f"SELECT type, source, id, ts, record FROM {self._table} LIMIT 0")  # another program's may differ
+        row = execute("SELECT mark FROM marks WHERE sink = ?", (self._name,)).fetchone()
+        execute("SELECT type, source, id, ts, record FROM finals LIMIT 0")  # another program's may differ
         return msgspec.json.decode(row[0], type=Mark) if row is not None else None
 
     def take(self, events: Sequence[Event]) -> None:
@@ -308,9 +309,9 @@ class SqliteSink:
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany(f"INSERT INTO {self._table} VALUES (?, ?, ?, ?, ?)", rows)
+                self._connection.executemany("INSERT INTO finals VALUES (?, ?, ?, ?, ?)", rows)
                 self._connection.execute(
-                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._table, msgspec.json.encode(mark).decode())
+                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._name, msgspec.json.encode(mark).decode())
                 )
         except sqlite3.Error as error:
             raise SinkError(f"{self._path} cannot be written: {error}") from None

@@ -19,7 +19,7 @@ import pytest
 from middleware.model.errors import SinkError
 from middleware.model.event import ORDER, Event
 from middleware.runtime.sinks.http import LARGEST_BODY
-from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record
+from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record, open_sink
 
 
 class Goal(Event, frozen=True):
@@ -233,6 +233,16 @@ def test_a_table_keeps_events_and_mark_together(tmp_path: Path) -> None:
     sink.close()
     rows = sqlite3.connect(file).execute("SELECT id, type FROM finals ORDER BY ts").fetchall()
     assert rows == [(number, "Goal") for number in range(1, 5)]
+
+
+def test_outputs_that_share_a_file_have_marks_of_their_own(tmp_path: Path) -> None:
+    file = str(tmp_path / "results.sqlite")
+    with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
+        fast.take(goals(5, 9))
+        assert slow.mark is None, "it would leave out what the other has not had"
+        slow.take([Odd("mine", 0.5, ts=1, id=1, source="a")])
+    with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
+        assert (fast.mark, slow.mark) == (ORDER(goals(9, 9)[0]), (1, 0, "a", 1))
 
 
 class Endpoint(BaseHTTPRequestHandler):
