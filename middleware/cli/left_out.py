@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from middleware.broker.ingress.receipts import LOST
 from middleware.model.event import IDENTITY, NEVER, Event, Identity
 from middleware.model.quantities import spoken_duration
 from middleware.runtime.storage.late_ledger import FILE, LedgerEntry, Query, read_ledger
@@ -18,12 +19,6 @@ if TYPE_CHECKING:
     from middleware.broker.effects import BrokerStatistics
     from middleware.runtime.cluster import Cluster
     from middleware.runtime.scenario import Scenario
-
-_LOST = (
-    "unknown type", "other fields", "malformed event", "malformed block", "no source", "level of a derived event",
-    "later than its block says", "oversized event", "event that cannot be encoded",
-)  # fmt: skip
-"""What a broker drops of events, without listing them: in a run there is none of it."""
 
 _TYPES_SHOWN = 5
 
@@ -97,7 +92,7 @@ def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Iden
 
 def lost(broker: BrokerStatistics) -> dict[str, int]:
     """Events that a broker dropped, by reason, without listing them."""
-    return {reason: count for reason, count in broker.drops.items() if reason in _LOST}
+    return {reason: count for reason, count in broker.drops.items() if reason in LOST}
 
 
 def lateness(arrived: Iterable[Event]) -> dict[Identity, int]:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import BrokerStatistics, Effects
+from middleware.broker.ingress.receipts import LOST
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
@@ -342,6 +343,7 @@ class Node:
             self._desk.answer(self._status)
         self._settle()
         self._tell_of_nodes()
+        self._tell_of_drops()
         self._tell_of_clock()
         self._runner.worked += time.monotonic_ns() - start
 
@@ -459,6 +461,13 @@ class Node:
         if now >= self._tell_at and (gathering := self._broker.gathering):
             self._tell_at = now + _TELL_EVERY
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
+
+    def _tell_of_drops(self) -> None:
+        """Log, once for each reason, that events are left out: of what a node sends and this one cannot read, nobody else does."""
+        drops = self._broker.drops
+        for reason in (drops.keys() & LOST) - self._warned:
+            self._warned.add(reason)
+            _log.warning("events are left out; see 'slackline status'", node=self.name, why=reason, count=drops[reason])
 
     def _tell_of_clock(self) -> None:
         """Log when this node has found its own clock wrong, and when it is right again."""

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from middleware.broker.ingress.checks import UNCOMPARED, Ingress, Turned
-from middleware.link.codec import Drops, Sample, Tally
+from middleware.link.codec import OTHER_FIELDS, Drops, Sample, Tally
 
 TURNED = {"late": "late for what was promised", "ahead": "too far ahead", "clash": "clash"}
 """Why an event was turned away: the reason under which it is counted."""
@@ -16,6 +16,21 @@ LISTED = frozenset(TURNED.values())
 
 REPEATS = frozenset({"duplicate", "change made before"})
 """Reasons that lose nothing: what was turned away had been taken before."""
+
+LOST = frozenset(
+    {
+        "unknown type",
+        OTHER_FIELDS,
+        "malformed event",
+        "malformed block",
+        "no source",
+        "level of a derived event",
+        "later than its block says",
+        "oversized event",
+        "event that cannot be encoded",
+    }
+)
+"""Reasons for which a broker leaves events out, and lists them nowhere."""
 
 _MOST_SAMPLES = 3
 """Samples kept for each reason."""

@@ -15,7 +15,7 @@ from middleware.broker.records import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription, net_effect
 from middleware.delivery.tables import empty_table
-from middleware.link.codec import BlockHead, EventCodec, Mark, OnSlow
+from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Change
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Consistency = Literal["early", "final"]
 _WAIT = 0.05
+_HINTS = {
+    "unknown type": "give their classes as event_types",
+    OTHER_FIELDS: "their class has others here than where they were made, or in another order: update one of them",
+}
 _log = structlog.get_logger()
 
 
@@ -297,7 +301,7 @@ class Subscriber(Connection):
         drops = self._subscription.drops
         for reason in drops.keys() - self._told_drops - {"interruption"}:
             self._told_drops.add(reason)
-            hint = {"hint": "give their classes as event_types"} if reason == "unknown type" else {}
+            hint = {"hint": _HINTS[reason]} if reason in _HINTS else {}
             _log.warning("events are left out", address=self.address, name=self.name, why=reason, count=drops[reason], **hint)
 
     def _arrived(self) -> Arrived:
