@@ -463,7 +463,7 @@ class Node:
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
 
     def _tell_of_drops(self) -> None:
-        """Log, once for each reason, that events are left out: of what a node sends and this one cannot read, nobody else does."""
+        """Log, once for each reason, that events are left out: if a node has sent them, nobody else says so."""
         drops = self._broker.drops
         for reason in (drops.keys() & LOST) - self._warned:
             self._warned.add(reason)
