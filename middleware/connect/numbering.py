@@ -24,6 +24,10 @@ KEPT = 1_000_000
 """How many messages back a repeat is known."""
 
 
+_WAIT = 1.0
+"""Seconds for which another process may still be ending."""
+
+
 class Numbered(NamedTuple):
     """The number of a message, and when it came first (Unix time, ns)."""
 
@@ -51,8 +55,9 @@ class Numbering:
         try:
             private_folder(file.parent)
             private_database(file)
-            self._database = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
+            self._database = sqlite3.connect(file, timeout=_WAIT, isolation_level=None, check_same_thread=False)
             execute = self._database.execute
+            execute("PRAGMA locking_mode = EXCLUSIVE")  # another process would give the same numbers to other messages
             execute("PRAGMA journal_mode = WAL")
             execute("PRAGMA synchronous = FULL")
             execute("CREATE TABLE IF NOT EXISTS line (line TEXT NOT NULL)")
@@ -60,6 +65,10 @@ class Numbering:
             execute("INSERT INTO line SELECT ? WHERE NOT EXISTS (SELECT 1 FROM line)", (os.urandom(6).hex(),))
             self.line: str = execute("SELECT line FROM line").fetchone()[0]
             self._load()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
+                raise StateError(f"{file} cannot be used: {error}") from None
+            raise StateError(f"{file} is in use: another process serves this input") from None
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             raise StateError(f"{file} cannot be used: {error}; it must be this input's own") from None
 

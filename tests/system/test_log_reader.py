@@ -6,16 +6,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from middleware.model.change import Change, Delta, Insert, Watermark
 from middleware.model.detector import Detector
-from middleware.model.errors import NetworkError
+from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, ORDER, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher
 from middleware.runtime.clients.log_reader import LogReader, extent
+from middleware.runtime.clients.subscriber import Consistency
 from middleware.runtime.node import Node
 from middleware.runtime.storage.store import Store
 
@@ -94,6 +97,20 @@ def test_the_log_is_read_from_any_offset_with_the_same_changes_in_the_same_order
                 rest = read(reader, held.offset)
                 assert rest == whole[len(whole) - len(rest) :]
                 assert not reader.gaps
+
+
+@pytest.mark.parametrize("fields", [[("amount", int)], [("price", str)], [("price", int), ("amount", int)]], ids=str)
+@pytest.mark.parametrize("consistency", ["early", "final"])
+def test_a_class_that_is_not_that_of_the_log_is_an_error(tmp_path: Path, fields: list[Any], consistency: Consistency) -> None:
+    other: Any = msgspec.defstruct("Tick", fields, bases=(Event,), frozen=True, array_like=True)
+    with durable_node(tmp_path) as node:
+        published(node, DISORDERED)
+        held = extent(node.address, other, name="r")
+        with (
+            LogReader(node.address, other, (held.line, 0), consistency=consistency, name="r") as reader,
+            pytest.raises(EventError, match=r"Tick \(.*: take the class with which it was published"),
+        ):
+            read(reader, held.offset)
 
 
 def test_finals_go_on_after_the_last_one_taken_wherever_that_was(tmp_path: Path) -> None:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from middleware.link.codec import Gap, Interest, Mark, Passed, decode_payload, encode
+from middleware.link.codec import OTHER_FIELDS, Gap, Interest, Mark, Passed, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.change import Change, Delta
-from middleware.model.errors import NetworkError
+from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import EventType, EventTypes, type_name
+from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.clients.subscriber import Consistency, Subscriber
 from middleware.runtime.transport.keys import Keys
 
+T = TypeVar("T")
 _WAIT = 0.05
 _NOBODYS = 2**62
 """A line that no log has (they are smaller), so a node answers who names it with its own."""
@@ -57,6 +59,7 @@ class LogReader(Subscriber):
         node: str | None = None,
         patience: float = PATIENCE,
     ) -> None:
+        self._event_type = event_type
         super().__init__(
             address,
             [event_type],
@@ -89,11 +92,24 @@ class LogReader(Subscriber):
 
     def changes(self, timeout: float) -> list[Change]:
         """The changes that arrive together next; none within ``timeout`` seconds, or if all that came was word of an offset."""
-        return self._subscription.changes(self._next(timeout))
+        return self._readable(self._subscription.changes(self._next(timeout)))
 
     def deltas(self, timeout: float) -> list[Delta]:
         """Like ``changes``, without watermarks, and in columns where they came so: see ``Subscription.deltas``."""
-        return self._subscription.deltas(self._next(timeout))
+        return self._readable(self._subscription.deltas(self._next(timeout)))
+
+    def _readable(self, found: T) -> T:
+        """What was found. Raises EventError if the class is not that of the log's events: they would be left out."""
+        drops = {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
+        if OTHER_FIELDS not in drops and (self._subscription.events or not drops):
+            return found
+        kind = self._event_type
+        fields = ", ".join(f"{name}: {getattr(hint, '__name__', hint)}" for name, hint in fields_of(kind).items())
+        told = ", ".join(f"{count:,} x {why}" for why, count in drops.items())
+        raise EventError(
+            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name ({told}): "
+            "take the class with which it was published"
+        )
 
     def commit(self) -> None:
         """Nothing: what was read may have to be read again."""

@@ -30,6 +30,13 @@ def test_numbers_outlast_the_process_and_repeats_keep_theirs(tmp_path: Path) -> 
             assert numbering.numbers(keys, at) == expected
 
 
+def test_two_at_a_time_would_give_one_number_twice(tmp_path: Path) -> None:
+    with closing(Numbering(tmp_path / "numbers")) as numbering:
+        with pytest.raises(StateError, match="numbers is in use: another process serves this input"):
+            Numbering(tmp_path / "numbers")
+        assert numbering.numbers([(b"a", True)], 1)[0].number == 1
+
+
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
     with closing(Numbering(tmp_path / "numbers", kept=10)) as numbering:
         numbering.numbers([(b"%d" % number, True) for number in range(100)], 1)
