@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,9 +17,10 @@ import pytest
 from test_network import DEADLINE, Echo, Hit, Other, hits, node_thread
 from test_network_cli import slackline
 
+from middleware.model.change import Insert
 from middleware.model.event import Event, EventTypes
 from middleware.model.schema import fields_of
-from middleware.runtime.clients import Publisher, Receipt
+from middleware.runtime.clients import Publisher, Receipt, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.storage.late_ledger import Ledger, read_ledger
 from middleware.runtime.storage.store import Store
@@ -126,3 +130,26 @@ def test_pub_twice_loses_nothing_and_under_a_name_counts_once(tmp_path: Path) ->
         assert code == 0 and "30 of them it had before" in out
         code, out = pub(node.address, "two.jsonl", "--source", "day")
         assert code == 1 and "published 0 of 30" in out and "30 turned away: clash" in out
+
+
+FORGETFUL = """
+import sys
+from test_network import hits
+from middleware.runtime.clients import Publisher
+publisher = Publisher(sys.argv[1])
+for number in range(500):
+    publisher.publish(hits(number, 1))
+{end}
+"""
+
+
+@pytest.mark.parametrize("end", ["", "raise RuntimeError"], ids=["ends", "fails"])
+def test_a_program_that_ends_without_closing_its_publisher_loses_nothing(end: str) -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        script, path = FORGETFUL.format(end=end), os.pathsep.join(sys.path)
+        subprocess.run([sys.executable, "-c", script, node.address], env={**os.environ, "PYTHONPATH": path}, check=not end)
+        found: list[int] = []
+        while len(found) < 500 and (changes := subscriber.receive(DEADLINE)):
+            found += [change.event.id for change in changes if isinstance(change, Insert)]
+        assert found == list(range(500))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import os
 import threading
 import time
 from collections import Counter
@@ -38,6 +40,9 @@ _MUCH = 64 * 1024
 
 _ASK_EVERY = SECOND
 """How often an active publisher asks what became of its events, unless it flushes."""
+
+_open: set[Publisher] = set()
+"""Those of this process that are not closed. A program that forgets it, and ends, loses nothing that is held or on its way."""
 
 _log = structlog.get_logger()
 
@@ -155,6 +160,7 @@ class Publisher(Connection):
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
         self._own_source = f"{self.name}@{time.time_ns()}"
+        _open.add(self)
 
     def publish(self, events: Sequence[Event]) -> None:
         """Send new events, in this order. Waits while there is no credit. Raises NetworkError, EventError.
@@ -356,6 +362,7 @@ class Publisher(Connection):
         self._hurry.clear()
 
     def _end(self) -> None:
+        _open.discard(self)
         self._post_held()
 
     def _ended(self) -> None:
@@ -401,3 +408,12 @@ class Publisher(Connection):
             reasons = self._account.tell(payload)
             if reasons and not self._is_flushing:  # a caller of flush gets a receipt
                 _log.warning("the node turns events away", address=self.address, why=reasons)
+
+
+@atexit.register
+def _close_all() -> None:
+    for publisher in list(_open):
+        publisher.close()
+
+
+os.register_at_fork(after_in_child=_open.clear)
