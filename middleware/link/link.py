@@ -345,13 +345,14 @@ class Link:
     def end_step(self, now: int) -> None:
         """Do what ``consume`` (of all that came), ``tick`` and ``settle`` do, at next to no cost if nothing is due."""
         consumed = self._consumed_bytes = self._received_bytes
-        self._pace(now)
         if not self.held and self._limit < consumed + self._window:
             self._ack_due = True
         if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
             self.tick(now)
         if self._ack_due:
             self.settle(now)
+        else:
+            self._pace(now)
 
     def settle(self, now: int) -> None:
         """Acknowledge what was received since the last time, unless a payload has carried that already."""

@@ -108,10 +108,12 @@ class EventTypes:
         name = type_name(event_type)
         known = self._types.setdefault(name, event_type)
         if known is not event_type:
-            raise EventError(
-                f"two event types are named {name!r}: {known.__module__} and {event_type.__module__}; "
-                "give one of them a namespace (namespace: ClassVar[str] = ...)"
-            )
+            one, other = known.__module__, event_type.__module__
+            if one == other:
+                hint = f"both of {one}: define it once; in a notebook, run the cells again that name the one before"
+            else:
+                hint = f"of {one} and of {other}: give one of them a namespace (namespace: ClassVar[str] = ...)"
+            raise EventError(f"two event types are named {name!r}, {hint}")
 
     def __getitem__(self, name: str) -> EventType:
         try:

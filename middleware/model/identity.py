@@ -14,6 +14,7 @@ from middleware.model.event import (
     MIN_TS,
     Event,
     EventType,
+    EventTypes,
     derived_id,
     plain,
     stable_hash,
@@ -118,7 +119,7 @@ def _wide(key: float) -> object:
 def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, Detector]:
     """Detectors by the name they publish under: as given, else their own (operators), else their class names.
 
-    Checks each declaration.
+    Checks each declaration, and that types of one name are one class: else events of the other would go unread.
     """
     if isinstance(detectors, Mapping):
         by_name = dict(detectors)
@@ -141,6 +142,7 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
         check_declaration(detector)
         if not isinstance(detector, Operator):
             check_state(detector, name)
+    EventTypes(kind for each in by_name.values() for kind in (*each.subscribes, *each.publishes))
     return by_name
 
 

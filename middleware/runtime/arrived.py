@@ -41,6 +41,11 @@ class ArrivedColumns:
     def __len__(self) -> int:
         return sum(map(len, self._columns))
 
+    @property
+    def types(self) -> list[EventType]:
+        """The type of each of the columns."""
+        return [columns.event_type for columns in self._columns]
+
     def events(self) -> list[Event]:
         """All of them as events, in their order of arrival. O(values), once."""
         every = [event for columns in self._columns for event in columns.events()]

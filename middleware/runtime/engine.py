@@ -13,7 +13,7 @@ from middleware.link.codec import span
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
+from middleware.model.event import END, IDENTITY, ORDER, Event, EventTypes, Identity
 from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
@@ -137,7 +137,12 @@ def run(
 ) -> Run:
     """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
     by_name = named(detectors)
-    arrived = events if isinstance(events, ArrivedColumns) else taken(events)
+    read = [event_type for detector in by_name.values() for event_type in detector.subscribes]
+    if isinstance(events, ArrivedColumns):
+        arrived: ArrivedColumns | list[Event] = events
+        EventTypes((*read, *events.types))
+    else:
+        arrived = taken(events, read)
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
     def again(wanted: type[Event]) -> Past:

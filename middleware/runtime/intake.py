@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from middleware import native
 from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, TS, Event, with_plain_values
+from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, with_plain_values
 from middleware.model.words import shown
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
@@ -23,15 +23,17 @@ _AT_ONCE = 1_024
 """Events that are looked at at once: each look at them but the first finds them in the processor's caches."""
 
 
-def taken(events: Iterable[Event]) -> list[Event]:
+def taken(events: Iterable[Event], known: Iterable[EventType] = ()) -> list[Event]:
     """The events as a list, with Python numbers, and with ids where their source gives none. O(n).
 
-    Raises EventError for a value that is no event, has no time, or has no id while others of its source have one.
+    ``known``: the types that somebody reads. Raises EventError for a value that is no event, has no time, or has no id while
+    others of its source have one; and for one that has the name of a known type, but is of another class.
     """
     if isinstance(events, Event | str | bytes | Mapping | type) or not isinstance(events, Iterable):
         hint = ": collect() it first" if type(events).__name__ == "LazyFrame" else ""
         raise EventError(f"events come in a list, or another iterable, not as {shown(events)}{hint}")
     found, seen = _plain(list(events))
+    EventTypes((*known, *seen.classes))
     if not MIN_TS < seen.earliest <= seen.latest < MAX_TS and found:
         outside = next(event for event in found if not MIN_TS < event.ts < MAX_TS)
         raise EventError(f"{outside!r}: ts must lie within 146 years of 1970, in nanoseconds")
@@ -39,10 +41,11 @@ def taken(events: Iterable[Event]) -> list[Event]:
 
 
 class _Seen(NamedTuple):
-    """What events hold: the types of values by the name of their field, over events of all types; and, where all stamps are of
-    the right type, how many of each source have the id 0, and the earliest and the latest time.
+    """What events hold: their classes; the types of values by the name of their field, over events of all types; and, where all
+    stamps are of the right type, how many of each source have the id 0, and the earliest and the latest time.
     """
 
+    classes: set[EventType]
     by_field: dict[str, set[type]]
     zeros: Counter[str]
     earliest: int
@@ -51,6 +54,7 @@ class _Seen(NamedTuple):
 
 def _seen(events: list[Event]) -> _Seen:
     """Raises EventError for what is no event. O(values)."""
+    classes: set[EventType] = set()
     by_field: dict[str, set[type]] = {}
     zeros, earliest, latest = Counter[str](), MAX_TS, MIN_TS
     for at in range(0, len(events), _AT_ONCE):
@@ -59,13 +63,14 @@ def _seen(events: list[Event]) -> _Seen:
             if not issubclass(event_type, Event):
                 place = at + (places[0] if places else 0)
                 raise EventError(f"event {place} is none: {shown(own[0])}; give instances of subclasses of middleware.Event")
+            classes.add(event_type)
             for field, found in zip(event_type.__struct_fields__, kinds(own, event_type.__struct_fields__), strict=True):
                 by_field.setdefault(field, set()).update(found)
         if all(by_field[field] == {kind} for field, kind in _STAMP_KINDS.items()):
             zeros.update(map(_SOURCE, compress(some, map(not_, map(_ID, some)))))
             times = list(map(TS, some))
             earliest, latest = min(earliest, *times), max(latest, *times)
-    return _Seen(by_field, zeros, earliest, latest)
+    return _Seen(classes, by_field, zeros, earliest, latest)
 
 
 def _plain(events: list[Event]) -> tuple[list[Event], _Seen]:

@@ -337,13 +337,11 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
 
 
 def _sources(places: Mapping[str, frozenset[str]], detectors: Mapping[str, Detector]) -> dict[str, list[LineSource]]:
-    found: dict[str, tuple[str, LineSource]] = {}
+    found: dict[str, tuple[str, LineSource]] = {}  # types of one name are one class, so sources of one name are one, too
     for node, names in places.items():
         operators = [each for name in sorted(names) if isinstance(each := detectors[name], Operator)]
         for source in (each for operator in operators for each in operator.sources):
-            _, known = found.setdefault(source.name, (node, source))
-            if (known.source, known.place, known.event_type) != (source.source, source.place, source.event_type):
-                raise ScenarioError(f"detectors: two streams {source.name} have a source: rename one of them")
+            found.setdefault(source.name, (node, source))
     return {node: [source for where, source in found.values() if where == node] for node in places}
 
 

@@ -74,7 +74,7 @@ def test_the_first_node_with_a_query_over_a_stream_reads_its_source(tmp_path: Pa
         "there": [],
     }
     (tmp_path / "nodes.toml").write_text(NODES.format(module="market_of_sources", name="clash"))
-    with pytest.raises(ScenarioError, match="two streams Trade have a source"):
+    with pytest.raises(ScenarioError, match="two event types are named 'Trade'"):
         load_scenario(str(tmp_path))
 
 
