@@ -108,6 +108,7 @@ def spark_session(
             with uninterrupted(), ThreadPoolExecutor(1) as pool:  # or Java might be left behind, known to nobody
                 # in the main thread PySpark would set a handler, by which Ctrl-C cuts the link that is just in use
                 session = pool.submit(_started, builder, master).result()
+                _activate(session)
             yield session
         finally:
             if session is not None:
@@ -195,6 +196,12 @@ def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
         )
         look = "slackline doctor --spark" + (f" --master {master}" if master else "")
         raise TraceError(f"Spark does not start: {reason(error)} {said} ({look} looks for the cause)") from error
+
+
+def _activate(session: SparkSession) -> None:
+    """Make it the session of this thread, too: data sources, among others, are looked up in the session of the thread."""
+    if (java := getattr(session, "_jvm", None)) is not None:  # Spark Connect has none
+        java.SparkSession.setActiveSession(session._jsparkSession)
 
 
 @contextmanager
