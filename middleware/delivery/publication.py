@@ -6,8 +6,10 @@ what ``restarted`` returns, after all that is sent again.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
+from itertools import chain
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +57,7 @@ _INDEX = "__index_level_0__"
 _HEADING = 64 << 10
 """Bytes of a block that are no values, at most."""
 
-_UNFIT = (TypeError, ValueError, OverflowError, AttributeError)
+_UNFIT = (TypeError, ValueError, OverflowError, AttributeError, msgspec.ValidationError)
 """What is raised at values that no message can have, and by what is no event."""
 
 _head = msgspec.msgpack.Decoder(BlockHead).decode
@@ -379,5 +381,21 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
     for name, delta in deltas.items():
         inserts = delta.inserts
         runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
-        blocks += encode_delta(name, delta, raw=True, runs=runs)
+        made = encode_delta(name, delta, raw=True, runs=runs)
+        for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
+            _reader_of(_kind(delta), head.plain)(block)
+        blocks += made
     return blocks
+
+
+def _kind(delta: Delta) -> EventType:
+    """The type of which all these are."""
+    found: Event = next(chain(delta.inserts, delta.retracts, (new for _, new in delta.revises)))
+    return found.__class__
+
+
+@cache
+def _reader_of(kind: EventType, is_plain: bool) -> Callable[[bytes], Any]:
+    """Reads a block as its readers do. Raises msgspec.ValidationError for a value that is not of its field's type."""
+    whole: Any = list[kind] if is_plain else tuple[list[kind], Any, list[tuple[kind, kind]], list[kind]]  # type: ignore[valid-type]
+    return msgspec.msgpack.Decoder(whole).decode

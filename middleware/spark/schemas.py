@@ -155,13 +155,17 @@ class EventSchema:
                 f"{where} lacks {', '.join(missing)} for {self.name}: it has {', '.join(found) or 'no columns'}; "
                 f"it must have {self.ddl}"
             )
-        for column in wanted:
-            given, needed = found[column.name], _simple(column.kind.ddl)
-            if _simple(given) != needed and given not in _NARROWER.get(needed, ()):
-                hint = "; write unix_micros(ts) * 1000" if column.name == "ts" and given.startswith("timestamp") else ""
-                raise EventError(f"{where}: {column.name} is {given}, but {self.name}.{column.name} is {needed}{hint}")
+        self.check_kinds(found, where)
         own = [sql.col(f"`{column.name}`").cast(_simple(column.kind.ddl)).alias(column.name) for column in wanted]
         return frame.select(*own, *also)
+
+    def check_kinds(self, found: Mapping[str, str], where: str) -> None:
+        """Raise EventError if a column, by name its type as Spark prints it, is neither of this type's nor narrower."""
+        for column in self.columns:
+            given, needed = found.get(column.name), _simple(column.kind.ddl)
+            if given is not None and _simple(given) != needed and given not in _NARROWER.get(needed, ()):
+                hint = "; write unix_micros(ts) * 1000" if column.name == "ts" and given.startswith("timestamp") else ""
+                raise EventError(f"{where}: {column.name} is {given}, but {self.name}.{column.name} is {needed}{hint}")
 
 
 @cache

@@ -11,14 +11,14 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pyspark
 import pytest
 
 from middleware.model.detector import Detector
-from middleware.model.errors import TraceError
+from middleware.model.errors import EventError, TraceError
 from middleware.model.event import END, ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
@@ -158,6 +158,48 @@ def test_texts_of_csv_have_quotes_as_others_write_them(spark: SparkSession, tmp_
     (folder / "rows.csv").write_text('words,ts,id,source\n"say \\"hi\\"",1,1,s\n')
     with pytest.raises(Exception, match=r"MALFORMED|FAILED_READ_FILE"):
         stored_frames(spark, f"file://{tmp_path}", [Said], "csv")[type_name(Said)].collect()
+
+
+def test_files_that_spark_would_read_in_part_or_by_the_header_of_others_are_errors(spark: SparkSession, tmp_path: Path) -> None:
+    (folder := tmp_path / f"type={type_name(Said)}").mkdir()
+
+    def rows(form: str, **files: str) -> list[Any]:
+        for path in folder.iterdir():
+            path.unlink()
+        for name, text in files.items():
+            (folder / f"{name}.{form}").write_text(text)
+        found = stored_frames(spark, f"file://{tmp_path}", [Said], form)[type_name(Said)]
+        return sorted(tuple(row[name] for name in ("words", "ts", "id", "source")) for row in found.collect())
+
+    one, other = ('{"words": "} {", "id": 1, "source": "s", "n": NaN, "ts": ' + f"{ts}}}" for ts in (1, 2))
+    assert rows("json", a=f"{one}\n\n[{other}]\n") == [("} {", 1, 1, "s"), ("} {", 2, 1, "s")]
+    for line in (one + other, f"{one} {other}", one + "x"):
+        with pytest.raises(TraceError, match="this line is no JSON: Extra data"):
+            rows("json", a=f"{one}\n{line}\n")
+    head = "words,ts,id,source\na,1,1,s\n"
+    assert rows("csv", a=head, b=head) == [("a", 1, 1, "s")] * 2
+    with pytest.raises(Exception, match="header does not conform to the schema"):
+        rows("csv", a=head, b="source,ts,id,words\ns,1,1,a\n")
+
+
+def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession) -> None:
+    rows = "sensor bigint, value double, ts bigint, id bigint, source string, arrival bigint"
+    given = spark.createDataFrame([(1, 1.0, 10, 1, "s", None), (1, 2.0, 10, 1, "s", 3)], rows)
+    with pytest.raises(Exception, match="Reading has a row without arrival"):
+        archive(given, [Peaks()]).collect()
+
+    class Flight(Event, frozen=True):
+        arrival: int
+
+    class Flights(Detector):
+        subscribes, publishes = (Flight,), ()
+
+        def on_event(self, event: Flight) -> None:
+            """It finds nothing."""
+
+    given = spark.createDataFrame([(1, 10, 1, "s")], "arrival bigint, ts bigint, id bigint, source string")
+    with pytest.raises(EventError, match="Flight has a field arrival, by which a DataFrame says when"):
+        archive(given, [Flights()])
 
 
 def test_each_part_has_a_partition(spark: SparkSession) -> None:

@@ -9,14 +9,17 @@ from typing import Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
+from middleware.link.codec import encode
 from middleware.model.errors import SlacklineError
-from middleware.model.event import Event
-from middleware.runtime.clients import Subscriber
+from middleware.model.event import Event, EventTypes
+from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.clients.log_reader import extent
+from middleware.runtime.storage.store import Store
 from middleware.spark.session import spark_session
 from middleware.spark.source import register
 from middleware.spark.source.options import parse
 from tests.system.test_log_reader import DEADLINE, DISORDERED, TICKS, Rise, Tick, durable_node, published
+from tests.system.test_network import node_thread
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 
@@ -149,3 +152,30 @@ def test_rows_are_published_once_with_made_identities_and_a_stream_into_a_node(s
         assert [(event.source, event.id, event.ts) for event in found] == [("lab-0", n, (n + 1) * 10**9) for n in range(100)]
         assert subscriber.receive(0.5) == [] or not [c for c in subscriber.receive(0.1) if hasattr(c, "event")]
         subscriber.close()
+
+
+@pytest.mark.parametrize("kind", ["double", "string", "boolean", "decimal(9,0)"])
+def test_rows_of_another_kind_than_fields_are_refused_and_narrower_ones_taken(spark: Any, tmp_path: Path, kind: str) -> None:
+    with durable_node(tmp_path) as node:
+        frame = spark.range(3).selectExpr("cast(id as int) as price", "id + 1 as ts", "id", "'s' as source")
+        options = {"type": "Tick", "path": node.address}
+        with pytest.raises(Exception, match=f"price is {kind.replace('(', '.').replace(')', '.')}, but Tick.price is bigint"):
+            frame.selectExpr(f"cast(price as {kind}) as price", "ts", "id", "source").write.format("slackline").mode(
+                "append"
+            ).options(**options).save()
+        frame.write.format("slackline").mode("append").options(**options).save()
+        read = spark.read.format("slackline").options(type="Tick", consistency="early").load(node.address)
+        assert sorted((row.price, row.ts) for row in read.collect()) == [(0, 1), (1, 2), (2, 3)]
+
+
+def test_a_batch_of_a_log_with_an_event_that_nobody_can_read_is_an_error(spark: Any, tmp_path: Path) -> None:
+    with node_thread("plain", "tcp://127.0.0.1:*", types=EventTypes([Tick]), store=Store(tmp_path, "plain")) as node:
+        with Publisher(node.address) as publisher:
+            publisher.publish(TICKS[:1])
+            bad = TICKS[1]
+            record = encode(["five", bad.ts, bad.id, bad.source, 0])
+            publisher.publish_encoded("Tick", [record], 1, bad.ts, [(bad.source, bad.id, bad.id)])
+            assert publisher.flush(DEADLINE).taken == 2, "who does not read them does not look at them"
+        read = spark.read.format("slackline").options(type="Tick", consistency="early").load(node.address)
+        with pytest.raises(Exception, match="holds events that are no Tick: 1 x malformed event"):
+            read.collect()

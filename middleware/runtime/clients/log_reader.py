@@ -98,9 +98,14 @@ class LogReader(Subscriber):
         """Like ``changes``, without watermarks, and in columns where they came so: see ``Subscription.deltas``."""
         return self._readable(self._subscription.deltas(self._next(timeout)))
 
+    @property
+    def left_out(self) -> dict[str, int]:
+        """How many events could not be read, by reason."""
+        return {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
+
     def _readable(self, found: T) -> T:
         """What was found. Raises EventError if the class is not that of the log's events: they would be left out."""
-        drops = {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
+        drops = self.left_out
         if OTHER_FIELDS not in drops and (self._subscription.events or not drops):
             return found
         kind = self._event_type

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     """Raw events: of a single type, or by type, or by its name."""
 
 
+_WHEN = ("arrival", "watermark")
+"""Columns besides those of the type: when an event arrived; in a stream, what is promised."""
+
+
 def by_type(plan: Plan, frames: Given) -> dict[EventType, DataFrame]:
     """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
 
@@ -57,7 +61,15 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
     """The frame with the columns of its type, ``level`` only if it has one, and what says when: ``arrival``, ``watermark``."""
     from pyspark.sql import functions as sql
 
-    also = [sql.col(name).cast("bigint").alias(name) for name in ("arrival", "watermark") if name in frame.columns]
+    if taken := [column.name for column in schema.columns if column.name in _WHEN]:
+        raise EventError(
+            f"{schema.name} has a field {taken[0]}, by which a DataFrame says when: in Spark, give it another name"
+        )
+    when = {name: sql.col(name).cast("bigint") for name in _WHEN if name in frame.columns}
+    if "arrival" in when:  # or a row without one would be the first of all
+        missing = sql.raise_error(sql.lit(f"{schema.name} has a row without arrival: every event must have one, or none"))
+        when["arrival"] = sql.coalesce(when["arrival"], missing.cast("bigint"))
+    also = [column.alias(name) for name, column in when.items()]
     return schema.check(frame, f"the DataFrame of {schema.name}", also)
 
 

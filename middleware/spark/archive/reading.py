@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import EventType, EventTypes, type_name
+from middleware.model.words import shown
 from middleware.spark.archive.files import Files, files_of
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.session import literal_path, reason
 from middleware.spark.traces import check_fields, load_trace, type_folder
+from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _CSV: dict[str, bool | float | int | str | None] = {
@@ -22,6 +28,7 @@ _CSV: dict[str, bool | float | int | str | None] = {
     "escape": '"',  # a quote in quotes is doubled, as nearly everybody but Spark writes it
     "unescapedQuoteHandling": "RAISE_ERROR",  # and what Spark has written with backslashes is no text with some more of them
     "nullValue": "\0",  # no cell: so an empty text in quotes is a text, and an empty cell is missing
+    "enforceSchema": False,  # or files with columns in another order are read by the header of one of them
     "columnPruning": False,  # or cells too many are counted only where all columns are read
 }
 
@@ -82,8 +89,7 @@ def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | Files:
 def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> DataFrame:
     if form not in ("json", "csv"):
         return spark.read.format(form).load(path)
-    reader = spark.read.option("header", True).option("primitivesAsString", True)
-    names = reader.format(form).load(path).columns  # of JSON, a pass over the files
+    names = _names_in_json(spark, path) if form == "json" else spark.read.option("header", True).csv(path).columns
     kinds = {column.name: column.kind.ddl for column in schema.columns} | {"arrival": "bigint"}
     if form == "json":
         wanted = ", ".join(f"`{name}` {kinds[name]}" for name in names if name in kinds)
@@ -92,6 +98,32 @@ def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> D
         raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
     text = spark.read.options(**_CSV).csv(path)
     return text.select(*[_fitting(schema, name, kinds[name]) for name in names if name in kinds])
+
+
+def _names_in_json(spark: SparkSession, path: str) -> list[str]:
+    """The names in lines of JSON. A pass over the files, in which each line is looked at: of one with more than an object in it,
+    such as two, Spark would read the first and leave out the rest."""
+    found = spark.read.text(path).mapInArrow(carried(_names), "name string")
+    return sorted(row.name for row in found.distinct().collect())
+
+
+def _names(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]]).decode
+    names: set[str] = set()
+    for batch in batches:
+        for line in filter(str.strip, batch.column(0).to_pylist()):
+            try:
+                whole = decode(line)
+            except msgspec.DecodeError:  # it may still be JSON with NaN
+                try:
+                    whole = json.loads(line)
+                except ValueError as error:
+                    raise TraceError(f"this line is no JSON: {error}: {shown(line)}") from None
+            for each in whole if isinstance(whole, list) else [whole]:
+                names.update(each)
+    yield pa.RecordBatch.from_pydict({"name": pa.array(names, pa.string())})
 
 
 def _fitting(schema: EventSchema, name: str, kind: str) -> Column:

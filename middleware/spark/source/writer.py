@@ -67,7 +67,7 @@ class EventStreamWriter(DataSourceStreamArrowWriter):
 
 
 def _check(options: Options, schema: StructType) -> None:
-    """Raise TraceError unless rows of this schema can be events of the type."""
+    """Raise TraceError, EventError unless rows of this schema can be events of the type."""
     wanted = {column.name: column.kind.ddl for column in schema_of(options.target.event_type).columns}
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     name = type_name(options.target.event_type)
@@ -78,6 +78,7 @@ def _check(options: Options, schema: StructType) -> None:
         raise TraceError(f"the frame lacks {', '.join(missing)} for {name}: it has {', '.join(found)}{hint}")
     if unknown := [column for column in found if column not in wanted]:
         raise TraceError(f"{name} has no field {', '.join(unknown)}: it has {', '.join(wanted)}; select what it has")
+    schema_of(options.target.event_type).check_kinds(found, "the frame")
     if options.source is not None and (given := {"id", "source"} & found.keys()):
         raise TraceError(f"the frame has {', '.join(sorted(given))}, so leave out the option 'source', or drop the columns")
 
@@ -104,6 +105,9 @@ def _publish(options: Options, batches: Iterator[pa.RecordBatch], number: int) -
             if not batch.num_rows:
                 continue
             columns: dict[str, Any] = dict(zip(batch.schema.names, batch.columns, strict=True))
+            for column in schema.columns:  # they may be narrower
+                if column.name in columns and columns[column.name].type != column.kind.arrow:
+                    columns[column.name] = columns[column.name].cast(column.kind.arrow)
             if options.source is not None:
                 columns |= _identities(f"{options.source}-{part}", number * _A_BATCH + made, batch.num_rows)
             publisher.publish(schema.events(columns))
