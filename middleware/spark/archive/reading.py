@@ -101,8 +101,8 @@ def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> D
 
 
 def _names_in_json(spark: SparkSession, path: str) -> list[str]:
-    """The names in lines of JSON. A pass over the files, in which each line is looked at: of one with more than an object in it,
-    such as two, Spark would read the first and leave out the rest."""
+    """The names in lines of JSON. A pass over the files, in which each line is looked at: of one that holds two objects,
+    Spark would read the first and leave out the other."""
     found = spark.read.text(path).mapInArrow(carried(_names), "name string")
     return sorted(row.name for row in found.distinct().collect())
 
