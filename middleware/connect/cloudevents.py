@@ -23,6 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from middleware.connect.addresses import host_and_port
 from middleware.connect.numbering import Numbering
 from middleware.connect.reading import moment
 from middleware.connect.source import Messages, SourceSpec
@@ -75,8 +76,7 @@ class CloudEventsSource:
 
     def __init__(self, spec: SourceSpec, *, token: str | None = None, most_bytes: int = 2**20, timeout: float = 30.0) -> None:
         address = spec.address
-        parts = urlsplit(address)
-        host, port = parts.hostname or "127.0.0.1", parts.port or 80
+        host, port = host_and_port(address, 80, "127.0.0.1")
         if host not in _LOOPBACK and not token:
             raise SourceError(f"{address} can be reached from other machines: give a token, or listen at 127.0.0.1")
         self._token, self._most_bytes, self._timeout = token, most_bytes, timeout
@@ -88,7 +88,7 @@ class CloudEventsSource:
             raise UnreachableError(f"{address} cannot be listened at: {error.strerror}") from None
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"http:{spec.name}:{self._numbering.line}"
-        application = Starlette(routes=[Route(unquote(parts.path) or "/", self._post, methods=["POST"])])
+        application = Starlette(routes=[Route(unquote(urlsplit(address).path) or "/", self._post, methods=["POST"])])
         config = uvicorn.Config(
             application, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="off", ws="none"
         )

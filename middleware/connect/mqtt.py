@@ -17,6 +17,7 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from middleware.connect.addresses import host_and_port
 from middleware.connect.numbering import Numbering
 from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
@@ -37,6 +38,10 @@ _ONLY_IF_NEW = 1
 """Retained messages come when a subscription is new, and not again with each connection."""
 
 
+_MOST_UNDER_WAY = 65_535
+"""What MQTT has a number for."""
+
+
 class MqttClient:
     """A connection with a session that outlives it. Raises UnreachableError, SourceError.
 
@@ -45,8 +50,11 @@ class MqttClient:
     """
 
     def __init__(self, address: str, name: str, window: int, expiry: int) -> None:
+        if not isinstance(window, int) or not 1 <= window <= _MOST_UNDER_WAY:
+            raise SourceError(f"window = {window!r}: messages under way are a whole number from 1 to {_MOST_UNDER_WAY:,}")
         parts = urlsplit(address)
-        self.address = f"{parts.scheme}://{parts.hostname}:{parts.port or 1883}"
+        host, port = host_and_port(address, 8883 if parts.scheme == "mqtts" else 1883)
+        self.address = f"{parts.scheme}://{host}:{port}"
         self.received: deque[paho.MQTTMessage] = deque()
         self.lost: str | None = None
         self.changed = threading.Condition()
@@ -70,7 +78,7 @@ class MqttClient:
         properties.SessionExpiryInterval = expiry
         self.client = client
         try:
-            client.connect(parts.hostname or "", parts.port or 1883, keepalive=20, clean_start=False, properties=properties)
+            client.connect(host, port, keepalive=20, clean_start=False, properties=properties)
         except (OSError, ValueError) as error:
             raise UnreachableError(f"{self.address}: {error}") from None
         client.loop_start()

@@ -44,7 +44,8 @@ _decode = msgspec.msgpack.Decoder(_Keys).decode
 class Numbering:
     """The numbers of one input, in a SQLite file. They are on disk before anyone sees them.
 
-    ``line``: the identity of this file: numbers of another one, made anew, are other numbers. Raises StateError.
+    ``line``: the identity of this file: numbers of another one, made anew, are other numbers. Raises StateError, UnreachableError
+    while another process has it.
     """
 
     def __init__(self, file: Path, kept: int = KEPT) -> None:
@@ -68,7 +69,7 @@ class Numbering:
         except sqlite3.OperationalError as error:
             if error.sqlite_errorcode != sqlite3.SQLITE_BUSY:
                 raise StateError(f"{file} cannot be used: {error}") from None
-            raise StateError(f"{file} is in use: another process serves this input") from None
+            raise UnreachableError(f"{file} is in use: another process serves this input") from None
         except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
             raise StateError(f"{file} cannot be used: {error}; it must be this input's own") from None
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import msgspec
 import psycopg
+import structlog
 from psycopg import errors, sql
 from psycopg.rows import scalar_row
 
@@ -28,6 +29,9 @@ from middleware.model.time import SECOND
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
 _PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
+_IDENTITY = """SELECT relreplident IN ('f', 'i') OR (relreplident = 'd' AND EXISTS (
+    SELECT 1 FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)) FROM pg_class WHERE oid = to_regclass(%s)"""
+_log = structlog.get_logger()
 _EPOCH = round(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * SECOND
 
 
@@ -78,11 +82,34 @@ class PostgresSource:
                 "PostgreSQL: wal_level must be logical: ALTER SYSTEM SET wal_level = logical, then restart the server"
             )
         tables = sql.SQL(", ").join(sql.Identifier(*each.split(".")) for each in self._tables)
+        publish = "insert, update" if self._has_identities() else "insert"
         there = execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._slot,)).fetchone()
-        verb = "ALTER PUBLICATION {} SET TABLE {}" if there else "CREATE PUBLICATION {} FOR TABLE {}"
+        create = "CREATE PUBLICATION {} FOR TABLE {} WITH (publish = 'insert')"
+        verb = "ALTER PUBLICATION {} SET TABLE {}" if there else create
         execute(sql.SQL(verb).format(sql.Identifier(self._slot), tables))
+        options = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)")
+        execute(options.format(sql.Identifier(self._slot), sql.Literal(publish)))
         if execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (self._slot,)).fetchone() is None:
             execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._slot,))
+
+    def _has_identities(self) -> bool:
+        """Whether all tables have what tells their rows apart; false if none has: were updates published, PostgreSQL would
+        refuse each that an application makes. Raises SourceError if only some have.
+        """
+        without = []
+        for table in self._tables:
+            name = sql.Identifier(*table.split(".")).as_string(self._connection)
+            found = self._connection.execute(_IDENTITY, (name,)).fetchone()
+            without += [table] if found is not None and not found[0] else []
+        if without and len(without) < len(self._tables):
+            raise SourceError(
+                f"PostgreSQL: {without[0]} has neither a primary key nor a replica identity, so its updates cannot be read as "
+                f"those of others are: ALTER TABLE {without[0]} REPLICA IDENTITY FULL, or give it an input of its own"
+            )
+        if without:
+            hint = f"ALTER TABLE {without[0]} REPLICA IDENTITY FULL, or add a primary key, and start again"
+            _log.warning("only insertions are read: updates need a primary key", tables=without, hint=hint)
+        return not without
 
     def receive(self, timeout: float) -> Messages:
         """See Source. What comes next comes once these are acknowledged."""
@@ -149,7 +176,9 @@ class _Transaction(NamedTuple):
 Columns = list[tuple[bytes, Callable[[bytes], bytes]]]
 """Of each column its key in JSON, with the colon, and what makes JSON of the text of a value."""
 
-_COMMIT, _RELATION, _INSERT, _UPDATE, _TEXT, _NULL = b"CRIUtn"
+_COMMIT, _RELATION, _INSERT, _UPDATE, _TEXT, _NULL, _OLD = b"CRIUtnO"
+
+_UNCHANGED = b'"left as it was by an update, and so not in the log: ALTER TABLE ... REPLICA IDENTITY FULL"'
 
 
 class _Decoder:
@@ -192,21 +221,31 @@ class _Decoder:
 
 
 def _object(data: bytes, columns: Columns) -> bytes:
-    """The new row as a JSON object, without what an update has left as it was and the log does not have."""
-    place, size, parts = 5, len(data), list[bytes]()  # behind the kind of message and the table
+    """The new row as a JSON object."""
+    place, size, row = 5, len(data), list[bytes]()  # behind the kind of message and the table
+    whole: list[bytes] | None = None
     while place < size:  # of an update, the old row may stand before the new one
+        is_whole = data[place] == _OLD
         place += 3  # N, or K or O for the old one; and the number of columns
-        parts.clear()
-        for key, form in columns:
+        row = []
+        for at, (_, form) in enumerate(columns):
             kind = data[place]
             place += 1
             if kind == _TEXT:
                 start = place + 4
                 place = start + int.from_bytes(data[place:start])
-                parts.append(key + form(data[start:place]))
+                row.append(form(data[start:place]))
             elif kind == _NULL:
-                parts.append(key + b"null")
-    return b"{" + b",".join(parts) + b"}"
+                row.append(b"null")
+            else:  # a long value that the update has left as it was: the log has it in the old row, or not at all
+                row.append(whole[at] if whole is not None else _unknown(form))
+        whole = row if is_whole else None
+    return b"{" + b",".join([key + value for (key, _), value in zip(columns, row, strict=True)]) + b"}"
+
+
+def _unknown(form: Callable[[bytes], bytes]) -> bytes:
+    """In place of a value that is not in the log: one that no field takes, so that the row is listed as unread with it."""
+    return _UNCHANGED if form is bytes else b"[" + _UNCHANGED + b"]"
 
 
 def _text(value: bytes) -> bytes:

@@ -14,6 +14,7 @@ import msgspec
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 from websockets.http11 import Request, Response
 
+from middleware.connect.addresses import host_and_port
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Watermark
 from middleware.model.errors import SinkError, UnreachableError
@@ -47,8 +48,7 @@ class WebSocketSink:
     mark: Mark | None = None
 
     def __init__(self, address: str, name: str = "finals", *, token: str | None = None, origins: Sequence[str] = ()) -> None:
-        parts = urlsplit(address)
-        self._host, self._port = parts.hostname or "127.0.0.1", parts.port or 80
+        self._host, self._port = host_and_port(address, 80, "127.0.0.1")
         if self._host not in _LOOPBACK and not token:
             raise SinkError(f"{address} can be reached from other machines: give a token, or serve at 127.0.0.1")
         self._token, self._origins = token, frozenset(origins)

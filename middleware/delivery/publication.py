@@ -383,7 +383,8 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
         runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
         made = encode_delta(name, delta, raw=True, runs=runs)
         for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
-            _reader_of(_kind(delta), head.plain)(block)
+            if isinstance(head.oldest, int | None) and isinstance(head.newest, int | None):  # else more is to be told
+                _reader_of(_kind(delta), head.plain)(block)
         blocks += made
     return blocks
 

@@ -55,10 +55,35 @@ def test_rows_come_as_they_were_committed_and_again_until_acknowledged(server: P
         source.acknowledge(Messages.of(came))
         server.do("INSERT INTO place (id) VALUES (10)")
         assert [each.id for each in received(source, 1)] == [7]
-        with pytest.raises(UnreachableError, match="another connection reads"):
+        with pytest.raises(UnreachableError, match="another process serves this input"):
             PostgresSource(spec)
     with closing(PostgresSource(spec)) as source:
         assert [(each.id, json.loads(each.body)["id"]) for each in received(source, 1)] == [(7, 10)]
+
+
+def test_who_writes_is_not_hindered_and_long_values_and_partitions_are_read_right(server: Postgres, tmp_path: Path) -> None:
+    server.do(
+        "CREATE TABLE plain (k int, note text)",
+        "CREATE TABLE long (k int PRIMARY KEY, n int, note text)",
+        "ALTER TABLE long ALTER note SET STORAGE EXTERNAL",
+        "CREATE TABLE part (k int PRIMARY KEY) PARTITION BY RANGE (k)",
+        "CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (0) TO (100)",
+        "INSERT INTO plain VALUES (1, 'old')",
+        "INSERT INTO long VALUES (1, 0, repeat('x', 16000)), (2, 0, repeat('y', 16000))",
+    )
+    with closing(PostgresSource(SourceSpec(server.address, "plain", ["plain"], tmp_path / "plain"))) as source:
+        server.do("UPDATE plain SET note = 'new'", "DELETE FROM plain", "INSERT INTO plain VALUES (2, 'two')")
+        assert [json.loads(each.body) for each in received(source, 1)] == [{"k": 2, "note": "two"}]
+    with pytest.raises(SourceError, match="plain has neither a primary key nor a replica identity"):
+        PostgresSource(SourceSpec(server.address, "mixed", ["plain", "long"], tmp_path / "mixed"))
+    with closing(PostgresSource(SourceSpec(server.address, "long", ["long", "part"], tmp_path / "long"))) as source:
+        server.do("UPDATE long SET n = 1 WHERE k = 1", "ALTER TABLE long REPLICA IDENTITY FULL")
+        server.do("UPDATE long SET n = 2 WHERE k = 2", "INSERT INTO part VALUES (7)")
+        came = received(source, 3)
+    unknown, whole, part = (json.loads(each.body) for each in came)
+    assert (unknown["k"], unknown["n"]) == (1, 1) and "REPLICA IDENTITY FULL" in unknown["note"][0]
+    assert whole == {"k": 2, "n": 2, "note": "y" * 16000}
+    assert (came[2].topic, part) == ("part", {"k": 7})
 
 
 def test_what_would_not_help_to_try_again_is_told(server: Postgres, tmp_path: Path) -> None:

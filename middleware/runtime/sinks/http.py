@@ -19,7 +19,7 @@ import msgspec
 import xxhash
 
 from middleware.link.codec import Mark
-from middleware.model.errors import SinkError
+from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.model.quantities import UNIX_TIMES, exact_time
 from middleware.runtime.records import Record, as_record
@@ -85,14 +85,16 @@ class HttpSink:
         return end
 
     def _is_taken(self, events: Sequence[Event], body: bytes) -> bool:
-        """Whether the endpoint took a body; False if it is too large. Raises SinkError if it never does, or too late."""
+        """Whether the endpoint took a body; False if it is too large. Raises SinkError, UnreachableError if it is too late."""
         identities = msgspec.msgpack.encode([(event.source, event.id) for event in events])
         headers = {"Content-Type": self._content, "Idempotency-Key": xxhash.xxh3_128_hexdigest(identities)}
         request = urllib.request.Request(self._url, body, headers)
         deadline, pause = time.monotonic() + self._patience, 0.05
         while isinstance(answer := self._post(request), str):
             if time.monotonic() + pause > deadline:
-                raise SinkError(f"{self._url} has not taken {len(events)} events within {self._patience:.0f} s: {answer}")
+                raise UnreachableError(
+                    f"{self._url} has not taken {len(events)} events within {self._patience:.0f} s: {answer}"
+                )
             time.sleep(pause)
             pause = min(2 * pause, 5.0)
         return answer

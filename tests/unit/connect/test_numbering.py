@@ -32,7 +32,7 @@ def test_numbers_outlast_the_process_and_repeats_keep_theirs(tmp_path: Path) -> 
 
 def test_two_at_a_time_would_give_one_number_twice(tmp_path: Path) -> None:
     with closing(Numbering(tmp_path / "numbers")) as numbering:
-        with pytest.raises(StateError, match="numbers is in use: another process serves this input"):
+        with pytest.raises(UnreachableError, match="numbers is in use: another process serves this input"):
             Numbering(tmp_path / "numbers")
         assert numbering.numbers([(b"a", True)], 1)[0].number == 1
 

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import pytest
 
-from middleware.model.errors import SinkError
+from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import ORDER, Event
 from middleware.runtime.sinks.http import LARGEST_BODY
 from middleware.runtime.sinks.sink import FileSink, HttpSink, SqliteSink, as_record, open_sink
@@ -276,7 +276,7 @@ def test_an_endpoint_is_asked_again_under_the_same_key() -> None:
         sink.take(goals(4, 4))
     server.shutdown()
     server.server_close()
-    with pytest.raises(SinkError, match="has not taken 1 events"):
+    with pytest.raises(UnreachableError, match="has not taken 1 events"):
         HttpSink(f"http://127.0.0.1:{server.server_port}/", patience=0.1).take(goals(5, 5))
 
 
@@ -312,7 +312,7 @@ def test_an_answer_that_is_no_http_is_asked_for_again() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         answers = [b"garbage\r\n\r\n"]
         threading.Thread(target=serve, args=(server,), daemon=True).start()
-        with pytest.raises(SinkError, match=r"has not taken 1 events .*its answer is no HTTP"):
+        with pytest.raises(UnreachableError, match=r"has not taken 1 events .*its answer is no HTTP"):
             HttpSink(f"http://127.0.0.1:{server.getsockname()[1]}/", patience=0).take(goals(2, 2))
 
 
@@ -400,7 +400,7 @@ def test_an_answer_that_drips_is_cut_off_when_its_time_is_up() -> None:
     def take(port: int) -> None:
         try:
             HttpSink(f"http://127.0.0.1:{port}/", timeout=0.3, patience=0).take(goals(1, 1))
-        except SinkError as error:
+        except UnreachableError as error:
             said.append(str(error))
 
     with socket.create_server(("127.0.0.1", 0)) as server:
