@@ -44,8 +44,8 @@ _decode = msgspec.msgpack.Decoder(_Keys).decode
 class Numbering:
     """The numbers of one input, in a SQLite file. They are on disk before anyone sees them.
 
-    ``line``: the identity of this file: numbers of another one, made anew, are other numbers. Raises StateError, UnreachableError
-    while another process has it.
+    ``line``: the identity of this file: numbers of another one, made anew, are other numbers. Raises StateError, and
+    UnreachableError while another process has it.
     """
 
     def __init__(self, file: Path, kept: int = KEPT) -> None:
