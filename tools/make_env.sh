@@ -92,16 +92,9 @@ install() {
     touch $BUILDING
     rm -f $STAMP
     say "installing Slackline and what it needs into $VENV"
-    # Slackline itself, whose core takes a processor and a minute or two to build; beside it exactly the versions of
-    # requirements.lock, each known by its checksum.
-    $VENV/bin/python -m pip install --quiet --no-deps --use-pep517 --editable . </dev/null &
-    own=$!
-    trap 'kill $own 2>/dev/null || true' EXIT
-    failed=no
-    $VENV/bin/python -m pip install --quiet --requirement requirements.lock </dev/null || failed=yes
-    wait $own || failed=yes
-    trap - EXIT
-    if [ $failed = yes ]; then
+    # Exactly the versions of requirements.lock, each known by its checksum; then Slackline itself.
+    if ! { $VENV/bin/python -m pip install --quiet --requirement requirements.lock </dev/null &&
+        $VENV/bin/python -m pip install --quiet --no-deps --use-pep517 --editable . </dev/null; }; then
         rm -f $BUILDING # pip gave up in order: what was there before still is
         fail "pip could not install the packages (see above). If it reached no package registry: check the network and '$VENV/bin/pip config list'."
     fi

@@ -58,8 +58,8 @@ limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
 # make, stay together.
 check "tests, pure" pytest -n 2 --dist worksteal "${limit[@]}" "${pure[@]}"
 # Whole files, in the order of tests/conftest.py: their tests share nodes and Spark sessions. A test does not know of the other
-# file's processes: all have free ports and folders of their own. Three at a time on two processors, as they often wait.
-check "tests, real" pytest -n 3 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
+# file's processes: all have free ports and folders of their own.
+check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
 
 printf '\n==== summary\n'
 cat "$work/summary" && ! grep -q ^FAILED "$work/summary"

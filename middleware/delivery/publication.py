@@ -363,16 +363,22 @@ def _telling(what: str, event: object) -> Iterator[None]:
 def _checked(frame: Frame) -> Frame:
     for head, block in frame.blocks:
         for ts in (head.oldest, head.newest, frame.clock):
-            if ts is not None and not isinstance(ts, int):
+            if _is_time(ts):
+                continue
+            if not isinstance(ts, int):
                 raise EventError(f"{head.type} with ts={ts!r}: times are whole numbers of nanoseconds; nothing was sent")
-            if ts is not None and not MIN_TS < ts < MAX_TS:
-                raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
+            raise EventError(f"{head.type} with ts={ts}: times lie between {MIN_TS} and {MAX_TS} ns; nothing was sent")
         if len(block) > LARGEST_BLOCK:
             raise EventError(
                 f"{head.count} events {head.type} take {len(block)} bytes, at most {LARGEST_BLOCK} go at once: "
                 "publish fewer, or smaller ones"
             )
     return frame
+
+
+def _is_time(ts: object) -> bool:
+    """Whether it is none, or one that events may have."""
+    return ts is None or (isinstance(ts, int) and MIN_TS < ts < MAX_TS)
 
 
 def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
@@ -383,7 +389,7 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
         runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
         made = encode_delta(name, delta, raw=True, runs=runs)
         for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
-            if isinstance(head.oldest, int | None) and isinstance(head.newest, int | None):  # else more is to be told
+            if _is_time(head.oldest) and _is_time(head.newest):  # else ``_checked`` tells more
                 _reader_of(_kind(delta), head.plain)(block)
         blocks += made
     return blocks

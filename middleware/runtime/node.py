@@ -467,7 +467,8 @@ class Node:
         drops = self._broker.drops
         for reason in (drops.keys() & LOST) - self._warned:
             self._warned.add(reason)
-            _log.warning("events are left out; 'slackline status --json -' counts them", node=self.name, why=reason, count=drops[reason])
+            hint = "slackline status --json - counts them"
+            _log.warning("events are left out", node=self.name, why=reason, count=drops[reason], hint=hint)
 
     def _tell_of_clock(self) -> None:
         """Log when this node has found its own clock wrong, and when it is right again."""

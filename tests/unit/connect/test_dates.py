@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from middleware.connect.files.mapping import Mapping, Source, Time
 from middleware.connect.files.normal import normalised, salvage_rows
+from middleware.model.event import MAX_TS, MIN_TS
 
 MICROSECOND = 1_000
 
@@ -33,9 +34,10 @@ def by_python(texts: list[str], form: str) -> dict[int, int]:
             moment = datetime.strptime(text.strip(), form).replace(tzinfo=UTC)
         except ValueError:
             continue
-        if 1830 < moment.year < 2110:
-            since = moment - datetime(1970, 1, 1, tzinfo=UTC)
-            found[number] = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND
+        since = moment - datetime(1970, 1, 1, tzinfo=UTC)
+        ts = ((since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds) * MICROSECOND
+        if MIN_TS < ts < MAX_TS:
+            found[number] = ts
     return found
 
 
