@@ -328,14 +328,14 @@ def read_events(file: str, known: EventTypes, default: str | None, source: str, 
                 raise EventError("it names no type: give it a field 'type', or use --type")
             fields = own_fields(record, known[name])
             yield sendable(event_of(known[name], {"source": source, "id": number} | fields | {"level": 0}))
-        except (SlacklineError, msgspec.MsgspecError) as error:
+        except (SlacklineError, msgspec.MsgspecError, UnicodeError) as error:
             broken.append(f"{file}:{number}: {error}")
 
 
 def _records(file: str) -> Iterator[tuple[int, object]]:
     """Records with their line (or row) numbers."""
     if file == STANDARD_OUTPUT:
-        yield from ((number, line) for number, line in enumerate(sys.stdin, 1) if line.strip())
+        yield from ((number, line) for number, line in enumerate(sys.stdin.buffer, 1) if line.strip())
         return
     try:
         if file.endswith(".parquet"):

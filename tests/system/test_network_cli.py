@@ -40,9 +40,10 @@ def test_pub_keeps_the_good_lines_and_names_the_broken_ones(tmp_path: Path) -> N
         '{"type": "Miss", "ts": 8}',
         '{"peak": 1, "ts": 8}',
         '{"type": "Hit", "ts": 8}',
+        '{"type": "Hit", "peak": 1, "text": "\udcff", "ts": 8}',  # a byte that no text has
         '{"type": "Hit", "peak": 2.5, "ts": 5, "id": 99, "source": "radar", "unknown": 1}',
     ]
-    (tmp_path / "in.jsonl").write_text("\n".join(lines))
+    (tmp_path / "in.jsonl").write_text("\n".join(lines), errors="surrogateescape")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
         sub = slackline(
             tmp_path, "sub", node.address, "Hit", "--types-from", "test_network", "--json", "-", "--consistency", "final"
@@ -63,9 +64,9 @@ def test_pub_keeps_the_good_lines_and_names_the_broken_ones(tmp_path: Path) -> N
                 "result.json",
             )
         )
-        assert "published 2 events; 5 broken records skipped" in out
+        assert "published 2 events; 6 broken records skipped" in out
         assert "in.jsonl:3: " in out
-        assert json.loads((tmp_path / "result.json").read_text())["broken"] == 5
+        assert json.loads((tmp_path / "result.json").read_text())["broken"] == 6
         assert [msgspec.json.decode(line) for line in finished(sub).splitlines()] == [
             {"change": "insert", "type": "Hit", "peak": 2.5, "text": "", "ts": 5, "id": 99, "source": "radar", "level": 0},
             {"change": "insert", "type": "Hit", "peak": 1.5, "text": "", "ts": 7, "id": 1, "source": "pub", "level": 0},
