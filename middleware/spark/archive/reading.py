@@ -122,6 +122,8 @@ def _names(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 except ValueError as error:
                     raise TraceError(f"this line is no JSON: {error}: {shown(line)}") from None
             for each in whole if isinstance(whole, list) else [whole]:
+                if not isinstance(each, dict):
+                    raise TraceError(f"this line is no JSON object: {shown(line)}")
                 names.update(each)
     yield pa.RecordBatch.from_pydict({"name": pa.array(names, pa.string())})
 
