@@ -13,7 +13,7 @@ from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of
-from middleware.model.event import MAX_TS, Event, EventType, type_name
+from middleware.model.event import MAX_TS, Event, EventType, field_names, type_name
 from middleware.model.words import listed
 
 TS = "ts"
@@ -119,7 +119,7 @@ def schema_of(event_type: EventType, span: Span) -> Schema:
     """The schema of a Python event type; fields that the language has no type for are left out."""
     hints = get_type_hints(event_type, include_extras=True)
     found = []
-    for name in event_type.__struct_fields__[:-4]:
+    for name in field_names(event_type):
         kind = kind_of(hints[name])
         if kind.type not in (Type.ANY, Type.NULL):
             found.append(Attribute(name, kind, name))

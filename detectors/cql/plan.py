@@ -11,8 +11,8 @@ from detectors.cql.statements import Skip
 from detectors.cql.windows import Measure, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code, Frame
-from middleware.model.event import Event
-from middleware.model.operator import described, result_fields
+from middleware.model.event import Event, field_names
+from middleware.model.operator import described
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Query:
         """The columns in the order of the fields of the target's event type."""
         own = (each.field for each in self.target.schema if each.name != TS)
         by_field = dict(zip(own, self.columns, strict=True))
-        return tuple(by_field[field] for field in result_fields(self.target.event_type))
+        return tuple(by_field[field] for field in field_names(self.target.event_type))
 
     def constructor(self, ts: str, identity: str, source: str = "source_", level: str = "level_") -> str:
         """Code that makes a result with this time, identity, source and level."""

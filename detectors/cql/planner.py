@@ -32,8 +32,7 @@ from detectors.language.compiler import analyse, condition
 from detectors.language.errors import QueryError, Span
 from detectors.language.tree import Name, SyntaxNode
 from detectors.language.types import Type, ValueKind, converts
-from middleware.model.event import stable_hash
-from middleware.model.operator import result_fields
+from middleware.model.event import field_names, stable_hash
 
 Columns = list[tuple[str, Code, Span]]
 
@@ -464,7 +463,7 @@ class Planner:
             schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
             return self.catalog.add(name, schema, span), tuple(code for _, code, _ in kept)
         wanted: Schema = tuple(each for each in target.schema if each.name != TS)
-        unfilled = sorted(set(result_fields(target.event_type)) - {each.field for each in wanted})
+        unfilled = sorted(set(field_names(target.event_type)) - {each.field for each in wanted})
         if unfilled:
             raise QueryError(
                 f"{target.name} has fields that its schema does not: {', '.join(unfilled)}; it cannot be written", span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from detectors.flow.graph import FlowError, FlowNode, FlowNodeKind, Graph
 from detectors.flow.hints import fits
 from detectors.flow.plan import receivers
-from middleware.model.operator import result_fields
+from middleware.model.event import field_names
 
 
 def check(flow: Graph) -> None:
@@ -27,7 +27,7 @@ def _ends(node: FlowNode) -> None:
         raise FlowError(f"{node!r} leads nowhere: give it a sink, or leave it out")
     if node.kind is FlowNodeKind.SINK:
         assert node.event_type is not None
-        if not set(result_fields(node.event_type)) - {"cause"}:
+        if not set(field_names(node.event_type)) - {"cause"}:
             raise FlowError(f"{node!r} has no fields of its own to be filled in")
 
 

@@ -15,8 +15,7 @@ from detectors.flow.graph import Annotation, FlowError, FlowNode, FlowNodeKind, 
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from detectors.flow.operator import FlowOperator, operators
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
-from middleware.model.event import Event, EventType, Key, Value, type_name
-from middleware.model.operator import result_fields
+from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
 
 
 class Stream:
@@ -111,7 +110,7 @@ class Stream:
         """
         if not (isinstance(event_type, type) and issubclass(event_type, Event)):
             raise FlowError(f"sink of {self._node.name!r}: {event_type!r} is no event type")
-        names = tuple(name for name in result_fields(event_type) if name != "cause")
+        names = tuple(name for name in field_names(event_type) if name != "cause")
         if fields is None and (lacking := [name for name in names if not has_field(self._node.gives, name)]):
             raise FlowError(
                 f"{type_name(event_type)}: what {self._node!r} gives has no {', '.join(lacking)}; give sink(..., fields=...)"

@@ -14,8 +14,8 @@ from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, Key, Value, type_name
-from middleware.model.operator import Origin, result_fields
+from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
+from middleware.model.operator import Origin
 
 _REMEMBERED = 65_536
 """For how many texts a stage caches the part."""
@@ -148,7 +148,7 @@ class Sink(Output):
         assert event_type is not None
         self.outlet, self.types = outlet, (event_type,)
         self._type = event_type
-        self._names = result_fields(event_type)
+        self._names = field_names(event_type)
         self._cause = self._names.index("cause") if "cause" in self._names else None
         assert outlet.to.function is not None
         self._fields: Callable[[Value], Value] = outlet.to.function

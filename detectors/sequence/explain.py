@@ -8,8 +8,7 @@ from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
 from middleware import native
-from middleware.model.event import type_name
-from middleware.model.operator import result_fields
+from middleware.model.event import field_names, type_name
 from middleware.model.quantities import format_duration
 
 
@@ -23,7 +22,7 @@ def explain(plan: Plan) -> list[str]:
     if plan.never is not None:
         lines.append(f"beware    nothing matches: {plan.never} does not hold, whatever comes")
     lines += _checks(plan)
-    lines.append(f"result    {type_name(plan.result)}({', '.join(result_fields(plan.result))}), {_moment(plan)}")
+    lines.append(f"result    {type_name(plan.result)}({', '.join(field_names(plan.result))}), {_moment(plan)}")
     lines.append(f"keeps     events until progress is {format_duration(plan.reach)} beyond them")
     if any(step.kleene for step in plan.steps) and plan.strategy is Strategy.ANY:
         lines.append("beware    every subset of a Kleene group may match: 2^n matches of n events; see skip-till-next-match")

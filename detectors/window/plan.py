@@ -16,8 +16,8 @@ from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
-from middleware.model.event import Event, EventType, Key, Value, type_name
-from middleware.model.operator import Operator, described, result_fields
+from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
+from middleware.model.operator import Operator, described
 
 EMITS = ("close", "change", "final")
 _STAMPS = ("ts", "id", "source", "level")
@@ -133,8 +133,8 @@ class WindowsPlan(Operator):
 
     def _check_result(self) -> None:
         wanted = [*self.key_fields, "start", "end", *self.aggregates]
-        if sorted(wanted) != sorted(result_fields(self.result)):
+        if sorted(wanted) != sorted(field_names(self.result)):
             raise WindowError(
                 f"{type_name(self.result)} must have just the fields {', '.join(wanted)} (key, window, values), "
-                f"but has {', '.join(result_fields(self.result))}"
+                f"but has {', '.join(field_names(self.result))}"
             )

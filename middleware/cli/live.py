@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from middleware.model.event import Event, type_name
+from middleware.model.event import Event, field_names, type_name
 from middleware.model.quantities import spoken_time
 
 if TYPE_CHECKING:
@@ -120,6 +120,6 @@ def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
 
 def fields_of(event: Event) -> str:
     """What an event says, without its stamp, in a line."""
-    names = event.__struct_fields__[:-4]
+    names = field_names(event.__class__)
     values = ((name, getattr(event, name)) for name in names)
     return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)

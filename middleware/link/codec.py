@@ -21,7 +21,20 @@ from middleware.model.arrays import to_array
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, MAX_TS, MIN_TS, NEVER, TS, Event, EventType, EventTypes, Timestamp, plain, type_name
+from middleware.model.event import (
+    END,
+    MAX_TS,
+    MIN_TS,
+    NEVER,
+    TS,
+    Event,
+    EventType,
+    EventTypes,
+    Timestamp,
+    field_names,
+    plain,
+    type_name,
+)
 from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
 
@@ -387,7 +400,7 @@ class EventCodec:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
         if codec is not None and head.form not in (None, codec.form):
-            own = codec.event_type.__struct_fields__[: -len(Event.__struct_fields__)]
+            own = field_names(codec.event_type)
             return f"where it is taken, {head.type} has the fields {', '.join(own) or 'none'}, in this order"
         try:
             if codec is not None and head.columns:

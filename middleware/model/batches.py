@@ -7,7 +7,7 @@ from operator import index, itemgetter
 from typing import TYPE_CHECKING, Any, Union
 
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, field_names, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +58,7 @@ def _rows(name: str, publishes: tuple[EventType, ...], columns: dict[str, Any]) 
     if len(publishes) != 1:
         raise DetectorError(f"{name} returned a table, but publishes {len(publishes)} types: return pairs (row, event)")
     event_type = publishes[0]
-    wanted = [*event_type.__struct_fields__[: -len(Event.__struct_fields__)], "ts", "row"]
+    wanted = [*field_names(event_type), "ts", "row"]
     if sorted(columns) != sorted(wanted):
         raise DetectorError(
             f"{name} returned a table with {', '.join(columns)}; for {type_name(event_type)} it has {', '.join(wanted)}"

@@ -80,6 +80,11 @@ def type_name(event_type: EventType) -> str:
     return f"{event_type.namespace}.{event_type.__name__}" if event_type.namespace else event_type.__name__
 
 
+def field_names(event_type: EventType) -> tuple[str, ...]:
+    """The fields of its own that a type has, in order: all but ts, id, source and level."""
+    return event_type.__struct_fields__[: -len(Event.__struct_fields__)]
+
+
 def check_event_type(event_type: EventType) -> None:
     """Raise EventError unless this is an event type that can be stamped and sent: its own fields come first, by position."""
     if not (isinstance(event_type, type) and issubclass(event_type, Event)):

@@ -216,8 +216,3 @@ def _described(value: object) -> str:
 
 
 _encode = msgspec.msgpack.Encoder().encode
-
-
-def result_fields(event_type: EventType) -> tuple[str, ...]:
-    """The fields of a result type that its maker fills in: all but ts, id, source and level."""
-    return event_type.__struct_fields__[:-4]

@@ -9,7 +9,7 @@ from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from middleware.model.errors import EventError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import EventType, field_names, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def fields_of(kind: EventType) -> dict[str, Any]:
     """The types of a class's own fields, by name, in order."""
     hints = get_type_hints(kind, include_extras=True)
-    return {name: hints[name] for name in kind.__struct_fields__[: -len(Event.__struct_fields__)]}
+    return {name: hints[name] for name in field_names(kind)}
 
 
 @cache
 def form_of(kind: EventType) -> int:
     """A digest of which fields a class has of its own, in which order: what both ends of a wire must agree on."""
-    return form_of_fields(kind.__struct_fields__[: -len(Event.__struct_fields__)])
+    return form_of_fields(field_names(kind))
 
 
 def form_of_fields(names: Iterable[str]) -> int:

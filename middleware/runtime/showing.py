@@ -12,7 +12,7 @@ import msgspec
 from middleware.installation import install
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, SlacklineError
-from middleware.model.event import TS, Event, type_name
+from middleware.model.event import TS, Event, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
 from middleware.model.time import SECOND
 
@@ -60,7 +60,7 @@ def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarr
     pyarrow = _needed("pyarrow", "tables")
     events = _of(finals, of)
     if isinstance(events, EventColumns):
-        return pyarrow.Table.from_batches([events.batch]).select([*events.event_type.__struct_fields__[:-4], *_STAMP[:3]])
+        return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
     kind = type(events[0]) if events else of if isinstance(of, type) else Event
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
     whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}

@@ -17,7 +17,7 @@ import msgspec
 from middleware.connect.files.recording import check_type_name
 from middleware.connect.files.tally import BadLines
 from middleware.model.errors import TraceError
-from middleware.model.event import Event, EventType, EventTypes
+from middleware.model.event import Event, EventType, EventTypes, field_names
 from middleware.model.rows import values
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def read_arrivals(path: str | Path, types: EventTypes) -> Iterator[tuple[list[in
 
 def check_fields(where: str | Path, name: str, found: Iterable[str], event_type: EventType) -> None:
     """Raise TraceError unless ``found`` are the fields of the class, in its order."""
-    declared, found = event_type.__struct_fields__[: -len(Event.__struct_fields__)], tuple(found)
+    declared, found = field_names(event_type), tuple(found)
     if declared != found:
         has, wants = (", ".join(some) or "none" for some in (found, declared))
         raise TraceError(f"{where}: {name} has the fields {has}, but its class has {wants}")

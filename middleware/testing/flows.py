@@ -15,8 +15,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from middleware.model.detector import Detector
-from middleware.model.event import END, ORDER, Event, EventType, Key, Value, type_name
-from middleware.model.operator import result_fields
+from middleware.model.event import END, ORDER, Event, EventType, Key, Value, field_names, type_name
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
@@ -142,7 +141,7 @@ def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: i
 
 def _event(result: Result) -> Event:
     """A result of the sequential run as the event that a sink makes of it."""
-    names = result_fields(result.event_type)
+    names = field_names(result.event_type)
     fields = list(result.fields)
     if "cause" in names:
         fields.insert(names.index("cause"), ())
@@ -152,5 +151,5 @@ def _event(result: Result) -> Event:
 
 def _shown(event: Event) -> str:
     """The parts of a result that count: type, time and its own fields."""
-    fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in result_fields(event.__class__) if name != "cause")
+    fields = ", ".join(f"{name}={getattr(event, name)!r}" for name in field_names(event.__class__) if name != "cause")
     return f"{type_name(event.__class__)}({fields}, ts={event.ts})"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, TraceError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import EventType, field_names, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +17,7 @@ def columns_of(table: pa.Table, event_type: EventType) -> EventColumns:
 
     Raises TraceError if a value does not fit the class. O(values).
     """
-    names = [*event_type.__struct_fields__[: -len(Event.__struct_fields__)], "ts", "id", "source"]
+    names = [*field_names(event_type), "ts", "id", "source"]
     try:
         return EventColumns.of(event_type, table.select(names))
     except EventError as error:

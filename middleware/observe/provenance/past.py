@@ -11,7 +11,7 @@ import msgspec
 
 from middleware.model.change import Delta, Insert, Retract, Revise, Watermark
 from middleware.model.detector import Detector
-from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, type_name
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, field_names, type_name
 from middleware.model.quantities import spoken_time
 
 
@@ -158,7 +158,7 @@ def _changes(deltas: list[Delta]) -> Iterator[Insert | Revise | Retract]:
 
 def about(event: Event) -> str:
     """An event in one line: type, time, and fields."""
-    fields = ", ".join(f"{name} {_short(getattr(event, name))}" for name in event.__struct_fields__[:-4])
+    fields = ", ".join(f"{name} {_short(getattr(event, name))}" for name in field_names(event.__class__))
     return f"{type_name(event.__class__)} at {spoken_time(event.ts)}" + (f": {fields}" if fields else "")
 
 

@@ -14,7 +14,7 @@ import msgspec
 from middleware.model.change import Insert, Retract, Revise
 from middleware.model.detector import Detector, key_function
 from middleware.model.errors import DetectorError
-from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, timed_id, type_name
+from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, field_names, timed_id, type_name
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
 from middleware.model.state import same_event
@@ -291,7 +291,7 @@ def _of_moment(moment: Moment) -> Iterator[str]:
 
 
 def _said(event: Event) -> dict[str, Any]:
-    return {name: getattr(event, name) for name in (*event.__struct_fields__[:-4], "ts")}
+    return {name: getattr(event, name) for name in (*field_names(event.__class__), "ts")}
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

@@ -15,7 +15,7 @@ import msgspec
 from middleware.broker.watermarks.waiting import NodeStatus, UnitStatus
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
-from middleware.model.event import END, IDENTITY, NEVER, Event, Identity
+from middleware.model.event import END, IDENTITY, NEVER, Event, Identity, field_names
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe.view.graph import boxes
@@ -211,7 +211,7 @@ def _result(name: str, event: Event, now: int) -> Result:
 
 def _fields(event: Event) -> dict[str, Any]:
     """The fields of an event, without its identity; long values are cut for display."""
-    return {name: _short(getattr(event, name)) for name in event.__struct_fields__[:-4]}
+    return {name: _short(getattr(event, name)) for name in field_names(event.__class__)}
 
 
 def _short(value: Any) -> Any:

@@ -19,8 +19,7 @@ from middleware.delivery.barrier import Barrier
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import DetectorError, StateError
-from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, type_name
-from middleware.model.operator import result_fields
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, field_names, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.spark.archive.plan import lane_text
 from middleware.spark.stream.parcels import Arrived
@@ -242,7 +241,7 @@ def _place(named: tuple[str, Any]) -> tuple[str, str]:
 
 
 def _json(event: Event) -> str:
-    own = {name: getattr(event, name) for name in result_fields(event.__class__)}
+    own = {name: getattr(event, name) for name in field_names(event.__class__)}
     encoded = msgspec.json.encode(own)
     if b"null" in encoded:  # which stands for a float that is no number, too
         encoded = msgspec.json.encode(_spelled(msgspec.to_builtins(own)))
