@@ -6,10 +6,8 @@ what ``restarted`` returns, after all that is sent again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
-from itertools import chain
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,11 +23,12 @@ from middleware.link.codec import (
     Interest,
     Run,
     array_of,
+    check_values,
     encode,
     length_of,
     name_of,
 )
-from middleware.link.encoding import as_rows, encode_delta
+from middleware.link.encoding import as_rows, encode_delta, kind_of
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME, Gathering
 from middleware.model.arrays import to_array, to_column
@@ -387,22 +386,9 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
     for name, delta in deltas.items():
         inserts = delta.inserts
         runs = runs_of(inserts, len(inserts) // 4 + 1) if inserts else None
-        made = encode_delta(name, delta, raw=True, runs=runs)
+        made, kind = encode_delta(name, delta, raw=True, runs=runs), kind_of(delta)
         for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
-            if _is_time(head.oldest) and _is_time(head.newest):  # else ``_checked`` tells more
-                _reader_of(_kind(delta), head.plain)(block)
+            if kind is not None and _is_time(head.oldest) and _is_time(head.newest):  # else ``_checked`` tells more
+                check_values(kind, head, block)
         blocks += made
     return blocks
-
-
-def _kind(delta: Delta) -> EventType:
-    """The type of which all these are."""
-    found: Event = next(chain(delta.inserts, delta.retracts, (new for _, new in delta.revises)))
-    return found.__class__
-
-
-@cache
-def _reader_of(kind: EventType, is_plain: bool) -> Callable[[bytes], Any]:
-    """Reads a block as its readers do. Raises msgspec.ValidationError for a value that is not of its field's type."""
-    whole: Any = list[kind] if is_plain else tuple[list[kind], Any, list[tuple[kind, kind]], list[kind]]  # type: ignore[valid-type]
-    return msgspec.msgpack.Decoder(whole).decode

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from operator import attrgetter
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -315,6 +316,10 @@ class _TypeCodec:
         self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
 
+    def fits(self, head: BlockHead) -> bool:
+        """Whether a block has the fields that the type has here, as far as its maker says which it has."""
+        return head.form is None or head.form == self.form
+
     def read(self, head: BlockHead, block: bytes) -> native.Block | None:
         """A block of insertions, read by the native core. None if it cannot: another way reads it, or says why. O(bytes)."""
         if self._reader is None:
@@ -325,6 +330,15 @@ class _TypeCodec:
         """Note that this block in columns is sound: the core reads others of its schema, if that is the type's own."""
         if self._reader is not None and has_own_form(self.event_type, batch.schema):
             self._reader.accept(block, batch.schema.names[-1] == "level")
+
+
+_type_codec = cache(_TypeCodec)
+
+
+def check_values(event_type: EventType, head: BlockHead, block: bytes) -> None:
+    """Raise msgspec.ValidationError for a value in a block of rows that its field does not take: readers would leave it out."""
+    codec = _type_codec(event_type)
+    _ = codec.plain(block) if head.plain else codec.full(block)
 
 
 def packed(places: Places | None) -> bytes | None:
@@ -374,7 +388,7 @@ class EventCodec:
         if codec is None:
             drops["unknown type"] += head.count
             return Delta()
-        if head.form != codec.form and head.form is not None:
+        if not codec.fits(head):
             drops[OTHER_FIELDS] += max(head.count, 1)
             return Delta()
         try:
@@ -399,7 +413,7 @@ class EventCodec:
     def complaint(self, head: BlockHead, block: bytes) -> str:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
-        if codec is not None and head.form not in (None, codec.form):
+        if codec is not None and not codec.fits(head):
             own = field_names(codec.event_type)
             return f"where it is taken, {head.type} has the fields {', '.join(own) or 'none'}, in this order"
         try:
@@ -413,8 +427,8 @@ class EventCodec:
 
     def fits(self, head: BlockHead) -> bool:
         """Whether a block has the fields that its type has here, as far as both are known."""
-        codec = self._codec(head.type) if head.form is not None else None
-        return codec is None or head.form == codec.form
+        codec = self._codec(head.type)
+        return codec is None or codec.fits(head)
 
     def same(self, name: str, one: bytes, other: bytes) -> bool:
         """Whether two records of a type are the same event, however they were encoded. False if one cannot be read."""
@@ -429,7 +443,7 @@ class EventCodec:
     def _codec(self, name: str) -> _TypeCodec | None:
         codec = self._codecs.get(name)
         if codec is None and name in self.types:
-            codec = self._codecs[name] = _TypeCodec(self.types[name])
+            codec = self._codecs[name] = _type_codec(self.types[name])
         return codec
 
 

@@ -13,7 +13,7 @@ from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
-from middleware.model.event import MAX_TS, MIN_TS, Event
+from middleware.model.event import MAX_TS, MIN_TS, Event, EventType
 from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
 
@@ -38,7 +38,7 @@ def encode_delta(
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
-    head.places, head.form = packed(delta.places), _form(delta)
+    head.places, head.form = packed(delta.places), form_of(kind) if (kind := kind_of(delta)) is not None else None
     block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]
@@ -65,11 +65,10 @@ def _encode_columns(
     return blocks
 
 
-def _form(delta: Delta) -> int | None:
-    """The form of the one type of which these are; None if there are none, or if it is no event type."""
-    for event in chain(delta.inserts[:1], delta.retracts[:1], (new for _, new in delta.revises[:1])):
-        return form_of(event.__class__)
-    return None
+def kind_of(delta: Delta) -> EventType | None:
+    """The type of which all these are; None if there are none."""
+    some = next(chain(delta.inserts, delta.retracts, (new for _, new in delta.revises)), None)
+    return some.__class__ if some is not None else None
 
 
 def _block(columns: EventColumns, start: int, stop: int) -> bytes:

@@ -99,6 +99,11 @@ def check_event_type(event_type: EventType) -> None:
         raise EventError(f"event type {event_type.__name__} has keyword-only fields: declare it without kw_only=True")
 
 
+def check_one_class_a_name(types: Iterable[EventType]) -> None:
+    """Raise EventError if two classes have one name: a reader of one would leave events of the other unread."""
+    EventTypes(types)
+
+
 class EventTypes:
     """The event types a process knows, by name: bytes from outside are decoded against them."""
 

@@ -14,7 +14,7 @@ from middleware.model.event import (
     MIN_TS,
     Event,
     EventType,
-    EventTypes,
+    check_one_class_a_name,
     derived_id,
     plain,
     stable_hash,
@@ -142,7 +142,7 @@ def named(detectors: Iterable[Detector] | Mapping[str, Detector]) -> dict[str, D
         check_declaration(detector)
         if not isinstance(detector, Operator):
             check_state(detector, name)
-    EventTypes(kind for each in by_name.values() for kind in (*each.subscribes, *each.publishes))
+    check_one_class_a_name(kind for each in by_name.values() for kind in (*each.subscribes, *each.publishes))
     return by_name
 
 

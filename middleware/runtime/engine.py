@@ -13,7 +13,7 @@ from middleware.link.codec import span
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, Event, EventTypes, Identity
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name
 from middleware.model.identity import named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
@@ -140,7 +140,7 @@ def run(
     read = [event_type for detector in by_name.values() for event_type in detector.subscribes]
     if isinstance(events, ArrivedColumns):
         arrived: ArrivedColumns | list[Event] = events
-        EventTypes((*read, *events.types))
+        check_one_class_a_name((*read, *events.types))
     else:
         arrived = taken(events, read)
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)

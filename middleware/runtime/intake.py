@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from middleware import native
 from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, EventTypes, with_plain_values
+from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, check_one_class_a_name, with_plain_values
 from middleware.model.words import shown
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
@@ -33,7 +33,7 @@ def taken(events: Iterable[Event], known: Iterable[EventType] = ()) -> list[Even
         hint = ": collect() it first" if type(events).__name__ == "LazyFrame" else ""
         raise EventError(f"events come in a list, or another iterable, not as {shown(events)}{hint}")
     found, seen = _plain(list(events))
-    EventTypes((*known, *seen.classes))
+    check_one_class_a_name((*known, *seen.classes))
     if not MIN_TS < seen.earliest <= seen.latest < MAX_TS and found:
         outside = next(event for event in found if not MIN_TS < event.ts < MAX_TS)
         raise EventError(f"{outside!r}: ts must lie within 146 years of 1970, in nanoseconds")

@@ -8,6 +8,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -413,7 +414,8 @@ class Publisher(Connection):
 @atexit.register
 def _close_all() -> None:
     for publisher in list(_open):
-        publisher.close()
+        with suppress(NetworkError):  # one whose node is gone keeps no other from being closed
+            publisher.close()
 
 
 os.register_at_fork(after_in_child=_open.clear)
