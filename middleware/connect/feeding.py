@@ -13,6 +13,7 @@ from middleware.connect.reading import Reader, Unread
 from middleware.connect.source import Messages, Parted, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import NEVER
+from middleware.model.words import counted
 from middleware.runtime.clients import Publisher
 from middleware.runtime.storage.late_ledger import Ledger
 
@@ -102,8 +103,9 @@ class Feed:
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
             self._publish(sent)
         if refused := {why: count for why, count in receipt.turned.items() if why not in LISTED}:
-            told = ", ".join(f"{count:,} x {why}" for why, count in refused.items())
-            raise SourceError(f"the node at {self._publisher.address} refuses what comes: {told}; nothing is acknowledged")
+            raise SourceError(
+                f"the node at {self._publisher.address} refuses what comes: {counted(refused)}; nothing is acknowledged"
+            )
         for message, event_type, why in unread:
             self._ledger.list_unread(event_type or message.topic, message.source, message.id, message.at, message.body, why)
         if unread:

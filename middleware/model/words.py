@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
 
 
@@ -14,6 +14,15 @@ def listed(names: Iterable[str], most: int = 12) -> str:
     """
     each = list(names)
     return ", ".join(each[:most]) + (f" and {len(each) - most} more" if len(each) > most else "")
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """How many of what, for a message.
+
+    >>> counted({"late": 1_200, "no source": 2})
+    '1,200 x late, 2 x no source'
+    """
+    return ", ".join(f"{count:,} x {what}" for what, count in counts.items())
 
 
 def shown(value: object, most: int = 200) -> str:

@@ -12,6 +12,7 @@ from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
+from middleware.model.words import counted
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.clients.subscriber import Consistency, Subscriber
@@ -110,9 +111,8 @@ class LogReader(Subscriber):
             return found
         kind = self._event_type
         fields = ", ".join(f"{name}: {getattr(hint, '__name__', hint)}" for name, hint in fields_of(kind).items())
-        told = ", ".join(f"{count:,} x {why}" for why, count in drops.items())
         raise EventError(
-            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name ({told}): "
+            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name ({counted(drops)}): "
             "take the class with which it was published"
         )
 
