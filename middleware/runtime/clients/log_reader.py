@@ -112,8 +112,8 @@ class LogReader(Subscriber):
         kind = self._event_type
         fields = ", ".join(f"{name}: {getattr(hint, '__name__', hint)}" for name, hint in fields_of(kind).items())
         raise EventError(
-            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name ({counted(drops)}): "
-            "take the class with which it was published"
+            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name "
+            f"({counted(drops)}): take the class with which it was published"
         )
 
     def commit(self) -> None:
