@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
-_AGAIN = 0.2
+_AGAIN = 0.02
 """Seconds until the work is cancelled again: Spark cancels the jobs that run, and knows none that are still to come."""
 
 _PATIENCE = 5.0
