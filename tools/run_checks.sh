@@ -7,7 +7,14 @@ PATH=$PWD/.venv/bin:$PATH
 # Tests start hundreds of processes: with bytecode, and the tables of parsers beside it, each starts in half the time.
 unset PYTHONDONTWRITEBYTECODE
 work=$(mktemp -d)
-trap 'kill $(jobs -p) 2>/dev/null; rm -rf "$work"' EXIT
+trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$work"' EXIT
+
+# beside FILE COMMAND...: start a command with a process group of its own, so that it ends with this script; its output goes to FILE.
+beside() {
+    set -m
+    "${@:2}" >"$1" 2>&1 &
+    set +m
+}
 
 # check NAME COMMAND...: run a command under a heading, and note how it went.
 check() {
@@ -34,7 +41,7 @@ check_rust() {
 
 # Beside each other, as each needs one processor.
 if [ -e $manifest ] && command -v cargo >/dev/null; then
-    check_rust >"$work/rust" 2>&1 &
+    beside "$work/rust" check_rust
     rust=$!
 elif [ -e $manifest ]; then
     echo "SKIPPED Rust checks          no cargo" >>"$work/summary"
@@ -52,14 +59,18 @@ mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simula
 mapfile -t real < <(existing tests/system tests/docs)
 # Spark is started a dozen times, each for seconds: Java's second compiler costs more than it gains there.
 export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 ${JAVA_TOOL_OPTIONS:-}"
-# A test that hangs ends its worker, with a traceback, not the run.
-limit=(-o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true)
-# Each worker has one half of the tests, and takes from the other's end when it is done: neighbours, which share what is dear to
-# make, stay together.
-check "tests, pure" pytest -n 2 --dist worksteal "${limit[@]}" "${pure[@]}"
+# limit SECONDS: a test that hangs ends its worker, with a traceback, not the run.
+limit() { printf '%s\n' -o "faulthandler_timeout=$1" -o faulthandler_exit_on_timeout=true; }
+# Real tests mostly wait, for processes and sockets; pure ones, which compute, run beside them and give way.
+# Each worker has one half of the pure tests, and takes from the other's end when it is done: neighbours, which share what is dear
+# to make, stay together.
+beside "$work/pure" check "tests, pure" nice -n 10 pytest -n 2 --dist worksteal $(limit 900) "${pure[@]}"
+computing=$!
 # Whole files, in the order of tests/conftest.py: their tests share nodes and Spark sessions. A test does not know of the other
 # file's processes: all have free ports and folders of their own.
-check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder "${limit[@]}" "${real[@]}"
+check "tests, real" pytest -n 2 --dist loadfile --no-loadscope-reorder $(limit 300) "${real[@]}"
+wait "$computing" || echo "FAILED  tests, pure: they did not come to their end" >>"$work/summary"
+cat "$work/pure"
 
 printf '\n==== summary\n'
 cat "$work/summary" && ! grep -q ^FAILED "$work/summary"
