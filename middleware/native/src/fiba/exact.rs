@@ -36,13 +36,14 @@ struct More {
 
 /// a + b, and what rounding lost of it (Knuth).
 #[inline]
-fn two_sum(a: f64, b: f64) -> (f64, f64) {
+pub fn two_sum(a: f64, b: f64) -> (f64, f64) {
     let sum = a + b;
     let of_b = sum - a;
     (sum, (a - (sum - of_b)) + (b - of_b))
 }
 
 /// a * b, and what rounding lost of it (Dekker). Exact unless it overflows or underflows.
+#[inline]
 pub fn two_product(a: f64, b: f64) -> (f64, f64) {
     let halves = |x: f64| {
         let c = 134_217_729.0 * x; // 2^27 + 1
@@ -222,6 +223,12 @@ impl Exact {
     #[inline]
     pub fn is_short(&self) -> bool {
         self.more.is_none()
+    }
+
+    /// The sum as plain addition gives it, what rounding lost of it, and what rounding lost of that; of short sums alone.
+    #[inline]
+    pub fn short(&self) -> Option<[f64; 3]> {
+        self.is_short().then_some([self.sum, self.lost, self.rest])
     }
 
     /// Whether there are infinities, NaNs, or values so large that products of them are out of range.
