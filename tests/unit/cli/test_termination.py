@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -58,6 +59,18 @@ DEFERRING = """
         print("closed", flush=True)
 """
 
+IMPORTING = """
+    try:
+        sys.path.insert(0, {folder!r})
+        try:
+            import slow
+        except BaseException:
+            print("swallowed", flush=True)
+        threading.Event().wait(60)
+    finally:
+        print("closed", flush=True)
+"""
+
 WITH_NODES = """
     from middleware.runtime.cluster import Cluster
     from middleware.runtime.scenario import load_scenario
@@ -93,6 +106,24 @@ def test_sigterm_waits_for_a_process_that_is_being_started() -> None:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate("on\n", timeout=60)
     assert (process.returncode, out, err) == (ExitCode.TERMINATED, "started\nclosed\n", "")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)])
+@pytest.mark.parametrize(("lasts", "told"), [(0.5, "imported\nclosed\n"), (60, "swallowed\n")])
+def test_no_signal_is_lost_in_an_import(lasts: float, told: str, number: int, code: int, tmp_path: Path) -> None:
+    """Whoever imports may take whatever is raised meanwhile for a module that is not there, as pyarrow does with pandas."""
+    slow = f"import time; print('ready', flush=True); time.sleep({lasts}); print('imported', flush=True)"
+    (tmp_path / "slow.py").write_text(slow)
+    with started(IMPORTING.format(folder=str(tmp_path))) as process:
+        process.send_signal(number)
+        if told.startswith("swallowed"):
+            assert process.stdout is not None
+            assert process.stdout.readline() == told, "an import that does not end holds it up for seconds"
+            process.kill()
+            return
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, out) == (code, told), err
+    assert "Traceback" not in err
 
 
 def test_sigterm_leaves_no_node_behind() -> None:
