@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _QUIET = 0.2
 """Seconds for which a batch waits for more changes."""
 
+_LONGEST = 1.0
+"""Seconds after which a batch ends although more comes, be it only word of other types."""
+
 _ALL = 2**31
 _FAR = 10_000
 """Blocks of the log without rows for this query after which Spark is given a position, so that the node need not keep them."""
@@ -69,26 +72,33 @@ class Read(Protocol):
 
 
 class Tail:
-    """Reads on from a position. ``position``: up to where it has given rows. ``rows``: makes them of what the reader gives."""
+    """Reads on from a position. ``position``: up to where it has given rows. ``rows``: makes them of what the reader gives.
+    ``clock``: seconds."""
 
     def __init__(
-        self, reader: Read, start: Position, rows: Callable[[Sequence[Delta]], pa.RecordBatch], where: str = "the log"
+        self,
+        reader: Read,
+        start: Position,
+        rows: Callable[[Sequence[Delta]], pa.RecordBatch],
+        where: str = "the log",
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.reader, self.position = reader, start
-        self._rows, self._where = rows, where
+        self._rows, self._where, self._clock = rows, where, clock
         self._skip = start.skip
         self._waiting: pa.RecordBatch = rows([])
         """What came, and lies behind the position."""
         self._reached: tuple[int, int, Mark | None] = (start.line, start.offset, start.mark)
 
     def take(self, most: int, until: int | None = None) -> list[pa.RecordBatch]:
-        """The next rows, up to ``most``: those that come until nothing comes for a while, or up to an offset of the log.
-
-        Raises TraceError.
+        """The next rows, up to ``most``: up to an offset of the log; else those that come until nothing comes for a while, or
+        until it has taken long enough. Raises TraceError.
         """
         taken: list[pa.RecordBatch] = []
+        deadline = self._clock() + _LONGEST
         while most:
-            if not len(self._waiting) and ((until is not None and self.reader.seen >= until) or not self._more(_QUIET)):
+            is_enough = self._clock() > deadline if until is None else self.reader.seen >= until
+            if not len(self._waiting) and (is_enough or not self._more(_QUIET)):
                 break
             part = self._waiting.slice(0, most)
             self._waiting = self._waiting.slice(len(part))
@@ -216,11 +226,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows: list[pa.RecordBatch] = []
         deadline = time.monotonic() + _AGAIN
         while (found := sum(map(len, rows))) < wanted:
-            rows += tail.take(wanted - found)
-            if time.monotonic() > deadline:
+            if more := tail.take(wanted - found):
+                rows += more
+                deadline = time.monotonic() + _AGAIN
+            elif time.monotonic() > deadline:
                 raise TraceError(
                     f"the node gave {found} of the {wanted} rows that it had given after offset {start.offset}, "
-                    f"within {_AGAIN:g} s: was its log lost?"
+                    f"and nothing more within {_AGAIN:g} s: was its log lost?"
                 )
         return self._stream(rows)
 

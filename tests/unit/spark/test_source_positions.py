@@ -6,6 +6,7 @@ from functools import partial
 from itertools import accumulate
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -55,6 +56,34 @@ class Cut:
         return [
             Delta(columns=EventColumns.from_events(Tick, block)) if at % 2 else Delta(block) for at, block in enumerate(blocks)
         ]
+
+
+class Busy:
+    """Stands in for a reader of a log that goes on for ever, a block each tenth of a second of ``now``: of each ten, so many
+    hold an event."""
+
+    def __init__(self, of_ten: int) -> None:
+        self.gaps, self.seen, self.now, self._of_ten = 0, 0, 0.0, of_ten
+
+    @property
+    def reached(self) -> tuple[int, int, Mark | None]:
+        return 1, self.seen, None
+
+    def deltas(self, timeout: float) -> list[Delta]:
+        self.seen += 1
+        self.now += 0.1
+        assert self.now < 100
+        return [Delta([Tick(1, ts=self.seen, id=self.seen, source="s")] if self.seen % 10 < self._of_ten else [])]
+
+
+@pytest.mark.parametrize("of_ten", [0, 1, 10])
+def test_a_batch_ends_although_the_log_goes_on(of_ten: int) -> None:
+    reader = Busy(of_ten)
+    tail = Tail(reader, Position(1, 0), partial(batch_of, Tick, "early"), clock=lambda: reader.now)
+    taken = [sum(map(len, tail.take(1_000))) for _ in range(5)]
+    assert reader.now < 10
+    assert sum(taken) == tail.position.rows == reader.seen * of_ten // 10
+    assert sum(map(len, tail.take(1_000, until=500))) + sum(taken) == 500 * of_ten // 10, "up to an offset it takes its time"
 
 
 def test_early_changes_are_rows_that_say_what_happened_and_how_the_event_is_now() -> None:
@@ -118,7 +147,7 @@ def test_rows_go_on_after_any_position(final: bool, lives: list[tuple[list[int],
     made = partial(batch_of, Tick, "final" if final else "early")
 
     def tail_at(position: Position, cuts: list[int]) -> Tail:
-        return Tail(Cut(position, cuts, final), position, made)
+        return Tail(Cut(position, cuts, final), position, made, clock=lambda: 0.0)
 
     position, given_rows = Position(1, 0), 0
     for cuts, wanted in lives:
