@@ -108,7 +108,7 @@ def test_a_class_that_is_not_that_of_the_log_is_an_error(tmp_path: Path, fields:
         held = extent(node.address, other, name="r")
         with (
             LogReader(node.address, other, (held.line, 0), consistency=consistency, name="r") as reader,
-            pytest.raises(EventError, match=r"Tick \(.*: take the class with which it was published"),
+            pytest.raises(EventError, match=r"no Tick \(.*; take the class with which they were published"),
         ):
             read(reader, held.offset)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple, TypeVar
 
-from middleware.link.codec import OTHER_FIELDS, Gap, Interest, Mark, Passed, decode_payload, encode
+from middleware.link.codec import Gap, Interest, Mark, Passed, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.change import Change, Delta
 from middleware.model.errors import EventError, NetworkError
@@ -99,21 +99,16 @@ class LogReader(Subscriber):
         """Like ``changes``, without watermarks, and in columns where they came so: see ``Subscription.deltas``."""
         return self._readable(self._subscription.deltas(self._next(timeout)))
 
-    @property
-    def left_out(self) -> dict[str, int]:
-        """How many events could not be read, by reason."""
-        return {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
-
     def _readable(self, found: T) -> T:
-        """What was found. Raises EventError if the class is not that of the log's events: they would be left out."""
-        drops = self.left_out
-        if OTHER_FIELDS not in drops and (self._subscription.events or not drops):
+        """What was found. Raises EventError if some of the log's events are none of the class: they would be left out."""
+        drops = {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
+        if not drops:
             return found
         kind = self._event_type
         fields = ", ".join(f"{name}: {getattr(hint, '__name__', hint)}" for name, hint in fields_of(kind).items())
         raise EventError(
-            f"{type_name(kind)} ({fields}) is not what the log of the node at {self.address} holds under that name "
-            f"({counted(drops)}): take the class with which it was published"
+            f"the log of the node at {self.address} holds events that are no {type_name(kind)} ({fields}): {counted(drops)}; "
+            "take the class with which they were published"
         )
 
     def commit(self) -> None:

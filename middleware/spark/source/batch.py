@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from middleware.model.errors import TraceError
-from middleware.model.event import NEVER, type_name
-from middleware.model.words import counted
+from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
 from middleware.spark.source.options import Options
 from middleware.spark.source.rows import batch_of
@@ -74,8 +73,6 @@ def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
             rows = _next(reader, options, SETTLED if is_there else PATIENCE)
             if reader.gaps:
                 raise TraceError(f"{where} no longer has what follows offset {before or part.start}: it was cut off meanwhile")
-            if reader.left_out:
-                raise TraceError(f"{where} holds events that are no {type_name(target.event_type)}: {counted(reader.left_out)}")
             if reader.seen == before and not rows.num_rows:
                 if is_there:
                     return  # nothing is final yet
