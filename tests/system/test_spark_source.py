@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import pytest
 from pyspark.errors import StreamingQueryException
 
@@ -168,7 +169,7 @@ def test_rows_of_another_kind_than_fields_are_refused_and_narrower_ones_taken(sp
         assert sorted((row.price, row.ts) for row in read.collect()) == [(0, 1), (1, 2), (2, 3)]
 
 
-def test_a_batch_of_a_log_with_an_event_that_nobody_can_read_is_an_error(spark: Any, tmp_path: Path) -> None:
+def test_a_log_with_an_event_that_nobody_can_read_is_an_error(spark: Any, tmp_path: Path) -> None:
     with node_thread("plain", "tcp://127.0.0.1:*", types=EventTypes([Tick]), store=Store(tmp_path, "plain")) as node:
         with Publisher(node.address) as publisher:
             publisher.publish(TICKS[:1])
@@ -177,5 +178,21 @@ def test_a_batch_of_a_log_with_an_event_that_nobody_can_read_is_an_error(spark: 
             publisher.publish_encoded("Tick", [record], 1, bad.ts, [(bad.source, bad.id, bad.id)])
             assert publisher.flush(DEADLINE).taken == 2, "who does not read them does not look at them"
         read = spark.read.format("slackline").options(type="Tick", consistency="early").load(node.address)
-        with pytest.raises(Exception, match="holds events that are no Tick: 1 x malformed event"):
+        complaint = r"holds events that are no Tick \(price: int\): 1 x malformed event"
+        with pytest.raises(Exception, match=complaint):
             read.collect()
+        with pytest.raises(StreamingQueryException, match=complaint):
+            stream(spark, node.address, "Tick", tmp_path / "sql", consistency="early", startingOffsets="earliest")
+
+
+def test_a_class_of_the_users_own_with_constraints_is_streamed(spark: Any, tmp_path: Path) -> None:
+    fields = [("percent", Annotated[int, msgspec.Meta(ge=0, le=100)])]
+    load = msgspec.defstruct("Load", fields, bases=(Event,), frozen=True, array_like=True, module="__main__")
+    register(spark, [load])
+    with node_thread("plain", "tcp://127.0.0.1:*", types=EventTypes([load]), store=Store(tmp_path, "plain")) as node:
+        with Publisher(node.address) as publisher:
+            publisher.publish([load(n, ts=n, id=n, source="s") for n in range(1, 11)])
+            publisher.flush(DEADLINE)
+        stream(spark, node.address, "Load", tmp_path / "sql", consistency="early", startingOffsets="earliest")
+    register(spark, [Tick, Rise])
+    assert sorted(row.percent for row in spark.read.parquet(str(tmp_path / "sql" / "rows")).collect()) == [*range(1, 11)]

@@ -21,6 +21,7 @@ from middleware.model.errors import NetworkError, TraceError
 from middleware.runtime.clients.log_reader import Extent, LogReader, extent
 from middleware.spark.source.options import Options
 from middleware.spark.source.rows import batch_of
+from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -159,12 +160,17 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         if options.name is None:
             raise TraceError("a stream needs the option 'name': under it the node keeps what the query has not read yet")
-        self._options = options
+        self._packed = packed(options)  # a user's event type travels by value
         self._reader: LogReader | None = None
         self._tail: Tail | None = None
         self._batches: dict[tuple[str, str], bytes] = {}
         self._until: int | None = None
         self._has_settled = False
+
+    @property
+    def _options(self) -> Options:
+        options: Options = unpacked(self._packed)
+        return options
 
     def initialOffset(self) -> dict[str, Any]:
         held = self._extent(self._options.name)
