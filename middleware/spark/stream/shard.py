@@ -154,7 +154,7 @@ class Shard:
 
     def _check_place(self, events: Iterable[Event]) -> None:
         for event in events:
-            if self._group.shard_of(event) != self._number:
+            if not self._group.belongs(event, self._number):
                 raise DetectorError(
                     f"{event.source} publishes {type_name(event.__class__)} with another {self._group.by} than its cause, "
                     "and its readers are in another shard: give shards=1, or run them in a stream of their own"

@@ -43,8 +43,12 @@ class Group:
     shards: range
 
     def shard_of(self, event: Event) -> int:
-        """The shard of an event: the same for all equal keys. Raises DetectorError for what cannot be a key."""
+        """The shard of an event: the same for all equal keys. What cannot be a key goes to the first: a unit there tells it."""
         return self._hashed(getattr(event, self.by)) if self.by is not None else self.shards.start
+
+    def belongs(self, event: Event, shard: int) -> bool:
+        """Whether what this shard publishes is read where it is: its key is that of the shard's, or cannot be one at all."""
+        return self.by is None or self.shard_of(event) == shard or not _is_key(getattr(event, self.by))
 
     def shards_of(self, schema: EventSchema, batch: pa.RecordBatch) -> npt.NDArray[Any]:
         """The shard of each row of a batch of raw events."""
@@ -59,7 +63,11 @@ class Group:
         return shards[coded.indices.to_numpy()]  # type: ignore[no-any-return]
 
     def _hashed(self, key: Any) -> int:
-        return self.shards[zlib.crc32(lane_text(key).encode()) % len(self.shards)]
+        try:
+            lane = lane_text(key)
+        except DetectorError:
+            return self.shards.start
+        return self.shards[zlib.crc32(lane.encode()) % len(self.shards)]
 
 
 @dataclass(frozen=True)
@@ -148,6 +156,14 @@ class StreamPlan:
         for group in self.groups:
             reads = dict.fromkeys(t for name in group.names for t in self.plan.detectors[name].subscribes)
             yield f"stage {group.stage}, {_parting(group)}: {', '.join(group.names)} (reads {', '.join(map(type_name, reads))})"
+
+
+def _is_key(value: Any) -> bool:
+    try:
+        lane_text(value)
+    except DetectorError:
+        return False
+    return True
 
 
 def _parting(group: Group) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from itertools import chain
@@ -21,6 +22,7 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, type_name
+from middleware.runtime.engine import run
 from middleware.spark.archive.plan import Plan
 from middleware.spark.places import place_of
 from middleware.spark.schemas import schema_of
@@ -258,6 +260,61 @@ def test_a_clash_is_a_row_and_a_repeat_is_none() -> None:
     rows = list(chain(*streamed(planned(1), [([first], NEVER), ([first, *others], NEVER), ([], END)])))
     assert events_of(planned(1), [row for row in rows if row.op == "clash"]) == sorted(others, key=ORDER)
     assert netted(planned(1), rows) == sorted((e for some in oracle([first], KEYED).values() for e in some), key=ORDER)
+
+
+class Size(Event, frozen=True):
+    size: float
+
+
+class Root(Size, frozen=True):
+    pass
+
+
+class Passed(Size, frozen=True):
+    pass
+
+
+class Sizes(Detector):
+    """Some of its results have no key for who reads them."""
+
+    subscribes, publishes, key = (Size,), (Root,), "size"
+
+    def on_event(self, event: Size) -> Root:
+        return Root(event.size if event.size < 5 else math.nan, ts=event.ts)
+
+
+class Passes(Detector):
+    """Without a key, so that it, and who reads it, are in stages of their own."""
+
+    subscribes, publishes = (Root,), (Passed,)
+
+    def on_event(self, event: Root) -> Passed:
+        return Passed(event.size, ts=event.ts)
+
+
+class Counts(Detector):
+    subscribes, publishes, key = (Root, Passed), (Seen,), "size"
+
+    def __init__(self) -> None:
+        self.number = 0
+
+    def on_event(self, event: Size) -> Seen:
+        self.number += 1
+        return Seen("a", int(event.size), self.number, ts=event.ts)
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3])
+@pytest.mark.parametrize("detectors", [[Sizes(), Counts()], [Sizes(), Passes(), Counts()]], ids=len)
+def test_what_cannot_be_a_key_is_told_and_costs_nothing_else(shards: int, detectors: list[Detector]) -> None:
+    sizes = [1.0, math.nan, 2.0, 6.0, 7.0, -0.0, 1.0, 0.0]
+    events: list[Event] = [Size(size, ts=number, id=number, source="s") for number, size in enumerate(sizes)]
+    plan = planned(shards, detectors=detectors, finals=True)
+    rows = list(chain(*streamed(plan, [(events[:5], NEVER), (events[5:], NEVER), ([], END)])))
+    found = run(events, detectors, failing="skip")
+    failed = [failure.event.ts for failures in found.failures.values() for failure in failures]
+    assert sorted(row.ts for row in rows if row.op == "failed") == sorted(failed) != []
+    finals = events_of(plan, [row for row in rows if row.op == "final"])
+    assert repr(finals) == repr(sorted(chain(*found.finals.values()), key=ORDER))
 
 
 def test_a_checkpoint_of_another_version_is_refused() -> None:
