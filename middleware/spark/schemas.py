@@ -162,10 +162,15 @@ class EventSchema:
     def check_kinds(self, found: Mapping[str, str], where: str) -> None:
         """Raise EventError if a column, by name its type as Spark prints it, is neither of this type's nor narrower."""
         for column in self.columns:
-            given, needed = found.get(column.name), _simple(column.kind.ddl)
-            if given is not None and _simple(given) != needed and given not in _NARROWER.get(needed, ()):
-                hint = "; write unix_micros(ts) * 1000" if column.name == "ts" and given.startswith("timestamp") else ""
-                raise EventError(f"{where}: {column.name} is {given}, but {self.name}.{column.name} is {needed}{hint}")
+            check_kind(found.get(column.name), column.name, column.kind.ddl, where, f"{self.name}.{column.name} is")
+
+
+def check_kind(given: str | None, name: str, ddl: str, where: str, what: str) -> None:
+    """Raise EventError if a column of the type ``given``, as Spark prints it, is neither of the type ``ddl`` nor narrower."""
+    needed = _simple(ddl)
+    if given is not None and _simple(given) != needed and given not in _NARROWER.get(needed, ()):
+        hint = f"; write unix_micros({name}) * 1000" if needed == "bigint" and given.startswith("timestamp") else ""
+        raise EventError(f"{where}: {name} is {given}, but {what} {needed}{hint}")
 
 
 @cache

@@ -187,6 +187,11 @@ def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession)
     given = spark.createDataFrame([(1, 1.0, 10, 1, "s", None), (1, 2.0, 10, 1, "s", 3)], rows)
     with pytest.raises(Exception, match="Reading has a row without arrival"):
         archive(given, [Peaks()]).collect()
+    for name in ("arrival", "watermark"):
+        for kind, hint in {"timestamp": rf"; write unix_micros\({name}\) \* 1000", "double": "$"}.items():
+            times = given.withColumn(name, given.ts.cast(kind))
+            with pytest.raises(EventError, match=f"Reading: {name} is {kind}, but what says when is ns as bigint{hint}"):
+                archive(times, [Peaks()])
 
     class Flight(Event, frozen=True):
         arrival: int

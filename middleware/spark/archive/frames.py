@@ -11,7 +11,7 @@ from middleware.model.words import listed
 from middleware.spark.archive.files import Files
 from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
 from middleware.spark.archive.plan import Plan
-from middleware.spark.schemas import EventSchema, schema_of
+from middleware.spark.schemas import EventSchema, check_kind, schema_of
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
@@ -65,7 +65,10 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
         raise EventError(
             f"{schema.name} has a field {taken[0]}, by which a DataFrame says when: in Spark, give it another name"
         )
-    when = {name: sql.col(name).cast("bigint") for name in _WHEN if name in frame.columns}
+    kinds = {field.name: field.dataType.simpleString() for field in frame.schema.fields if field.name in _WHEN}
+    for name, kind in kinds.items():  # as numbers, times are whole seconds
+        check_kind(kind, name, "bigint", f"the DataFrame of {schema.name}", "what says when is ns as")
+    when = {name: sql.col(name).cast("bigint") for name in kinds}
     if "arrival" in when:  # or a row without one would be the first of all
         missing = sql.raise_error(sql.lit(f"{schema.name} has a row without arrival: every event must have one, or none"))
         when["arrival"] = sql.coalesce(when["arrival"], missing.cast("bigint"))
