@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from operator import index
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -35,7 +36,7 @@ from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
-from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, Event, EventType, type_name
+from middleware.model.event import END, IDENTITY, LEVEL, MAX_TS, MIN_TS, Event, EventType, type_name
 from middleware.model.words import listed, shown
 
 if TYPE_CHECKING:
@@ -390,5 +391,7 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
         for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
             if kind is not None and _is_time(head.oldest) and _is_time(head.newest):  # else ``_checked`` tells more
                 check_values(kind, head, block)
+        if derived := next(filter(LEVEL, chain(inserts, delta.retracts, *delta.revises)), None):
+            raise ValueError(f"its level is {derived.level}, that of a derived event: leave it out, to publish a raw one")
         blocks += made
     return blocks

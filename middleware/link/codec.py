@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import cache
-from operator import attrgetter
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +23,7 @@ from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import (
     END,
+    LEVEL,
     MAX_TS,
     MIN_TS,
     NEVER,
@@ -252,7 +252,6 @@ _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).d
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _any = msgspec.msgpack.Decoder().decode
 _parts = msgspec.msgpack.Decoder(tuple[msgspec.Raw, list[int] | None, list[msgspec.Raw], msgspec.Raw]).decode
-_LEVEL = attrgetter("level")
 _BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -487,7 +486,7 @@ def _early(head: BlockHead, delta: Delta) -> Delta:
 def plain_span(events: list[Event]) -> tuple[int, int, bool]:
     """The earliest and the latest time of events (END and NEVER if there are none), and whether all are raw. O(n)."""
     times = list(map(TS, events))
-    return min(times, default=END), max(times, default=NEVER), not any(map(_LEVEL, events))
+    return min(times, default=END), max(times, default=NEVER), not any(map(LEVEL, events))
 
 
 span = native.span if native.AVAILABLE else plain_span

@@ -60,6 +60,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True
 EventType = type[Event]
 
 TS = attrgetter("ts")
+LEVEL = attrgetter("level")
 ORDER = attrgetter("ts", "level", "source", "id")
 """The total order of events: results follow their causes at equal time, and every node breaks ties the same way."""
 

@@ -164,7 +164,9 @@ def test_rows_of_another_kind_than_fields_are_refused_and_narrower_ones_taken(sp
             frame.selectExpr(f"cast(price as {kind}) as price", "ts", "id", "source").write.format("slackline").mode(
                 "append"
             ).options(**options).save()
-        frame.write.format("slackline").mode("append").options(**options).save()
+        with pytest.raises(Exception, match="its level is 1, that of a derived event: leave it out"):
+            frame.selectExpr("*", "1L as level").write.format("slackline").mode("append").options(**options).save()
+        frame.selectExpr("*", "0L as level").write.format("slackline").mode("append").options(**options).save()
         read = spark.read.format("slackline").options(type="Tick", consistency="early").load(node.address)
         assert sorted((row.price, row.ts) for row in read.collect()) == [(0, 1), (1, 2), (2, 3)]
 

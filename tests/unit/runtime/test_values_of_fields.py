@@ -30,6 +30,7 @@ WRONG = {
     "a text": (trade("5"), "Expected `int`, got `str`"),
     "a truth value": (trade(True), "Expected `int`, got `bool`"),
     "nothing": (trade(None), "Expected `int`, got `None`"),
+    "a level": (Trade(1, ts=1, id=1, source="s", level=2), "its level is 2, that of a derived event: leave it out"),
     "a text for a float": (trade(1, "2"), "Expected `float`, got `str`"),
     "within a list": (Basket([1, "2"], ts=1, id=1, source="s"), "Expected `int`, got `str`"),  # type: ignore[list-item]
 }
