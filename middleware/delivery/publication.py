@@ -207,12 +207,13 @@ class Publication:
             raise EventError(f"tables of several types need a column arrival, which gives their order: {listed(lacking)}")
         for kind, table in tables.items():
             column = table["arrival"]
-            if column.null_count or not pa.types.is_integer(column.type) or pa.types.is_uint64(column.type):
+            is_whole = pa.types.is_integer(column.type) and not pa.types.is_uint64(column.type)
+            if column.null_count or not (is_whole or not len(column)):  # what has no rows may have no types
                 what = "has nulls" if column.null_count else f"is of {column.type}, but must be of int64"
                 raise EventError(f"{type_name(kind)}: the column arrival {what}")
         if not tables:
             return [], []
-        arrivals = [np.asarray(table["arrival"]) for table in tables.values()]
+        arrivals = [np.asarray(table["arrival"].cast(pa.int64())) for table in tables.values()]
         if any((each[1:] < each[:-1]).any() for each in arrivals):
             raise EventError("a column arrival falls: sort each table by it")
         columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in tables.items()]

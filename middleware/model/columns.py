@@ -374,6 +374,8 @@ def _fitted(name: str, field: pa.Field, column: pa.Array) -> pa.Array:
         raise EventError(f"{name}.{field.name} is null in row {row}, and may not be")
     if column.type == field.type:
         return column
+    if not len(column):  # a file of just a header, or a frame without rows, has no types
+        return pa.array([], field.type)
     if pa.types.is_dictionary(column.type) and _same_kind(column.type.value_type, field):
         return column.cast(pa.dictionary(pa.int32(), pa.string()))
     if not _same_kind(column.type, field):

@@ -168,7 +168,7 @@ class EventSchema:
 def check_kind(given: str | None, name: str, ddl: str, where: str, what: str) -> None:
     """Raise EventError if a column of the type ``given``, as Spark prints it, is neither of the type ``ddl`` nor narrower."""
     needed = _simple(ddl)
-    if given is not None and _simple(given) != needed and given not in _NARROWER.get(needed, ()):
+    if given is not None and _simple(given) != needed and given not in ("void", *_NARROWER.get(needed, ())):  # void: only nulls
         hint = f"; write unix_micros({name}) * 1000" if needed == "bigint" and given.startswith("timestamp") else ""
         raise EventError(f"{where}: {name} is {given}, but {what} {needed}{hint}")
 

@@ -166,6 +166,9 @@ def test_no_rows_are_columns_too() -> None:
     empty = EventColumns.from_events(Plain, PLAINS).batch.slice(0, 0)
     assert EventColumns.of(Plain, empty).events() == []
     assert EventColumns.of(Plain, pa.Table.from_batches([], empty.schema)).events() == []
+    for kind in (pa.null(), pa.string(), pa.dictionary(pa.int8(), pa.string())):  # as frames, and files of a header, have them
+        untyped = pa.table({name: pa.array([], kind) for name in empty.schema.names})
+        assert EventColumns.of(Plain, untyped).batch.schema.types == empty.schema.types
     assert not Delta(columns=EventColumns(Plain, empty))
 
 
