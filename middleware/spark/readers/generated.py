@@ -57,7 +57,8 @@ class Generator:
         else:
             tables = _function(self.name)(self.seed, self.seconds)
         for type_name, table in tables.items():
-            yield Part({check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, [])
+            if table.num_rows:  # else its columns may have no types
+                yield Part({check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, [])
 
 
 def _function(name: str) -> Callable[..., dict[str, pa.Table]]:

@@ -7,6 +7,7 @@ import pytest
 from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
 from middleware.spark.readers import READERS, debs2013, open_recording, tsch
+from middleware.spark.readers.generated import generated_recording
 
 UMTS_HEADER = (
     '"S.Message.received.time.ms";"S.Http.Content.Length";"S.Device.ID";"S.Session.Name";"S.Client.Detection.Time";'
@@ -132,3 +133,8 @@ def test_one_way_of_reading_must_be_named(tmp_path: Path) -> None:
         open_recording([], generate="middleware.nowhere:b")
     with pytest.raises(TraceError, match="more than 0 seconds"):
         open_recording([], generate="middleware.model.time:b", seconds=0)
+
+
+def test_a_type_of_which_a_generator_makes_nothing_is_left_out() -> None:
+    found, bad = rows_of(generated_recording("scenarios.bookstore.shop:readings", 1, 20.0))  # before the first checkout
+    assert (list(found), bad) == (["shop.Shelf"], [])
