@@ -18,7 +18,7 @@ from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
 from middleware.spark.archive.decoding import Failures, TypedResults, events_of
-from middleware.spark.archive.frames import by_type, clashes, files_by_type, first_arrivals, routed
+from middleware.spark.archive.frames import by_type, check_names, clashes, files_by_type, first_arrivals, routed
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.running import RunLanes
@@ -163,6 +163,8 @@ def archive(
     """
     plan = Plan.of(detectors, _stopping(policies, detectors))
     checked, files = by_type(plan, frames), files_by_type(plan, frames)
+    for event_type in plan.published:
+        check_names(schema_of(event_type), next(iter(checked.values())).sparkSession)
     given = first_arrivals(checked)
     code, parts = packed(plan), _parts(given)
     levels: list[DataFrame] = []

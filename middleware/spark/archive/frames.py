@@ -15,7 +15,7 @@ from middleware.spark.schemas import EventSchema, check_kind, schema_of
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     Given = DataFrame | Files | Mapping[str, DataFrame | Files] | Mapping[EventType, DataFrame | Files]
     """Raw events: of a single type, or by type, or by its name."""
@@ -61,6 +61,7 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
     """The frame with the columns of its type, ``level`` only if it has one, and what says when: ``arrival``, ``watermark``."""
     from pyspark.sql import functions as sql
 
+    check_names(schema, frame.sparkSession)
     if taken := [column.name for column in schema.columns if column.name in _WHEN]:
         raise EventError(
             f"{schema.name} has a field {taken[0]}, by which a DataFrame says when: in Spark, give it another name"
@@ -74,6 +75,19 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
         when["arrival"] = sql.coalesce(when["arrival"], missing.cast("bigint"))
     also = [column.alias(name) for name, column in when.items()]
     return schema.check(frame, f"the DataFrame of {schema.name}", also)
+
+
+def check_names(schema: EventSchema, session: SparkSession) -> None:
+    """Raise EventError if Spark takes two columns of a type for one: for it, names differ in more than upper and lower case."""
+    if session.conf.get("spark.sql.caseSensitive") == "true":
+        return
+    known: dict[str, str] = {}
+    for column in schema.columns:
+        if (other := known.setdefault(column.name.lower(), column.name)) != column.name:
+            raise EventError(
+                f"{schema.name} has {column.name} and {other}, which are one name for Spark: name one of them otherwise, or "
+                "set spark.sql.caseSensitive to true"
+            )
 
 
 def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFrame]:

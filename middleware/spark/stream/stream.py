@@ -10,7 +10,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import EventType, type_name
 from middleware.model.quantities import parse_duration
 from middleware.spark.archive.decoding import TypedBodies
-from middleware.spark.archive.frames import by_type
+from middleware.spark.archive.frames import by_type, check_names
 from middleware.spark.archive.plan import Plan
 from middleware.spark.schemas import STAMP, ddl, schema_of
 from middleware.spark.stream.parcels import PARCEL
@@ -98,6 +98,7 @@ def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
     from pyspark.sql import functions as sql
 
     schema = schema_of(event_type)
+    check_names(schema, rows.sparkSession)
     found = rows.where(f"type = '{type_name(event_type)}' and op in ('insert', 'revise', 'final')")
     own = schema.columns[: -len(STAMP)]
     if own and all(column.kind.ddl in _READ_BY_SPARK and not (column.kind.out or column.kind.back) for column in own):
