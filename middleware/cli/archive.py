@@ -190,7 +190,6 @@ def _written(
 ) -> tuple[dict[str, int], list[str], Archive]:
     """Run, and write all results; a local folder gets its name only when it is whole. Returns what there is."""
     from middleware.spark.archive import archive as run
-    from middleware.spark.session import literal_path
 
     results = run(frames, plan.detectors, policies=plan.policies())
     if "://" in target:
@@ -200,7 +199,7 @@ def _written(
     shutil.rmtree(partial, ignore_errors=True)
     partial.parent.mkdir(parents=True, exist_ok=True)
     try:
-        found = _some(results.write(literal_path(partial))), _failed(results, is_trace), results
+        found = _some(results.write(f"file://{partial}")), _failed(results, is_trace), results
         partial.rename(path)
         return found
     finally:

@@ -250,5 +250,10 @@ def reason(error: BaseException) -> str:
 
 
 def literal_path(path: Path) -> str:
-    """A local path escaped for Spark, which would read *, ?, [], {} and backslashes as a pattern."""
-    return "file://" + re.sub(r"([\\*?\[\]{}])", r"\\\1", str(path))
+    """A local path for Spark to read."""
+    return "file://" + escaped(str(path))
+
+
+def escaped(path: str) -> str:
+    """A path escaped for Spark, which reads *, ?, [], {} and backslashes as a pattern, and writes to what has them as it is."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", path)

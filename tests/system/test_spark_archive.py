@@ -176,10 +176,60 @@ def test_files_that_spark_would_read_in_part_or_by_the_header_of_others_are_erro
     for line in (one + other, f"{one} {other}", one + "x"):
         with pytest.raises(TraceError, match="this line is no JSON: Extra data"):
             rows("json", a=f"{one}\n{line}\n")
+    for value in ("5", "true", '{"k": 1}'):
+        with pytest.raises(TraceError, match=r"Said\.words is a text, and there is none in this line"):
+            rows("json", a=one.replace('"} {"', value))
     head = "words,ts,id,source\na,1,1,s\n"
     assert rows("csv", a=head, b=head) == [("a", 1, 1, "s")] * 2
+    pipe, mixed = '5" pipe', 'b\n"c"\r\n'
+    assert rows("csv", a=head + '"b\n""c""\r\n",2,2,s\n', b=head + pipe + ",3,3,s\n") == sorted(
+        [("a", 1, 1, "s"), ("a", 1, 1, "s"), (mixed, 2, 2, "s"), (pipe, 3, 3, "s")]
+    )
+    with pytest.raises(TraceError, match=r"a\.csv has a quote that is not closed: write one in a text twice"):
+        rows("csv", a='ts,id,source,words\n1,1,s,"a\n2,2,s,b\n', b="ts,id,source,words\n")
+    (folder / "a.csv").write_bytes((head + "é,2,2,s\n").encode("latin-1"))
+    with pytest.raises(TraceError, match=r"type=\S*Said/a\.csv is not UTF-8: write it as UTF-8"):
+        stored_frames(spark, f"file://{tmp_path}", [Said], "csv")
     with pytest.raises(Exception, match="header does not conform to the schema"):
         rows("csv", a=head, b="source,ts,id,words\ns,1,1,a\n")
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "parquet"])
+def test_a_folder_is_read_as_it_is_called_and_what_may_be_missing_may_miss_everywhere(
+    spark: SparkSession, tmp_path: Path, form: str
+) -> None:
+    where = tmp_path / "in[1]"
+    (tmp_path / "in1").mkdir()  # which the name is a pattern for
+    row = "true truth, 1L whole, 1.5D real, cast(NULL as string) text, cast(NULL as double) maybe, 1L ts, 1L id, 's' source"
+    frame = spark.sql(f"SELECT {row}").coalesce(1)
+    for rows in (frame, frame.limit(0)):  # of JSON, that is an object with less in it, and an empty file
+        folder = f"file://{where}/type={type_name(Measured)}"
+        rows.write.format(form).mode("overwrite").option("header", True).save(folder)
+        found = archive(stored_frames(spark, str(where), [Measured], form), [Copies()])
+        assert [event.ts for event in found.collect()] == [1, 1][: 2 * rows.count()]
+
+
+def test_names_that_differ_in_upper_case_alone_are_refused_unless_spark_tells_them_apart(spark: SparkSession) -> None:
+    class Caps(Event, frozen=True):
+        ID: str
+
+    class Relay(Detector):
+        subscribes, publishes = (Said,), (Caps,)
+
+        def on_event(self, event: Said) -> Caps:
+            return Caps(event.words, ts=event.ts)
+
+    class Ends(Relay):
+        subscribes, publishes = (Caps,), (Said,)
+
+    given = spark.createDataFrame([("a", 1, 1, "s")], schema_of(Said).ddl.rpartition(",")[0])
+    for own, detectors in ((given, [Relay()]), (given.withColumnRenamed("words", "ID"), [Ends()])):
+        with pytest.raises(EventError, match="Caps has id and ID, which are one name for Spark"):
+            archive(own, detectors)
+    session = spark.newSession()
+    session.conf.set("spark.sql.caseSensitive", "true")
+    same = session.createDataFrame([("a", 1, 1, "s")], given.schema)
+    assert archive(same, [Relay()])["Caps"].collect()[0].ID == "a"
 
 
 def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession) -> None:
@@ -226,7 +276,7 @@ def test_different_events_with_one_identity_are_told(spark: SparkSession) -> Non
 def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("from middleware.cli.main import main\n\nmain()\n")
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "told.json"]
+    given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "told.json", "--out", "of [shop]"]
     done = subprocess.run(
         [str(submit), "--master", "local[2]", *SMALL, "job.py", *given],
         cwd=tmp_path,
@@ -239,7 +289,8 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     told = json.loads((tmp_path / "told.json").read_text())  # spark-submit sends both outputs of a job to standard output
     assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
-    assert (tmp_path / told["out"]).is_dir()
+    assert told["out"] == "of [shop]" and [*(tmp_path / told["out"]).glob("*/*.parquet")]
+    assert {path.name for path in tmp_path.iterdir() if path.is_dir()} == {told["out"], "traces"}
 
 
 class Held(Peaks):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -14,7 +15,7 @@ from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.words import shown
 from middleware.spark.archive.files import Files, files_of
 from middleware.spark.schemas import EventSchema, schema_of
-from middleware.spark.session import literal_path, reason
+from middleware.spark.session import escaped, literal_path, reason
 from middleware.spark.traces import check_fields, load_trace, type_folder
 from middleware.spark.travel import carried
 
@@ -64,11 +65,13 @@ def stored_frames(
     ``form``
         "parquet", "json" (an object a line), "csv" (a header first), or another that the session knows, such as "delta" or
         "orc". In JSON and CSV, a value that does not fit its field ends the job; a column ``arrival`` is kept. So does a
-        row of CSV with more or fewer cells than the header; quotes in quotes are doubled (RFC 4180), an empty cell is missing.
+        row of CSV with more or fewer cells than the header; quotes in quotes are doubled, and may go over several lines (RFC
+        4180), an empty cell is missing. Both are UTF-8.
 
     Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
     """
     frames: dict[str, DataFrame | Files] = {}
+    where = escaped(where) if Path(where).is_dir() else where
     for event_type in types:
         schema, path = schema_of(event_type), f"{where.rstrip('/')}/type={type_name(event_type)}"
         try:
@@ -89,43 +92,87 @@ def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | Files:
 def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> DataFrame:
     if form not in ("json", "csv"):
         return spark.read.format(form).load(path)
-    names = _names_in_json(spark, path) if form == "json" else spark.read.option("header", True).csv(path).columns
     kinds = {column.name: column.kind.ddl for column in schema.columns} | {"arrival": "bigint"}
     if form == "json":
-        wanted = ", ".join(f"`{name}` {kinds[name]}" for name in names if name in kinds)
+        names = _names_in_json(spark, path, schema)
+        wanted = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items() if name in names)
         return spark.read.schema(wanted).option("mode", "FAILFAST").json(path)
     if nested := [name for name, kind in kinds.items() if "<" in kind]:
         raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
-    text = spark.read.options(**_CSV).csv(path)
-    return text.select(*[_fitting(schema, name, kinds[name]) for name in names if name in kinds])
+    text = spark.read.options(**_CSV, multiLine=_has_long_texts(spark, path)).csv(path)
+    return text.select(*[_fitting(schema, name, kinds[name]) for name in text.columns if name in kinds])
 
 
-def _names_in_json(spark: SparkSession, path: str) -> list[str]:
-    """The names in lines of JSON. A pass over the files, in which each line is looked at: of one that holds two objects,
-    Spark would read the first and leave out the other."""
-    found = spark.read.text(path).mapInArrow(carried(_names), "name string")
-    return sorted(row.name for row in found.distinct().collect())
+def _has_long_texts(spark: SparkSession, path: str) -> bool:
+    """Whether texts in quotes go over several lines of CSV; then no file can be read in parts. A pass over the files.
+
+    Raises TraceError for a file that is not UTF-8, where Spark would read other texts, or that ends within quotes, where what
+    follows them would be part of a text.
+    """
+    from pyspark.sql import functions as sql
+
+    line = sql.col("value")
+    quotes = sql.length(line) - sql.length(sql.replace(line, sql.lit('"'), sql.lit("")))
+    files = spark.read.text(path).select("_metadata.file_path", "value").groupBy("file_path")
+    found = files.agg(
+        sql.bool_and(sql.is_valid_utf8(line)).alias("is_utf8"),
+        sql.bool_or((quotes % 2 == 1) & line.rlike('(^|,)"')).alias("is_long"),
+        (sql.sum(quotes) % 2 == 0).alias("is_closed"),
+    )
+    some = found.where("is_long or not is_utf8").orderBy("file_path").collect()
+    for file in some:
+        if not file.is_utf8:
+            raise TraceError(f"{unquote(file.file_path)} is not UTF-8: write it as UTF-8")
+        if not file.is_closed:
+            raise TraceError(f"{unquote(file.file_path)} has a quote that is not closed: write one in a text twice")
+    return bool(some)
 
 
-def _names(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
+def _names_in_json(spark: SparkSession, path: str, schema: EventSchema) -> set[str]:
+    """The names in lines of JSON, and those of fields that may be left out; all fields if there are no lines.
 
-    decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]]).decode
-    names: set[str] = set()
-    for batch in batches:
-        for line in filter(str.strip, batch.column(0).to_pylist()):
-            try:
-                whole = decode(line)
-            except msgspec.DecodeError:  # it may still be JSON with NaN
+    A pass over the files, in which each line is looked at: of one that holds two objects, Spark would read the first and leave
+    out the other; and of any value that stands for a text it would make one.
+    """
+    found = spark.read.text(path).mapInArrow(carried(_Look(schema)), "name string")
+    names = {row.name for row in found.distinct().collect()}
+    return names | {column.name for column in schema.columns if column.nullable or (not names and column.name != "level")}
+
+
+class _Look:
+    """Gives the names in lines of JSON. Raises TraceError for what is no object, or has something else where a text must be."""
+
+    def __init__(self, schema: EventSchema) -> None:
+        self._type = schema.name
+        self._texts = [c.name for c in schema.columns if c.kind.ddl == "string" and not (c.kind.out or c.kind.back)]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        decode = msgspec.json.Decoder(dict[str, msgspec.Raw] | list[dict[str, msgspec.Raw]]).decode
+        names: set[str] = set()
+        for batch in batches:
+            for line in filter(str.strip, batch.column(0).to_pylist()):
                 try:
-                    whole = json.loads(line)
-                except ValueError as error:
-                    raise TraceError(f"this line is no JSON: {error}: {shown(line)}") from None
-            for each in whole if isinstance(whole, list) else [whole]:
-                if not isinstance(each, dict):
-                    raise TraceError(f"this line is no JSON object: {shown(line)}")
-                names.update(each)
-    yield pa.RecordBatch.from_pydict({"name": pa.array(names, pa.string())})
+                    whole = decode(line)
+                except msgspec.DecodeError:  # it may still be JSON with NaN
+                    try:
+                        whole = json.loads(line)
+                    except ValueError as error:
+                        raise TraceError(f"this line is no JSON: {error}: {shown(line)}") from None
+                for each in whole if isinstance(whole, list) else [whole]:
+                    if not isinstance(each, dict):
+                        raise TraceError(f"this line is no JSON object: {shown(line)}")
+                    self._check_texts(each, line)
+                    names.update(each)
+        yield pa.RecordBatch.from_pydict({"name": pa.array(names, pa.string())})
+
+    def _check_texts(self, found: dict[str, Any], line: str) -> None:
+        for name in self._texts:
+            value = found.get(name)
+            is_text = bytes(value)[:1] in (b'"', b"n") if isinstance(value, msgspec.Raw) else isinstance(value, str | None)
+            if not is_text:
+                raise TraceError(f"{self._type}.{name} is a text, and there is none in this line: {shown(line)}")
 
 
 def _fitting(schema: EventSchema, name: str, kind: str) -> Column:
