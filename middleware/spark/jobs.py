@@ -68,8 +68,9 @@ def _run(work: Callable[[], Result], job: Future[Result]) -> None:
 
 
 def _cancel(job: Future[Result]) -> None:
-    session = running_session()
-    while session is not None and not job.done():
-        with suppress(Exception):  # it may have been stopped meanwhile
+    while not job.done():
+        with suppress(Exception):  # it may have been stopped meanwhile, or Java have been ended, too
+            if (session := running_session()) is None:
+                return
             session.interruptAll()
         wait([job], _AGAIN)

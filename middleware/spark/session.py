@@ -11,7 +11,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -112,7 +112,7 @@ def spark_session(
             yield session
         finally:
             if session is not None:
-                with uninterrupted():
+                with uninterrupted(), suppress(Exception):  # whoever has ended Java, too, has ended the session
                     session.stop()
 
 

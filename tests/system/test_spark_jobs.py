@@ -42,16 +42,21 @@ BETWEEN = {"between jobs": "time.sleep(0.3)", "in a job": "session.range(4).fore
 
 
 @pytest.mark.parametrize("moment", BETWEEN)
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, -signal.SIGINT), (signal.SIGTERM, 143)])
-def test_ends_soon(tmp_path, moment, number, code):
+@pytest.mark.parametrize(
+    ("number", "code", "send"),
+    [(signal.SIGINT, -signal.SIGINT, os.kill), (signal.SIGTERM, 143, os.kill), (signal.SIGTERM, 143, os.killpg)],
+    ids=["SIGINT", "SIGTERM", "SIGTERM-for-Java-too"],
+)
+def test_ends_soon(tmp_path, moment, number, code, send):
     script = MANY_JOBS.format(between=BETWEEN[moment])
     pipe = subprocess.PIPE
-    process = subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=pipe, stderr=pipe, text=True)
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
     try:
         assert process.stdout is not None
         assert process.stdout.readline() == "ran\n"
         time.sleep(0.1)  # so that it is where the moment says
-        os.kill(process.pid, number)
+        send(process.pid, number)
         began = time.monotonic()
         _, err = process.communicate(timeout=DEADLINE)
         assert time.monotonic() - began < SOON
