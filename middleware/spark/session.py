@@ -234,6 +234,10 @@ def _environment() -> dict[str, str]:
 _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re.MULTILINE)
 
 
+_OF_SPARK = re.compile(r"SparkException: (.+)$", re.MULTILINE)
+"""What Spark says where nothing else was raised."""
+
+
 def reason(error: BaseException) -> str:
     """The error inside a Spark job, in one line: the message of what a Python worker or Java raised."""
     text = str(error)
@@ -246,6 +250,8 @@ def reason(error: BaseException) -> str:
     if raised:
         kind, message = raised[0]
         return f"{kind}: {message.strip()}"
+    if (own := _OF_SPARK.search(text)) is not None:
+        return own[1].strip()
     return (text.strip().splitlines() or [type(error).__name__])[0]
 
 

@@ -54,6 +54,8 @@ middleware.model.errors.TraceError: the disk is full: do this
         == "ZeroDivisionError: the disk is full: do this"
     )
     assert reason(Exception("plain\nmore")) == "plain"
+    of_spark = "An error occurred while calling o1.x.\n: org.apache.spark.SparkException: Asked for too much\n\tat org.Foo"
+    assert reason(Exception(of_spark)) == "Asked for too much"
     assert reason(KeyError()) == "KeyError"
 
 
