@@ -28,6 +28,7 @@ from middleware.connect.numbering import Numbering
 from middleware.connect.reading import moment
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
+from middleware.runtime.sinks.http import Seconds
 
 _BATCH, _SINGLE = "application/cloudevents-batch+json", "application/cloudevents+json"
 _MOST_WAITING = 1_000
@@ -74,7 +75,7 @@ class CloudEventsSource:
         of a request. ``timeout``: seconds for an answer.
     """
 
-    def __init__(self, spec: SourceSpec, *, token: str | None = None, most_bytes: int = 2**20, timeout: float = 30.0) -> None:
+    def __init__(self, spec: SourceSpec, *, token: str | None = None, most_bytes: int = 2**20, timeout: Seconds = 30.0) -> None:
         address = spec.address
         host, port = host_and_port(address, 80, "127.0.0.1")
         if host not in _LOOPBACK and not token:

@@ -6,12 +6,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import paho.mqtt.client as paho
 import xxhash
+from msgspec import Meta
 from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
 from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
@@ -38,6 +39,7 @@ _ONLY_IF_NEW = 1
 """Retained messages come when a subscription is new, and not again with each connection."""
 
 
+_Expiry = Annotated[int, Meta(ge=0, lt=2**32)]
 _MOST_UNDER_WAY = 65_535
 """What MQTT has a number for."""
 
@@ -152,7 +154,7 @@ class MqttSource:
         seconds for which the broker keeps the session.
     """
 
-    def __init__(self, spec: SourceSpec, *, window: int = 2_000, session: int = 7 * 86_400) -> None:
+    def __init__(self, spec: SourceSpec, *, window: int = 2_000, session: _Expiry = 7 * 86_400) -> None:
         self._has_own_times = spec.has_own_times
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"mqtt:{spec.name}:{self._numbering.line}"

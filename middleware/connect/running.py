@@ -17,7 +17,7 @@ from middleware.connect.lines import LineEvents
 from middleware.connect.lines import opener as lines_opener
 from middleware.connect.reading import MessageReader, Reader
 from middleware.connect.source import Source, SourceSpec
-from middleware.extensions import extensions
+from middleware.extensions import extensions, fitting
 from middleware.installation import extra_with, install
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import END, type_name
@@ -296,13 +296,9 @@ def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[],
         raise ScenarioError(
             f"inputs.{plan.name}: from = {plan.address!r}: there is no connector {scheme!r}; there are {', '.join(inputs)}"
         )
-    make = partial(inputs[scheme].load(), SourceSpec(address, plan.name, list(plan.types), folder, reader.has_own_times))
-
-    def made() -> Source:
-        try:
-            source: Source = make(**_options(plan))
-        except TypeError as error:  # an option that it does not have
-            raise SourceError(f"inputs.{plan.name}: {error}") from None
-        return source
-
-    return made
+    make: Callable[..., Source] = inputs[scheme].load()
+    try:
+        options = fitting(make, _options(plan))
+    except ValueError as error:
+        raise SourceError(f"{scheme}: {error}") from None
+    return partial(make, SourceSpec(address, plan.name, list(plan.types), folder, reader.has_own_times), **options)

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from types import TracebackType
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,6 +27,7 @@ from middleware.runtime.records import Record, as_record
 LARGEST_BODY = 256 * 1024
 """The most bytes in a body with more than one event; endpoints commonly take up to 1 MB."""
 
+Seconds = Annotated[float, msgspec.Meta(gt=0, lt=threading.TIMEOUT_MAX)]
 _TOO_LARGE = 413
 
 
@@ -51,7 +52,7 @@ class HttpSink:
 
     mark: Mark | None = None
 
-    def __init__(self, url: str, *, timeout: float = 10.0, patience: float = 60.0, cloudevents: bool = False) -> None:
+    def __init__(self, url: str, *, timeout: Seconds = 10.0, patience: Seconds = 60.0, cloudevents: bool = False) -> None:
         if not _is_http(url):
             raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
         self._url, self._timeout, self._patience = url, timeout, patience

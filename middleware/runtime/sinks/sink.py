@@ -13,13 +13,12 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from middleware.extensions import extensions
+from middleware.extensions import extensions, fitting
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import SinkError
@@ -57,7 +56,7 @@ class ChangeSink(Sink, Protocol):
         ...
 
 
-def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
+def open_sink(to: str, name: str = "finals", /, **options: Any) -> Sink:
     """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), FILE.mcap, an HTTP address or a connector (``slackline.outputs``).
 
     ``name``: under which a table or a connector keeps its mark. Raises SinkError, UnreachableError.
@@ -66,7 +65,7 @@ def open_sink(to: str, name: str = "finals", **options: Any) -> Sink:
     if separator and scheme not in ("http", "https"):
         return _connected(scheme, to, name, options)
     if separator:
-        return _made(HttpSink, to, options)
+        return _made(HttpSink, scheme, to, options)
     if Path(to).suffix == ".mcap":
         return _connected("mcap", to, name, options)
     if options:
@@ -86,14 +85,15 @@ def _connected(scheme: str, to: str, name: str, options: dict[str, Any]) -> Sink
     outputs = extensions("outputs")
     if scheme not in outputs:
         raise SinkError(f"{to!r}: there is no connector {scheme}; there are http, https, {', '.join(outputs)}")
-    return _made(partial(outputs[scheme].load(), name=name), to, options)
+    return _made(outputs[scheme].load(), scheme, to, options, name=name)
 
 
-def _made(make: Callable[..., Sink], to: str, options: dict[str, Any]) -> Sink:
+def _made(make: Callable[..., Sink], scheme: str, to: str, options: dict[str, Any], **own: str) -> Sink:
     try:
-        return make(to, **options)
-    except TypeError as error:  # an option that it does not have
-        raise SinkError(f"{to}: {error}") from None
+        fit = fitting(make, options)
+    except ValueError as error:
+        raise SinkError(f"{scheme}: {error}") from None  # the address may hold a password
+    return make(to, **own, **fit)
 
 
 def deliver(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -18,6 +19,7 @@ from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
 from middleware.connect.source import Message, Messages
+from middleware.extensions import fitting
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventTypes
 from middleware.runtime.clients import Receipt
@@ -187,6 +189,44 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
     connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
     with pytest.raises(ScenarioError, match="there is no connector 'gopher'; there are http, kafka, mqtt"):
         connections.run()
+
+
+@pytest.mark.parametrize(
+    ("end", "options", "told"),
+    [
+        (HUB.format("mqtt://h", "Place"), 'window = "many"', "mqtt: option window: Expected `int`, got `str`"),
+        (HUB.format("mqtt://h", "Place"), "session = -1", "mqtt: option session: Expected `int` >= 0"),
+        (HUB.format("mqtt://h", "Place"), "colour = 1", "mqtt: there is no option 'colour'; there are window, session"),
+        (HUB.format("http://127.0.0.1:0", "Place"), "token = 5", "http: option token: Expected `str | null`, got `int`"),
+        (HUB.format("kafka://h", "Place"), "start = 5", "kafka: option start: Expected `str`, got `int`"),
+        (HUB.format("postgresql://h", "Place"), "slot = 5", "postgresql: there is no option 'slot'; there are none"),
+        (KEEP.format("Step", "n").replace("x.jsonl", "postgresql://a:secret@h"), "schema = 1", "postgresql: option schema: "),
+        (KEEP.format("Step", "n").replace("x.jsonl", "http://h"), "timeout = 0", "http: option timeout: Expected `float` > 0"),
+        (KEEP.format("Step", "n").replace("x.jsonl", "mqtt://h/x"), 'name = "y"', "mqtt: there is no option 'name'"),
+        (
+            KEEP.format("Step", "n").replace("x.jsonl", "ws://127.0.0.1"),
+            'origins = "*"',
+            "ws: option origins: Expected `array`",
+        ),
+    ],
+)
+def test_an_option_that_does_not_fit_is_told_with_its_place(end: str, options: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "connected_plant.py").write_text(PLANT)
+    (tmp_path / "nodes.toml").write_text(TOP + end + f"options = {{ {options} }}\n")
+    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
+    with pytest.raises(SlacklineError, match=re.escape(told)) as refused:
+        connections.run()
+    (note,) = refused.value.__notes__
+    assert str(tmp_path / "nodes.toml") in note and "secret" not in str(refused.value)
+
+
+def test_a_text_is_read_as_the_number_that_an_option_wants() -> None:
+    """Environment variables are texts."""
+
+    def make(address: str, name: str, *, window: int = 1, timeout: float = 1.0, **more: object) -> None:
+        pass
+
+    assert fitting(make, {"window": "5", "timeout": 3, "other": "5"}) == {"window": 5, "timeout": 3.0, "other": "5"}
 
 
 class Lacking:
