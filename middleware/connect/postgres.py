@@ -36,6 +36,11 @@ _HOPELESS = (
     "no pg_hba.conf entry",
     "does not exist",
     "not permitted",
+    "connection is bad: invalid",  # a part of the address, such as its port
+    "Servname not supported",  # a port that is no number
+    "server does not support SSL",
+    "certificate verify failed",
+    "does not match host name",
 )
 _SIMPLE = {int: "bigint", float: "double precision", str: "text", bool: "boolean", bytes: "bytea"}
 _SCHEMA = """
@@ -108,7 +113,7 @@ class PostgresSink:
 
     def _begun(self) -> Mark | None:
         execute = self._connection.execute
-        execute(sql.SQL("SET search_path TO {}").format(sql.Identifier(self._schema)))
+        execute(sql.SQL("SET search_path TO {}").format(self._identifier(self._schema, "schema")))
         taken = execute("SELECT pg_try_advisory_lock(%s)", (_lock_of(f"slackline {self._schema} {self._name}"),)).fetchone()
         if taken is None or not taken[0]:
             raise UnreachableError(f"PostgreSQL: another connection writes under the name {self._name!r}, or has not ended yet")
@@ -117,6 +122,17 @@ class PostgresSink:
             execute(_SCHEMA)
         row = execute("SELECT mark::text FROM slackline_marks WHERE sink = %s", (self._name,)).fetchone()
         return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+
+    def _identifier(self, name: str, what: str) -> sql.Identifier:
+        """A name, which PostgreSQL would cut if it were too long: then two could become one. Raises SinkError."""
+        found = self._connection.execute("SELECT current_setting('max_identifier_length')::int").fetchone()
+        assert found is not None
+        if (size := len(name.encode())) > found[0]:
+            raise SinkError(
+                f"PostgreSQL: the {what} {name} of output {self._name!r} has {size} bytes, and names have at most {found[0]} "
+                "there: give the type, its field or the prefix a shorter name"
+            )
+        return sql.Identifier(name)
 
     def _make_alone(self) -> None:
         """Until this transaction ends, no other sink makes tables here: IF NOT EXISTS alone does not keep two of them apart."""
@@ -191,11 +207,12 @@ class PostgresSink:
                 (self._schema, name),
             ).fetchall()
         )
-        names = [sql.Identifier(column.name) for column in columns]
+        own_name = self._identifier(name, "table")
+        names = [self._identifier(column.name, "column") for column in columns]
         if not there:
             lines = [sql.SQL("{} {}").format(each, sql.SQL(c.type)) for each, c in zip(names, columns, strict=True)]
             body = sql.SQL(", ").join([*lines, sql.SQL("PRIMARY KEY (source, id)")])
-            self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(sql.Identifier(name), body))
+            self._connection.execute(sql.SQL("CREATE TABLE {} ({})").format(own_name, body))
         for column in columns:
             if there and there.get(column.name) != column.type:
                 found = f"is {there[column.name]}" if column.name in there else "is missing"
@@ -207,7 +224,7 @@ class PostgresSink:
         table = _Table(
             columns,
             sql.SQL("INSERT INTO {} ({}) SELECT * FROM unnest({}) ON CONFLICT (source, id) DO UPDATE SET {}").format(
-                sql.Identifier(name),
+                own_name,
                 sql.SQL(", ").join(names),
                 sql.SQL(", ").join(sql.SQL("%s::{}[]").format(sql.SQL(column.type)) for column in columns),
                 sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(each) for each in own),
@@ -215,7 +232,7 @@ class PostgresSink:
             sql.SQL(
                 "DELETE FROM {} AS t USING unnest(%s::text[], %s::bigint[]) AS gone(source, id) "
                 "WHERE t.source = gone.source AND t.id = gone.id"
-            ).format(sql.Identifier(name)),
+            ).format(own_name),
         )
         self._tables[event_type] = table
         return table

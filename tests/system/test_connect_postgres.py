@@ -8,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
+import msgspec
 import psycopg
 import pytest
 from slackline_benchmarks.servers import Postgres, until
@@ -115,6 +116,22 @@ def test_a_table_that_changes_under_a_running_sink_is_named(server: Postgres) ->
     assert number == 2 and 'column "who"' in reason
 
 
+def test_a_name_that_would_be_cut_is_refused(server: Postgres) -> None:
+    """PostgreSQL keeps 63 bytes, silently: two tables would be one, and the next start would find neither."""
+    long = pytest.raises(SinkError, match=r"the table \w{64} of output 'long' has 64 bytes, and names have at most 63")
+    with closing(PostgresSink(server.address, "long", prefix="x" * 57)) as sink, long:
+        sink.take([reading(1)])
+    with closing(PostgresSink(server.address, "long", prefix="x" * 56)) as sink:
+        sink.take([reading(1)])
+    with closing(PostgresSink(server.address, "long", prefix="x" * 56)) as sink:
+        sink.take([reading(2)])
+    wide = msgspec.defstruct("Wide", [("ä" * 32, int)], bases=(Event,), frozen=True)
+    with closing(PostgresSink(server.address, "long")) as sink, pytest.raises(SinkError, match=r"the column ä+ of output"):
+        sink.take([wide(1, ts=1, id=1)])
+    with pytest.raises(SinkError, match=r"the schema y+ of output"):
+        PostgresSink(server.address, "long", schema="y" * 64)
+
+
 def test_a_full_disk_passes_and_nothing_is_lost(server: Postgres) -> None:
     with closing(PostgresSink(server.address, "full", prefix="six_")) as sink:
         sink.take([reading(1)])
@@ -147,6 +164,7 @@ def test_who_is_refused_is_told_at_once() -> None:
             (right.replace(":right", ""), "no password supplied"),
             (f"postgresql://nobody@{place}/postgres", "no pg_hba.conf entry"),
             (f"postgresql://tests@{place}/none", 'database "none" does not exist'),
+            (f"postgresql://tests@{place}/postgres?sslmode=require", "server does not support SSL"),
             (right, "permission denied for schema public"),
         ):
             refusal = _refusal(address)
@@ -191,7 +209,13 @@ def test_sinks_that_begin_at_once_make_their_tables_once(server: Postgres) -> No
 
 @pytest.mark.parametrize(
     ("address", "error"),
-    [("postgresql://127.0.0.1:1/none", UnreachableError), ("postgresql://127.0.0.1/none?colour=red", SinkError)],
+    [
+        ("postgresql://127.0.0.1:1/none", UnreachableError),
+        ("postgresql://127.0.0.1/none?colour=red", SinkError),
+        ("postgresql://tests@127.0.0.1:abc", SinkError),
+        ("postgresql://tests@127.0.0.1:99999/none", SinkError),
+        ("postgresql://127.0.0.1/none?sslmode=maybe", SinkError),
+    ],
 )
 def test_an_address_without_a_server_is_an_error(address: str, error: type[Exception]) -> None:
     with pytest.raises(error):
