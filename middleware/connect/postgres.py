@@ -15,33 +15,23 @@ import xxhash
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
+from middleware.connect.postgres_connection import CONNECTING, judged, refused
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
-from middleware.model.errors import SinkError, SlacklineError, UnreachableError
+from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
 from middleware.runtime.records import as_record
 
-CONNECTING: dict[str, Any] = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
-"""How a connection is made, and known to be lost."""
-
-_HOPELESS = (
-    "password authentication failed",
-    "no password supplied",
-    "no pg_hba.conf entry",
-    "does not exist",
-    "not permitted",
-    "connection is bad: invalid",  # a part of the address, such as its port
-    "Servname not supported",  # a port that is no number
-    "server does not support SSL",
-    "certificate verify failed",
-    "does not match host name",
+_REFUSED = (
+    psycopg.DataError,
+    errors.IntegrityError,
+    errors.ProgramLimitExceeded,  # a source that is longer than an index takes
+    OverflowError,
+    UnicodeEncodeError,
 )
+"""The database has no place for an event."""
+
+_LONGEST_SOURCE = 500
 _SIMPLE = {int: "bigint", float: "double precision", str: "text", bool: "boolean", bytes: "bytea"}
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS slackline_marks (sink text PRIMARY KEY, mark jsonb NOT NULL);
@@ -108,7 +98,7 @@ class PostgresSink:
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
-                raise _judged(error) from None
+                raise judged(error, SinkError) from None
             raise
 
     def _begun(self) -> Mark | None:
@@ -145,7 +135,8 @@ class PostgresSink:
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See ChangeSink."""
-        last = {IDENTITY(change.event): change for change in changes if not isinstance(change, Watermark)}
+        there = [change for change in changes if not isinstance(change, Watermark)]
+        last = {(each.event.__class__, *IDENTITY(each.event)): each for each in there}  # its type may change: two tables
         self._write(
             [change.event for change in last.values() if not isinstance(change, Retract)],
             [change.event for change in last.values() if isinstance(change, Retract)],
@@ -156,8 +147,7 @@ class PostgresSink:
         try:
             with self._connection.transaction():
                 for event_type, same in _by_type(gone).items():
-                    keys = [[event.source for event in same], [event.id for event in same]]
-                    self._connection.execute(self._table(event_type).delete, keys)
+                    self._delete(self._table(event_type), same)
                 for event_type, same in _by_type(events).items():
                     self._insert(self._table(event_type), same)
                 if is_final:
@@ -171,27 +161,37 @@ class PostgresSink:
                 "Nothing of this batch is stored; undo the change, or give the output another prefix"
             ) from None
         except psycopg.Error as error:
-            raise _judged(error) from None
+            raise judged(error, SinkError) from None
+
+    def _delete(self, table: _Table, events: Sequence[Event]) -> None:
+        there = [event for event in events if "\0" not in event.source]  # others were refused
+        self._connection.execute(table.delete, [[event.source for event in there], [event.id for event in there]])
 
     def _insert(self, table: _Table, events: Sequence[Event]) -> None:
         """Insert them at once; if one cannot be stored, halve until it stands alone."""
         try:
             with self._connection.transaction():
                 self._connection.execute(table.insert, table.values(events))
-        except (psycopg.DataError, errors.IntegrityError, OverflowError, UnicodeEncodeError) as error:
+        except _REFUSED as error:
             if len(events) > 1:
                 middle = len(events) // 2
                 self._insert(table, events[:middle])
                 self._insert(table, events[middle:])
             else:
+                self._delete(table, events)  # of a revision, what it replaces stands no more
                 self._reject(events[0], str(error))
 
     def _reject(self, event: Event, reason: str) -> None:
         _log.warning("an event that the database refuses is listed in slackline_rejected", output=self._name, why=reason)
         record = msgspec.json.encode(as_record(event)).decode(errors="replace")
-        row = self._name, type_name(event.__class__), event.source.replace("\0", "\\0"), event.id, event.ts, reason, record
+        source = event.source.replace("\0", "\\0")
+        if len(source) > _LONGEST_SOURCE:
+            source = f"{source[:_LONGEST_SOURCE]}... {xxhash.xxh3_64_hexdigest(source.encode())}"
+        row = self._name, type_name(event.__class__), source, event.id, event.ts, reason, record
         self._connection.execute(
-            "INSERT INTO slackline_rejected VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING", row
+            "INSERT INTO slackline_rejected VALUES (%s, %s, %s, %s, %s, %s, %s) ON CONFLICT (sink, source, id) DO UPDATE "
+            "SET type = excluded.type, ts = excluded.ts, reason = excluded.reason, record = excluded.record",
+            row,
         )
 
     def _table(self, event_type: EventType) -> _Table:
@@ -264,17 +264,3 @@ def _column_type(annotation: Any) -> str:
         each = {_column_type(one) for one in arguments if one is not type(None)}
         return each.pop() if len(each) == 1 else "jsonb"
     return _SIMPLE.get(annotation, "jsonb")
-
-
-def refused(error: psycopg.Error, who: str, hopeless: type[SlacklineError]) -> SlacklineError:
-    """Why ``who`` has no connection, by whether another attempt may help; libpq has no code then, only text."""
-    text = f"PostgreSQL: {str(error).strip()}"
-    if any(sign in text for sign in _HOPELESS):
-        return hopeless(f"{text}; mend the address of {who}, PGPASSWORD or ~/.pgpass, or what the server allows")
-    return UnreachableError(text)
-
-
-def _judged(error: psycopg.Error) -> SinkError | UnreachableError:
-    """Whether another attempt may help: the connection is lost, or the server is out of something, or shuts down."""
-    text = f"PostgreSQL: {str(error).strip() or type(error).__name__}"
-    return UnreachableError(text) if isinstance(error, psycopg.OperationalError) else SinkError(text)

@@ -17,11 +17,11 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 import structlog
-from psycopg import errors, sql
+from psycopg import sql
 from psycopg.rows import scalar_row
 
 from middleware.connect.numbering import Numbering
-from middleware.connect.postgres import CONNECTING, refused
+from middleware.connect.postgres_connection import CONNECTING, judged, refused
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.time import SECOND
@@ -68,7 +68,7 @@ class PostgresSource:
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
-                raise _judged(error) from None
+                raise judged(error, SourceError) from None
             raise
 
     def _begin(self) -> None:
@@ -118,7 +118,7 @@ class PostgresSource:
             try:
                 changes = self._cursor.execute(_PEEK, (self._slot, _MOST_CHANGES, self._slot)).fetchall()
             except psycopg.Error as error:
-                raise _judged(error) from None
+                raise judged(error, SourceError) from None
             if changes:
                 transactions, self._end = self._decoder.read(changes)
                 if transactions:
@@ -154,7 +154,7 @@ class PostgresSource:
             end = f"{self._end >> 32:X}/{self._end & 0xFFFFFFFF:X}"
             self._connection.execute("SELECT pg_replication_slot_advance(%s, %s::pg_lsn)", (self._slot, end))
         except psycopg.Error as error:
-            raise _judged(error) from None
+            raise judged(error, SourceError) from None
         self._end = None
 
     def close(self) -> None:
@@ -267,9 +267,3 @@ _FORMS: dict[int, Callable[[bytes], bytes]] = {
     _TRUTH: _truth,
 }
 """By the OIDs of types; all others are texts."""
-
-
-def _judged(error: psycopg.Error) -> SourceError | UnreachableError:
-    text = f"PostgreSQL: {str(error).strip() or type(error).__name__}"
-    passes = isinstance(error, psycopg.OperationalError | errors.ObjectInUse)
-    return UnreachableError(text) if passes else SourceError(text)

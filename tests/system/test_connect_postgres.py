@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import random
+import string
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import pairwise
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import msgspec
 import psycopg
@@ -15,7 +19,7 @@ from slackline_benchmarks.servers import Postgres, until
 from test_network import DEADLINE, TYPES, Hit, hits, node_thread
 
 from middleware.connect.postgres import PostgresSink
-from middleware.model.change import Insert, Retract, Revise
+from middleware.model.change import Change, Insert, Retract, Revise
 from middleware.model.errors import SinkError, SlacklineError, UnreachableError
 from middleware.model.event import ORDER, Event
 from middleware.runtime.clients import Publisher, Subscriber
@@ -87,6 +91,45 @@ def test_what_the_database_refuses_is_listed_and_the_others_are_stored(server: P
     assert "out of range" in rejected[0][2] and "NUL" in rejected[1][2]
 
 
+def test_no_source_is_tried_for_ever_or_ends_the_output(server: Postgres) -> None:
+    """An index takes 2,704 bytes, and no text has a NUL: that is for the database to refuse, whatever becomes of the event."""
+    letters = random.Random(1).choices(string.ascii_letters, k=2 * 4_000)
+    long, longer, null = "".join(letters[:4_000]), "".join(letters), "a\0b"
+    odd = [Reading(1.5, ts=1_000, id=1, source=source) for source in (long, longer, null)]
+    with closing(PostgresSink(server.address, "long", prefix="eight_")) as sink:
+        sink.take([*odd, reading(2)])
+        sink.apply([Revise(each, each) for each in odd])
+        sink.apply([Retract(each) for each in odd])
+    assert server.rows("SELECT id FROM eight_reading") == [(2,)]
+    rejected = server.rows("SELECT length(record) FROM slackline_rejected WHERE sink = 'long' ORDER BY 1 DESC")
+    assert len(rejected) == 3 and rejected[0][0] > 8_000
+
+
+def test_what_a_refused_revision_replaces_stands_no_more(server: Postgres) -> None:
+    versions = [Other(text, ts=1, id=1, source="s") for text in ("first", "a\0", "b\0", "last")]
+    with closing(PostgresSink(server.address, "revised", prefix="nine_")) as sink:
+        sink.apply([Insert(versions[0])])
+        for old, new in pairwise(versions):
+            sink.apply([Revise(new, old)])
+            stands = server.rows("SELECT value FROM nine_other")
+            assert stands == ([("last",)] if new is versions[-1] else [])
+    ((record,),) = server.rows("SELECT record FROM slackline_rejected WHERE sink = 'revised'")
+    assert "b\\u0000" in record
+
+
+def test_an_identity_that_changes_its_type_leaves_its_table(server: Postgres) -> None:
+    """It is withdrawn of one type, and comes of another, in one batch, in either order."""
+    other = Other("x", ts=1_001, id=1, source="s")
+    changes: list[Change] = [Retract(reading(1)), Insert(other)]
+    for prefix in ("ten_", "ten_b_"):
+        with closing(PostgresSink(server.address, "moving", prefix=prefix)) as sink:
+            sink.apply([Insert(reading(1))])
+            sink.apply(changes)
+        changes.reverse()
+        assert server.rows(f"SELECT id FROM {prefix}reading") == []
+        assert server.rows(f"SELECT id FROM {prefix}other") == [(1,)]
+
+
 def test_a_table_that_does_not_fit_is_refused_by_name(server: Postgres) -> None:
     with closing(PostgresSink(server.address, "fitting", prefix="four_")) as sink:
         sink.take([reading(1)])
@@ -125,7 +168,7 @@ def test_a_name_that_would_be_cut_is_refused(server: Postgres) -> None:
         sink.take([reading(1)])
     with closing(PostgresSink(server.address, "long", prefix="x" * 56)) as sink:
         sink.take([reading(2)])
-    wide = msgspec.defstruct("Wide", [("ä" * 32, int)], bases=(Event,), frozen=True)
+    wide: Any = msgspec.defstruct("Wide", [("ä" * 32, int)], bases=(Event,), frozen=True)
     with closing(PostgresSink(server.address, "long")) as sink, pytest.raises(SinkError, match=r"the column ä+ of output"):
         sink.take([wide(1, ts=1, id=1)])
     with pytest.raises(SinkError, match=r"the schema y+ of output"):
