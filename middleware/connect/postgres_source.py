@@ -17,7 +17,7 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 import structlog
-from psycopg import sql
+from psycopg import errors, sql
 from psycopg.rows import scalar_row
 
 from middleware.connect.numbering import Numbering
@@ -28,6 +28,9 @@ from middleware.model.time import SECOND
 
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
+_TEXTS = ("datestyle = ISO", "intervalstyle = postgres", "bytea_output = hex", "extra_float_digits = 1")
+"""How values are written, whatever the database or the role is set to: moments as ISO 8601, numbers with all digits."""
+
 _PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
 _IDENTITY = """SELECT relreplident IN ('f', 'i') OR (relreplident = 'd' AND EXISTS (
     SELECT 1 FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)) FROM pg_class WHERE oid = to_regclass(%s)"""
@@ -76,6 +79,8 @@ class PostgresSource:
         taken = execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (self._slot,)).fetchone()
         if taken is None or not taken[0]:
             raise UnreachableError(f"PostgreSQL: another connection reads {self._slot}, or has not ended yet")
+        for setting in _TEXTS:
+            execute(f"SET {setting}".encode())
         level = execute("SHOW wal_level").fetchone()
         if level is None or level[0] != "logical":
             raise SourceError(
@@ -90,6 +95,8 @@ class PostgresSource:
         options = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)")
         execute(options.format(sql.Identifier(self._slot), sql.Literal(publish)))
         if execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", (self._slot,)).fetchone() is None:
+            if there:
+                _log.warning("the slot is gone: what was written since it was read last is not read", slot=self._slot)
             execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._slot,))
 
     def _has_identities(self) -> bool:
@@ -117,6 +124,12 @@ class PostgresSource:
         while self._end is None:
             try:
                 changes = self._cursor.execute(_PEEK, (self._slot, _MOST_CHANGES, self._slot)).fetchall()
+            except errors.ObjectNotInPrerequisiteState as error:
+                raise SourceError(
+                    f"PostgreSQL: {str(error).splitlines()[0]}: it has thrown away log that was not read (see "
+                    "max_slot_wal_keep_size), and the rows in it. To go on without them, SELECT "
+                    f"pg_drop_replication_slot('{self._slot}'), and start again"
+                ) from None
             except psycopg.Error as error:
                 raise judged(error, SourceError) from None
             if changes:

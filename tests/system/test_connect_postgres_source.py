@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
 from slackline_benchmarks.servers import Postgres, free_port, received, serving, until
+from structlog.testing import capture_logs
 
 from middleware.connect.postgres_source import PostgresSource
 from middleware.connect.source import Messages, SourceSpec
@@ -59,6 +61,45 @@ def test_rows_come_as_they_were_committed_and_again_until_acknowledged(server: P
             PostgresSource(spec)
     with closing(PostgresSource(spec)) as source:
         assert [(each.id, json.loads(each.body)["id"]) for each in received(source, 1)] == [(7, 10)]
+
+
+def test_values_are_written_alike_whatever_the_role_is_set_to(server: Postgres, tmp_path: Path) -> None:
+    server.do(
+        "CREATE ROLE german SUPERUSER LOGIN",
+        "ALTER ROLE german SET datestyle = 'German'",
+        "ALTER ROLE german SET bytea_output = 'escape'",
+        "ALTER ROLE german SET extra_float_digits = -10",
+        "ALTER ROLE german SET timezone = 'Asia/Kolkata'",
+        "CREATE TABLE styled (at timestamptz, x double precision, b bytea)",
+    )
+    address = server.address.replace("tests@", "german@")
+    with closing(PostgresSource(SourceSpec(address, "styled", ["styled"], tmp_path))) as source:
+        server.do("INSERT INTO styled VALUES ('2026-03-01T12:00:00.25Z', 0.1234567890123456, 'a')")
+        (came,) = received(source, 1)
+    found = json.loads(came.body)
+    assert datetime.fromisoformat(found["at"]) == datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
+    assert (found["x"], found["b"]) == (0.1234567890123456, "\\x61")
+
+
+def test_log_that_the_server_has_thrown_away_is_told(server: Postgres, tmp_path: Path) -> None:
+    """It keeps max_slot_wal_keep_size at most. Without the slot it begins anew, and says so."""
+    server.do("CREATE TABLE kept (k int PRIMARY KEY, note text)")
+    spec = SourceSpec(server.address, "kept", ["kept"], tmp_path)
+    PostgresSource(spec).close()
+    server.do("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+    lost = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = 'slackline_kept'"
+    while server.rows(lost) != [("lost",)]:
+        server.do("TRUNCATE kept", "INSERT INTO kept SELECT n, repeat('x', 500) FROM generate_series(1, 50000) AS n")
+        server.do("SELECT pg_switch_wal()", "CHECKPOINT")
+    server.do("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
+    told = r"thrown away log that was not read .* pg_drop_replication_slot\('slackline_kept'\)"
+    with closing(PostgresSource(spec)) as source, pytest.raises(SourceError, match=told):
+        source.receive(0.1)
+    server.do("SELECT pg_drop_replication_slot('slackline_kept')")
+    with capture_logs() as logs, closing(PostgresSource(spec)) as source:
+        server.do("INSERT INTO kept VALUES (-1)")
+        assert [json.loads(each.body)["k"] for each in received(source, 1)] == [-1]
+    assert [each["slot"] for each in logs if each["event"].startswith("the slot is gone")] == ["slackline_kept"]
 
 
 def test_who_writes_is_not_hindered_and_long_values_and_partitions_are_read_right(server: Postgres, tmp_path: Path) -> None:
