@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import deque
 from collections.abc import Sequence
-from typing import Annotated, Any
+from functools import partial
+from typing import Annotated, NoReturn
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 import paho.mqtt.client as paho
 import xxhash
-from msgspec import Meta
-from paho.mqtt.enums import CallbackAPIVersion, MQTTErrorCode
-from paho.mqtt.packettypes import PacketTypes
-from paho.mqtt.properties import Properties
+from paho.mqtt.enums import MQTTErrorCode
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
-from middleware.connect.addresses import host_and_port
+from middleware.connect.mqtt_client import MqttClient
 from middleware.connect.numbering import Numbering
 from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
@@ -26,118 +23,15 @@ from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.runtime.records import as_record
 
-_ANSWERS_WITHIN = 10.0
-_REFUSED = {
-    "Bad user name or password",
-    "Not authorized",
-    "Banned",
-    "Client identifier not valid",
-    "Unsupported protocol version",
-}
-_TAKEN_OVER = "Session taken over"
+_TIMES = 2
+_FOR_NOW = "Quota exceeded"
+_HEAD = 10
+"""Bytes of a packet beside topic and body, at most."""
+
 _ONLY_IF_NEW = 1
 """Retained messages come when a subscription is new, and not again with each connection."""
 
-
-_Expiry = Annotated[int, Meta(ge=0, lt=2**32)]
-_MOST_UNDER_WAY = 65_535
-"""What MQTT has a number for."""
-
-
-class MqttClient:
-    """A connection with a session that outlives it. Raises UnreachableError, SourceError.
-
-    ``address``: mqtt://USER:PASSWORD@HOST:PORT, or mqtts:// with TLS. ``window``: the most messages under way.
-    ``received``: messages that nobody has taken yet. ``lost``: why there is no connection any more.
-    """
-
-    def __init__(self, address: str, name: str, window: int, expiry: int) -> None:
-        if not isinstance(window, int) or not 1 <= window <= _MOST_UNDER_WAY:
-            raise SourceError(f"window = {window!r}: messages under way are a whole number from 1 to {_MOST_UNDER_WAY:,}")
-        parts = urlsplit(address)
-        host, port = host_and_port(address, 8883 if parts.scheme == "mqtts" else 1883)
-        self.address = f"{parts.scheme}://{host}:{port}"
-        self.received: deque[paho.MQTTMessage] = deque()
-        self.lost: str | None = None
-        self.changed = threading.Condition()
-        self._settled: dict[int, str | None] = {}
-        self._greeted: str | None = None
-        client = paho.Client(
-            CallbackAPIVersion.VERSION2, name, protocol=paho.MQTTv5, reconnect_on_failure=False, manual_ack=True
-        )
-        if parts.username:
-            client.username_pw_set(unquote(parts.username), unquote(parts.password or "") or None)
-        if parts.scheme == "mqtts":
-            client.tls_set()
-        client.max_inflight_messages_set(window)
-        client.on_connect = self._on_connect
-        client.on_disconnect = self._on_disconnect
-        client.on_message = self._on_message
-        client.on_subscribe = lambda _, __, mid, codes, ___: self._on_settled(mid, *codes)
-        client.on_publish = lambda _, __, mid, code, ___: self._on_settled(mid, code)
-        properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
-        properties.ReceiveMaximum = window
-        properties.SessionExpiryInterval = expiry
-        self.client = client
-        try:
-            client.connect(host, port, keepalive=20, clean_start=False, properties=properties)
-        except (OSError, ValueError) as error:
-            raise UnreachableError(f"{self.address}: {error}") from None
-        client.loop_start()
-        try:
-            self.wait(lambda: self._greeted is not None, "greet")
-            if self._greeted in _REFUSED:
-                raise SourceError(f"{self.address} refuses the connection: {self._greeted}")
-            if self._greeted != "Success":
-                raise UnreachableError(f"{self.address} refuses the connection for now: {self._greeted}")
-        except BaseException:
-            self.close()
-            raise
-
-    def wait(self, condition: Any, what: str, seconds: float = _ANSWERS_WITHIN) -> None:
-        """Wait for a condition that a callback makes true. Raises UnreachableError if that takes too long."""
-        with self.changed:
-            if not self.changed.wait_for(lambda: condition() or self.lost is not None, seconds):
-                raise UnreachableError(f"{self.address} does not {what} within {seconds:g} s")
-            if not condition():
-                self.check()
-
-    def check(self) -> None:
-        """Raise if the connection is lost."""
-        if self.lost == _TAKEN_OVER:
-            raise SourceError(f"{self.address}: another client has come under the same name; give each input a name of its own")
-        if self.lost is not None:
-            raise UnreachableError(f"{self.address}: the connection is lost: {self.lost}")
-
-    def settled(self, mids: Sequence[int], what: str) -> list[str]:
-        """Wait for the answers to these packets; returns the reasons of those that are refused."""
-        self.wait(lambda: all(mid in self._settled for mid in mids), what)
-        return [reason for mid in mids if (reason := self._settled.pop(mid)) is not None]
-
-    def close(self) -> None:
-        """Disconnect; the session stays at the broker until it expires."""
-        self.client.disconnect()
-        self.client.loop_stop()
-
-    def _on_connect(self, _: object, __: object, ___: object, code: Any, ____: object) -> None:
-        with self.changed:
-            self._greeted = str(code)
-            self.changed.notify_all()
-
-    def _on_disconnect(self, _: object, __: object, ___: object, code: Any, ____: object) -> None:
-        with self.changed:
-            self.lost = str(code)
-            self.changed.notify_all()
-
-    def _on_message(self, _: object, __: object, message: paho.MQTTMessage) -> None:
-        with self.changed:
-            self.received.append(message)
-            self.changed.notify_all()
-
-    def _on_settled(self, mid: int, *codes: Any) -> None:
-        with self.changed:
-            self._settled[mid] = next((str(code) for code in codes if code.is_failure), None)
-            self.changed.notify_all()
+_Expiry = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
 class MqttSource:
@@ -168,8 +62,8 @@ class MqttSource:
             code, mid = self._mqtt.client.subscribe([(topic, options) for topic in spec.topics])
             if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
                 raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(code)}")
-            if refused := self._mqtt.settled([mid], "confirm the subscription"):
-                raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(spec.topics)}: {refused[0]}")
+            if refused := self._mqtt.settled(mid, "confirm the subscription"):
+                raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(spec.topics)}: {refused}")
         except BaseException:
             self.close()
             raise
@@ -213,6 +107,13 @@ class MqttSource:
         self._numbering.close()
 
 
+def _client_of_sink(address: str, name: str, window: int) -> MqttClient:
+    try:
+        return MqttClient(address, f"slackline-out-{name}", window, 0)
+    except SourceError as error:
+        raise SinkError(str(error)) from None
+
+
 class MqttSink:
     """Publishes each final as a JSON object, with QoS 1, and waits for the broker to have it: at least once.
 
@@ -226,25 +127,64 @@ class MqttSink:
         self._topic = unquote(urlsplit(address).path.lstrip("/"))
         if not self._topic or set(self._topic) & {"+", "#"}:
             raise SinkError("mqtt: an output names its topic: mqtt://HOST:PORT/TOPIC, such as mqtt://127.0.0.1/alarms/{type}")
-        self._window = window
-        try:
-            self._mqtt = MqttClient(address, f"slackline-out-{name}", window, 0)
-        except SourceError as error:
-            raise SinkError(str(error)) from None
+        self._connect = partial(_client_of_sink, address, name, window)
+        self._mqtt = self._connect()
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
-        for start in range(0, len(events), self._window):
-            mids = []
-            for event in events[start : start + self._window]:
-                topic = self._topic.replace("{type}", type_name(event.__class__))
-                sent = self._mqtt.client.publish(topic, msgspec.json.encode(as_record(event)), qos=1)
-                if sent.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
-                    self._mqtt.check()
-                    raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(sent.rc)}")
-                mids.append(sent.mid)
-            if refused := self._mqtt.settled(mids, "take the events"):
-                raise SinkError(f"{self._mqtt.address} refuses the events: {refused[0]}")
+        under_way: deque[tuple[int, str, bytes]] = deque()
+        try:
+            for topic, body in map(self._message, events):
+                if len(under_way) >= self._mqtt.window:
+                    self._settle(under_way)
+                under_way.append((self._sent(topic, body), topic, body))
+            while under_way:
+                self._settle(under_way)
+        except UnreachableError:
+            if self._mqtt.lost is not None and under_way:
+                self._try_alone(*max(under_way, key=lambda sent: len(sent[2]))[1:])
+            raise
+
+    def _try_alone(self, topic: str, body: bytes) -> None:
+        """Not every broker says what it will never take. Raises SinkError if it is lost at this message each time."""
+        for _ in range(_TIMES):
+            self._mqtt.close()
+            self._mqtt = self._connect()
+            try:
+                self._settle(deque([(self._sent(topic, body), topic, body)]))
+            except UnreachableError:
+                if self._mqtt.lost is None:
+                    raise
+            else:
+                return
+        self._refuse(topic, body, f"ends each connection on which it comes ({self._mqtt.lost})")
+
+    def _message(self, event: Event) -> tuple[str, bytes]:
+        """Topic and body of an event. Raises SinkError if they are more than the broker takes."""
+        topic, body = self._topic.replace("{type}", type_name(event.__class__)), msgspec.json.encode(as_record(event))
+        largest = self._mqtt.largest
+        if largest is not None and len(topic.encode()) + len(body) + _HEAD > largest:
+            self._refuse(topic, body, f"takes at most {largest:,} bytes in a packet")
+        return topic, body
+
+    def _sent(self, topic: str, body: bytes) -> int:
+        sent = self._mqtt.client.publish(topic, body, qos=1)
+        if sent.rc != MQTTErrorCode.MQTT_ERR_SUCCESS:
+            self._mqtt.check()
+            raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(sent.rc)}")
+        return sent.mid
+
+    def _settle(self, under_way: deque[tuple[int, str, bytes]]) -> None:
+        if refused := self._mqtt.settled(under_way[0][0], "take the events"):
+            error = UnreachableError if refused == _FOR_NOW else SinkError
+            raise error(f"{self._mqtt.address} refuses the events: {refused}")
+        under_way.popleft()
+
+    def _refuse(self, topic: str, body: bytes, why: str) -> NoReturn:
+        raise SinkError(
+            f"{self._mqtt.address} {why}: an event for {topic} of {len(body):,} bytes; let the broker take messages that "
+            f"large (it begins {body[:80].decode(errors='replace')})"
+        )
 
     def close(self) -> None:
         """See Sink."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -118,3 +121,53 @@ def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path:
         sink.take([Seen("lost", ts=9, id=9, source="s")])
     sink.close()
     broker.start()
+
+
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [
+        ("max_packet_size 1000", "takes at most 1,000 bytes in a packet"),
+        ("message_size_limit 1000", "ends each connection on which it comes"),
+    ],
+)
+def test_a_message_that_the_broker_will_never_take_is_told(limit: str, told: str, tmp_path: Path) -> None:
+    """Sent again and again, it would keep all that come after it."""
+    broker = Mosquitto(tmp_path)
+    with (tmp_path / "conf").open("a") as conf:
+        conf.write(f"{limit}\n")
+    finals = [Seen(size * "x", ts=size, id=size, source="s") for size in (5, 900, 1_500, 6)]
+    with broker, closing(MqttSink(f"{broker.address}/alarms/{{type}}")) as sink:
+        sink.take(finals[:2])
+        with pytest.raises(SinkError, match=rf'{told}.* alarms/Seen of 1,5\d\d bytes.*"text":"xxx'):
+            sink.take(finals)
+
+
+def test_no_more_messages_are_under_way_than_the_broker_takes() -> None:
+    """Some brokers end a connection on which more come; this one says 2, and answers once nothing follows."""
+    under_way = []
+
+    def serve(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        connection.recv(4_096)
+        connection.sendall(bytes([0x20, 6, 0, 0, 3, 0x21, 0, 2]))
+        waiting: list[bytes] = []
+        connection.settimeout(0.2)
+        while len(under_way) < 5:
+            with suppress(TimeoutError):
+                head = connection.recv(2, socket.MSG_WAITALL)
+                packet = connection.recv(head[1], socket.MSG_WAITALL)
+                size = int.from_bytes(packet[:2])
+                waiting.append(packet[2 + size : 4 + size])
+                continue
+            under_way.extend([len(waiting)] * len(waiting))
+            for mid in waiting:
+                connection.sendall(b"\x40\x02" + mid)
+            waiting.clear()
+        connection.recv(4_096)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+        done = pool.submit(serve, listening)
+        with closing(MqttSink(f"mqtt://127.0.0.1:{listening.getsockname()[1]}/x")) as sink:
+            sink.take([Seen("x", ts=number, id=number, source="s") for number in range(5)])
+        done.result(30)
+    assert len(under_way) == 5 and max(under_way) <= 2
