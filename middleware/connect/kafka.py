@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from operator import methodcaller
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
-from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition, Uuid
+from confluent_kafka.admin import AdminClient
 
+from middleware.connect.kafka_connection import ANSWERS_WITHIN, Connection, Gap
 from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
@@ -22,115 +24,98 @@ from middleware.runtime.records import as_record
 if TYPE_CHECKING:
     from middleware.connect.avro import Avro
 
-_ANSWERS_WITHIN = 10.0
-_GONE_AFTER = 10_000
-"""Milliseconds after which a member that was killed has left its group, so that others get its partitions."""
-
 _MOST_AT_ONCE, _A_MOMENT = 10_000, 0.005
 _NOT_MINE_ANY_MORE = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}
 """A commit comes too late: the partitions have gone to another member, which gets the messages again."""
-_HOPELESS = {
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_EXCEPTION,
-    KafkaError.MSG_SIZE_TOO_LARGE,
-    KafkaError._AUTHENTICATION,
-}
 _ERROR, _TOPIC, _PARTITION, _OFFSET, _TIMESTAMP = map(methodcaller, ("error", "topic", "partition", "offset", "timestamp"))
-_quiet = logging.getLogger("slackline.kafka")
-_quiet.addHandler(logging.NullHandler())  # what the library logs, this module raises
-
-
-class _Connection:
-    """Where the brokers are, and whether all of them are lost."""
-
-    def __init__(self, address: str, options: dict[str, Any]) -> None:
-        self.servers, _, self.topic = address.partition("://")[2].partition("/")
-        self._down: str | None = None
-        self.config = {
-            "session.timeout.ms": _GONE_AFTER,
-            **{key.replace("_", "."): value for key, value in options.items()},
-            "bootstrap.servers": self.servers,
-            "error_cb": self._on_error,
-            "logger": _quiet,
-        }
-
-    def _on_error(self, error: KafkaError) -> None:
-        if error.code() == KafkaError._ALL_BROKERS_DOWN or error.fatal():
-            self._down = error.str()
-
-    def check(self) -> None:
-        """Raise UnreachableError if no broker answers any more."""
-        if self._down is not None:
-            raise UnreachableError(f"kafka://{self.servers}: {self._down}")
-
-    def reach(self, consumer: Consumer) -> None:
-        """Return once a broker has answered. Raises UnreachableError, KafkaException."""
-        for left in range(round(_ANSWERS_WITHIN), 0, -1):
-            try:
-                consumer.list_topics(timeout=1)
-                return
-            except KafkaException:
-                consumer.poll(0)  # what the library has to say, it says here
-                self.check()
-                if left == 1:
-                    raise
-
-    def judged(self, error: KafkaError | Exception, hopeless: Callable[[str], Exception]) -> Exception:
-        """Whether another attempt may help."""
-        code = error.code() if isinstance(error, KafkaError) else None
-        text = f"kafka://{self.servers}: {error.str() if isinstance(error, KafkaError) else error}"
-        return hopeless(text) if code is None or code in _HOPELESS else UnreachableError(text)
+_NO_ID = (str(Uuid(0, 0)), "None")
+_log = structlog.get_logger()
 
 
 class KafkaSource:
     """Messages of topics, by a consumer group that is named as the input is.
 
-    Of a message, ``kafka:NAME:TOPIC/PARTITION`` is the source, and its offset the id, so that a repeat is known; a topic that
-    was deleted and made again needs an input with another name. Several processes may serve one input: each has partitions of
-    its own. Messages of transactions come once those are committed.
+    Of a message, ``kafka:NAME:TOPIC@ID/PARTITION`` is the source, and its offset the id, so that a repeat is known. ID is the
+    broker's for the topic: one that was deleted and made again begins at offset 0 again, with other messages. Several processes
+    may serve one input: each has partitions of its own. Messages of transactions come once those are committed.
+
+    What the broker has deleted before it was read is listed in the late ledger, one entry for each gap; what it has lost after
+    it was read (it has fewer messages than before) is a SourceError.
 
     ``start``
-        where a new group begins: earliest or latest.
+        where a new group begins: earliest or latest. Of a topic that the group knows, new partitions are read from their
+        beginning.
     ``options``
         of librdkafka, with ``_`` for dots: security_protocol = "SASL_SSL".
     """
 
-    def __init__(self, spec: SourceSpec, *, start: str = "earliest", **options: Any) -> None:
-        self._source = cache(lambda topic, partition: f"kafka:{spec.name}:{topic}/{partition}")
+    def __init__(self, spec: SourceSpec, *, start: Literal["earliest", "latest"] = "earliest", **options: Any) -> None:
+        self._name, self._start = spec.name, start
+        self._topic_ids: dict[str, str] = {}
+        self._source = cache(lambda topic, partition: f"kafka:{spec.name}:{topic}{self._topic_ids.get(topic, '')}/{partition}")
         self._at_end: set[str] = set()
-        self._connection = _Connection(spec.address, options)
+        self._stopped: set[tuple[str, int]] = set()
+        self._is_over = False
+        self._connection = Connection(spec.address, options)
         config = self._connection.config | {
             "group.id": f"slackline-{spec.name}",
             "enable.auto.commit": False,
-            "auto.offset.reset": start,
+            "auto.offset.reset": "error",  # what is gone must not be skipped unheard
             "isolation.level": "read_committed",
             "enable.partition.eof": True,
         }
         try:
+            self._admin = AdminClient(self._connection.config)
             self._consumer = Consumer(config)
         except (KafkaException, ValueError, TypeError) as error:
             raise SourceError(f"inputs.{spec.name}: {error}") from None
         try:
             self._connection.reach(self._consumer)
-            self._consumer.subscribe(list(spec.topics))
+            self._consumer.subscribe(list(spec.topics), on_assign=self._on_assign)
         except BaseException as error:
             self._consumer.close()
             if isinstance(error, KafkaException):
                 raise self._connection.judged(error.args[0], SourceError) from None
             raise
 
+    def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Note which topics these are, and commit where those begin that the group does not know. Raises KafkaException."""
+        names = {each.topic for each in partitions}
+        self._topic_ids.update(self._ids(names))
+        self._source.cache_clear()
+        begun = []
+        for topic in names:
+            there = consumer.list_topics(topic, timeout=ANSWERS_WITHIN).topics[topic].partitions
+            offsets = consumer.committed([TopicPartition(topic, each) for each in there], timeout=ANSWERS_WITHIN)
+            at_end = self._start == "latest" and all(each.offset < 0 for each in offsets)
+            own = there if at_end else [each.partition for each in partitions if each.topic == topic]
+            for each in offsets:
+                if each.offset < 0 and each.partition in own:
+                    ends = consumer.get_watermark_offsets(each, timeout=ANSWERS_WITHIN)
+                    begun.append(TopicPartition(topic, each.partition, ends[at_end]))
+        if begun:
+            _log.info("begins", input=self._name, at={self._source(each.topic, each.partition): each.offset for each in begun})
+            consumer.commit(offsets=begun, asynchronous=False)
+
+    def _ids(self, topics: Collection[str]) -> dict[str, str]:
+        """The identities of topics, as a source has them; of those only that the broker has one for."""
+        found = self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=ANSWERS_WITHIN) if topics else {}
+        ids = {topic: future.result().topic_id for topic, future in found.items()}
+        texts = {topic: str(each).replace("+", "-").replace("/", "_") for topic, each in ids.items()}  # as Kafka's tools do
+        return {topic: f"@{text}" for topic, text in texts.items() if text not in _NO_ID}
+
     def receive(self, timeout: float) -> Messages:
         """See Source."""
+        if self._is_over:
+            raise UnreachableError(f"kafka://{self._connection.servers}: it goes on behind what is gone")
         try:
             came: list[Any] = self._consumer.consume(1, max(timeout, _A_MOMENT))
             if came:
                 came += self._consumer.consume(_MOST_AT_ONCE, _A_MOMENT)  # what is here already; for so many it would wait
+            if ends := any(failed is not None for failed in map(_ERROR, came)):
+                came = self._without_ends(came)
         except KafkaException as error:
             raise self._connection.judged(error.args[0], SourceError) from None
-        if ends := any(failed is not None for failed in map(_ERROR, came)):
-            came = self._without_ends(came)
         if not came:
             self._connection.check()
             return Messages()
@@ -155,23 +140,52 @@ class KafkaSource:
             if failed is None:
                 found.append(each)
                 self._at_end.discard(source)
-            elif failed.code() != KafkaError._PARTITION_EOF:
-                raise self._connection.judged(failed, SourceError)
-            else:
+            elif failed.code() == KafkaError._PARTITION_EOF:
                 self._at_end.add(source)
+            elif failed.code() == KafkaError._AUTO_OFFSET_RESET:
+                found.append(self._gap(each.topic(), each.partition(), each.offset()))
+            else:
+                raise self._connection.judged(failed, SourceError)
         return found
+
+    def _gap(self, topic: str, partition: int, offset: int) -> Gap:
+        """What stands for messages from an offset on that the broker has no more. The next source goes on behind them:
+        librdkafka leaves the partition alone.
+        """
+        first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
+        if offset < first:
+            self._stopped.add((topic, partition))
+            return Gap(topic, partition, offset, first)
+        self._check_topics([topic])
+        raise SourceError(
+            f"kafka://{self._connection.servers}: {topic}/{partition} ends at offset {end}, but was read up to {offset}: the "
+            "broker has lost messages, and others would get their offsets; give the input another name, which reads it anew"
+        )
 
     def acknowledge(self, messages: Messages) -> None:
         """See Source."""
         last = dict(zip(zip(messages.topics, messages.handles, strict=True), messages.ids, strict=True))
         try:
-            offsets = [TopicPartition(*where, offset + 1) for where, offset in last.items()]
-            for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
-                if each.error is not None:
-                    raise KafkaException(each.error)
+            self._check_topics({topic for topic, _ in last})
+            self._commit([TopicPartition(*where, offset + 1) for where, offset in last.items()])
         except KafkaException as error:
             if error.args[0].code() not in _NOT_MINE_ANY_MORE:
                 raise self._connection.judged(error.args[0], SourceError) from None
+        self._is_over |= not self._stopped.isdisjoint(last)
+
+    def _commit(self, offsets: list[TopicPartition]) -> None:
+        for each in self._consumer.commit(offsets=offsets, asynchronous=False) or ():
+            if each.error is not None:
+                raise KafkaException(each.error)
+
+    def _check_topics(self, topics: Collection[str]) -> None:
+        """Raise UnreachableError if one was made again under this consumer, which then goes on in the middle of the new one."""
+        ids = self._ids(topics)
+        if again := [topic for topic in topics if ids.get(topic, "") != self._topic_ids.get(topic, "")]:
+            parts = [each for each in self._consumer.assignment() if each.topic in again]
+            firsts = [self._consumer.get_watermark_offsets(each, timeout=ANSWERS_WITHIN)[0] for each in parts]
+            self._commit([TopicPartition(p.topic, p.partition, first) for p, first in zip(parts, firsts, strict=True)])
+            raise UnreachableError(f"kafka://{self._connection.servers}: {again[0]} was deleted and made again: it begins anew")
 
     def behind(self) -> set[str]:
         """See Parted: the partitions of which it has not reached the end."""
@@ -206,10 +220,10 @@ class KafkaSink:
 
     def __init__(self, address: str, name: str = "finals", *, avro: Avro | None = None, **options: Any) -> None:
         self._encode = _json if avro is None else avro.encode
-        self._connection = connection = _Connection(address, options)
+        self._connection = connection = Connection(address, options)
         if not connection.topic:
             raise SinkError("kafka: an output names its topic: kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/{type}")
-        self._place = f"{connection.topic.replace('{type}', 'finals')}"
+        self._place = connection.topic.replace("{type}", "finals")
         transactions = {"transactional.id": f"slackline-out-{name}", "linger.ms": 5}
         group = {"group.id": f"slackline-out-{name}", "enable.auto.commit": False, "isolation.level": "read_committed"}
         try:
@@ -219,7 +233,7 @@ class KafkaSink:
             raise SinkError(f"outputs.{name}: {error}") from None
         try:
             connection.reach(self._consumer)
-            self._producer.init_transactions(_ANSWERS_WITHIN)  # ends what a former one has left open, and shuts it out
+            self._producer.init_transactions(ANSWERS_WITHIN)  # ends what a former one has left open, and shuts it out
             self.mark = self._kept_mark()
         except BaseException as error:
             self.close()
@@ -228,7 +242,7 @@ class KafkaSink:
             raise
 
     def _kept_mark(self) -> Mark | None:
-        (kept,) = self._consumer.committed([TopicPartition(self._place, 0)], timeout=_ANSWERS_WITHIN)
+        (kept,) = self._consumer.committed([TopicPartition(self._place, 0)], timeout=ANSWERS_WITHIN)
         if kept.error is not None:
             raise KafkaException(kept.error)
         return msgspec.json.decode(kept.metadata, type=Mark) if kept.metadata else None
@@ -256,10 +270,17 @@ class KafkaSink:
             if mark is not None:
                 told = TopicPartition(self._place, 0, 1, metadata=msgspec.json.encode(mark).decode())
                 group = self._consumer.consumer_group_metadata()
-                producer.send_offsets_to_transaction([told], group, _ANSWERS_WITHIN)
-            producer.commit_transaction(3 * _ANSWERS_WITHIN)
+                producer.send_offsets_to_transaction([told], group, ANSWERS_WITHIN)
+            producer.commit_transaction(3 * ANSWERS_WITHIN)
         except KafkaException as error:  # made anew, it ends this transaction first
-            raise self._connection.judged(error.args[0], SinkError) from None
+            failure = self._connection.judged(error.args[0], SinkError)
+            if error.args[0].code() == KafkaError.MSG_SIZE_TOO_LARGE:
+                event, value = max(records, key=lambda record: len(record[1] or b""))
+                failure.add_note(
+                    f"the largest is {type_name(event.__class__)} ({event.source!r}, {event.id}), {len(value or b''):,} bytes: "
+                    "raise max.message.bytes of the topic, and message_max_bytes in the options of the output"
+                )
+            raise failure from None
 
     def _produce(self, event: Event, value: bytes | None) -> None:
         name = type_name(event.__class__)

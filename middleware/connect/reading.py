@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from middleware.connect.blocks import TS_PLACE, Blocks, Row, frames
 from middleware.connect.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
-from middleware.connect.source import Message, Messages, matches
+from middleware.connect.source import Gone, Message, Messages, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
@@ -185,6 +185,8 @@ class MessageReader:
 
     def _with_care(self, event_type: EventType, message: Message) -> Row:
         """By way of a dict, any event type can be read; here it is said why a message is no event."""
+        if isinstance(message.body, Gone):
+            raise EventError(message.body.decode())
         record = self._decode(message.body)
         if not isinstance(record, dict):
             raise EventError(f"{type_name(event_type)}: the message is no object with fields by name")

@@ -11,6 +11,10 @@ import msgspec
 from msgspec.structs import astuple
 
 
+class Gone(bytes):
+    """In place of a body: why a server has the message no more. It is listed with that reason."""
+
+
 class Message(msgspec.Struct, frozen=True, gc=False):
     """A message as it came.
 

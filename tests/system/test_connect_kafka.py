@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 import time
 from collections import defaultdict
@@ -15,7 +16,9 @@ from typing import Any
 import fastavro
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from slackline_benchmarks.servers import Kafka, free_port, received, serving, until
+from structlog.testing import capture_logs
 from test_network import collect, node_thread
 
 from middleware.connect.avro import Avro
@@ -25,7 +28,7 @@ from middleware.connect.reading import MessageReader
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.change import Insert, Retract, Revise
 from middleware.model.detector import Detector
-from middleware.model.errors import SinkError, UnreachableError
+from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import ORDER, Event, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
@@ -124,11 +127,119 @@ def test_offsets_are_ids_and_what_is_not_committed_comes_again(broker: Kafka, tm
     by_source: dict[str, list[int]] = defaultdict(list)
     for message in first:
         by_source[message.source].append(message.id)
-    assert by_source.keys() == {"kafka:reader:in/0", "kafka:reader:in/1"}
+    assert {where.partition("@")[0] for where in by_source} == {"kafka:reader:in"}
+    assert {where.partition("/")[2] for where in by_source} == {"0", "1"}
     assert all(ids == list(range(len(ids))) for ids in by_source.values())
     with closing(KafkaSource(SourceSpec(broker.address, "reader", ["in"], tmp_path))) as source:
-        again = received(source, len(by_source["kafka:reader:in/1"]))
+        again = received(source, sum(message.source.endswith("/1") for message in first))
         assert again == [message for message in first if message.source.endswith("/1")]
+
+
+def administer(broker: Kafka, request: Callable[[AdminClient], dict[Any, Any]]) -> None:
+    admin = AdminClient({"bootstrap.servers": broker.servers})
+    for done in request(admin).values():
+        done.result()
+
+
+def made(broker: Kafka, topic: str) -> None:
+    """A topic of one partition."""
+    administer(broker, lambda admin: admin.create_topics([NewTopic(topic, 1, 1)]))
+
+
+def test_what_retention_has_deleted_is_listed_and_the_rest_comes(broker: Kafka, tmp_path: Path) -> None:
+    made(broker, "short")
+    spec, reader = (
+        SourceSpec(broker.address, "short", ["short"], tmp_path),
+        MessageReader({"short": "Seen"}, EventTypes([Seen])),
+    )
+    send(broker, "short", *(b'{"text": "x"}' for _ in range(10)))
+    with closing(KafkaSource(spec)) as source:
+        came = received(source, 10)
+        source.acknowledge(Messages.of(came[:4]))
+    administer(broker, lambda admin: admin.delete_records([TopicPartition("short", 0, 7)]))  # as retention does
+    for _ in range(2):  # until it is acknowledged, it is told again
+        with closing(KafkaSource(spec, start="latest")) as source:
+            events, unread = reader.read(received(source, 1))
+            assert not events
+            assert [each.reason for each in unread] == ["the broker has deleted short/0 from offset 4 to 6 before it was read"]
+    with closing(KafkaSource(spec)) as source:
+        source.acknowledge(Messages.of(received(source, 1)))
+        with pytest.raises(UnreachableError, match="it goes on behind what is gone"):
+            source.receive(0.1)
+    with closing(KafkaSource(spec)) as source:
+        assert [event.id for event in reader.read(received(source, 3))[0]] == [7, 8, 9]
+
+
+def test_latest_is_where_the_group_began_whenever_it_comes_back(broker: Kafka, tmp_path: Path) -> None:
+    """Nothing had come before it was restarted: nothing was acknowledged."""
+    made(broker, "late")
+    send(broker, "late", b"before")
+    spec = SourceSpec(broker.address, "late", ["late"], tmp_path)
+    with capture_logs() as logs, closing(KafkaSource(spec, start="latest")) as source:
+        until(lambda: not source.receive(0.1) and bool(logs), "it has begun")
+    send(broker, "late", b"while it was away")
+    with closing(KafkaSource(spec, start="latest")) as source:
+        assert [message.body for message in received(source, 1)] == [b"while it was away"]
+
+
+def test_a_partition_that_is_added_is_read_from_its_beginning(broker: Kafka, tmp_path: Path) -> None:
+    made(broker, "growing")
+    spec = SourceSpec(broker.address, "growing", ["growing"], tmp_path)
+    with capture_logs() as logs, closing(KafkaSource(spec, start="latest", topic_metadata_refresh_interval_ms=500)) as source:
+        until(lambda: not source.receive(0.1) and bool(logs), "it has begun")
+        administer(broker, lambda admin: admin.create_partitions([NewPartitions("growing", 2)]))
+        producer = Producer({"bootstrap.servers": broker.servers, "topic.metadata.refresh.interval.ms": 100})
+        until(lambda: len(producer.list_topics("growing").topics["growing"].partitions) == 2, "it is there")
+        producer.produce("growing", b"first", partition=1)
+        producer.flush(30)
+        (message,) = received(source, 1)
+    assert (message.body, message.id, message.source.endswith("/1")) == (b"first", 0, True)
+
+
+def test_a_topic_that_is_made_again_has_other_messages(broker: Kafka, tmp_path: Path) -> None:
+    """Its offsets begin at 0 again: under the same identities, nodes would drop them as repeats."""
+    spec = SourceSpec(broker.address, "again", ["again"], tmp_path)
+    seen: list[tuple[str, int]] = []
+    for body in (b"a", b"b"):
+        made(broker, "again")
+        send(broker, "again", *[body] * 5)
+        with closing(KafkaSource(spec)) as source:
+            came = received(source, 5)
+            assert {message.body for message in came} == {body}
+            source.acknowledge(Messages.of(came))
+            seen += [(message.source, message.id) for message in came]
+        administer(broker, lambda admin: admin.delete_topics(["again"]))
+    assert len(set(seen)) == 10
+
+
+def test_a_topic_that_is_made_again_while_it_is_read_is_read_from_its_beginning(broker: Kafka, tmp_path: Path) -> None:
+    """The library goes on at the offset where it was, in the middle of the new one."""
+    spec = SourceSpec(broker.address, "swapped", ["swapped"], tmp_path)
+    made(broker, "swapped")
+    send(broker, "swapped", *[b"a"] * 5)
+    with closing(KafkaSource(spec, topic_metadata_refresh_interval_ms=-1)) as source:
+        source.acknowledge(Messages.of(received(source, 5)))
+        administer(broker, lambda admin: admin.delete_topics(["swapped"]))
+        made(broker, "swapped")
+        send(broker, "swapped", *[b"b"] * 10)
+        with pytest.raises(UnreachableError):
+            source.acknowledge(Messages.of(received(source, 1)))
+    with closing(KafkaSource(spec)) as source:
+        assert [(message.id, message.body) for message in received(source, 10)] == [(number, b"b") for number in range(10)]
+
+
+def test_a_broker_that_has_lost_messages_is_told(broker: Kafka, tmp_path: Path) -> None:
+    made(broker, "lost")
+    spec = SourceSpec(broker.address, "lost", ["lost"], tmp_path)
+    send(broker, "lost", *[b"x"] * 5)
+    with closing(KafkaSource(spec)) as source:
+        received(source, 5)
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "slackline-lost"})
+    consumer.commit(offsets=[TopicPartition("lost", 0, 9)], asynchronous=False)
+    consumer.close()
+    told = pytest.raises(SourceError, match="lost/0 ends at offset 5, but was read up to 9: the broker has lost messages")
+    with closing(KafkaSource(spec)) as source, told:
+        received(source, 1)
 
 
 def test_a_partition_that_is_read_ahead_makes_nothing_late(broker: Kafka, tmp_path: Path) -> None:
@@ -171,6 +282,16 @@ def test_a_transaction_has_the_finals_and_their_mark_or_neither(broker: Kafka) -
             assert second.mark == ORDER(seen(4))
     found = stored(broker, "out", 4)
     assert sorted((key[2], value["text"]) for key, value in found) == [(number, "x") for number in range(1, 5)]
+
+
+def test_a_message_that_is_too_large_is_named(broker: Kafka) -> None:
+    settings = {"max.message.bytes": "1000"}
+    administer(broker, lambda admin: admin.create_topics([NewTopic("small", 1, 1, config=settings)]))
+    for name, size in (("by-broker", 2_000), ("by-client", 2_000_000)):
+        with closing(KafkaSink(f"{broker.address}/small", name)) as sink:
+            with pytest.raises(SinkError, match="Message size too large") as told:
+                sink.take([seen(1), seen(2, size * "x"), seen(3)])
+            assert re.search(r"Seen \('s', 2\), 2,0.* bytes: raise max.message.bytes", told.value.__notes__[0])
 
 
 def test_changes_are_the_last_of_their_key_and_withdrawals_tombstones(broker: Kafka) -> None:
