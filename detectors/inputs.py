@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +70,10 @@ class Files:
 
         of_file = ((file, next(one for one in self.mappings if one.matches(file.name))) for file in existing(self._paths))
         self._followers = [Follower(file, mapping, self.types[mapping.type]) for file, mapping in of_file]
-        yield from followed(self._followers)
+        with ExitStack() as stack:
+            for follower in self._followers:
+                stack.enter_context(closing(follower))
+            yield from followed(self._followers)
 
     def notes(self) -> list[str]:
         """What there is to know of the files: doubts about units, lines left out."""

@@ -7,13 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from middleware.connect.files.formats import is_text
 from middleware.connect.files.mapped import parser_of
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.tally import BadLine
-from middleware.connect.files.text import BLOCK_BYTES, BOM, header_line, salvage
+from middleware.connect.files.text import BLOCK_BYTES, BOM, MAX_LINE_BYTES, header_line, salvage
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
@@ -38,24 +38,23 @@ class Follower:
         self._file, self._mapping, self._type = file, mapping, event_type
         self._parse, self._has_header = parser_of(file, mapping)
         self._numbers: Counter[str] = Counter()
-        self._inode = -1
+        self._text: BinaryIO | None = None
+        self._header: bytes | None = None
         self._at = self._line = 0
 
     def take(self) -> list[Event]:
-        """The events of whole lines that have come; empty if there are none. A file that was replaced is read anew."""
+        """The events of whole lines that have come; empty if there are none.
+
+        A file that was cut short is read anew, as is one that was put in its place, once the old one is read to its end.
+        """
         try:
-            with self._file.open("rb") as text:
-                found = os.fstat(text.fileno())
-                if found.st_ino != self._inode or found.st_size < self._at:
-                    self._begin(found.st_ino)
-                text.seek(self._at)
-                block = text.read(BLOCK_BYTES)
+            block = self._block()
         except OSError as error:
             raise TraceError(f"{self._file} cannot be read: {error.strerror}") from None
         whole = block[: block.rfind(b"\n") + 1]
         if not whole:
-            if len(block) == BLOCK_BYTES:
-                raise TraceError(f"{self._file}: a line of more than {BLOCK_BYTES:,} bytes")
+            if len(block) > MAX_LINE_BYTES:
+                raise TraceError(f"{self._file}: line {self._line + 1} has more than {MAX_LINE_BYTES:,} bytes: take it out")
             return []
         tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse)
         self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in bad]
@@ -63,10 +62,50 @@ class Follower:
         self._line += whole.count(b"\n")
         return [event for _, table in tables for event in self._numbered(table)]
 
-    def _begin(self, inode: int) -> None:
-        self._inode = inode
-        self._at = len(header_line(self._file)) if self._has_header else 0
+    def _block(self) -> bytes:
+        """What comes next: with a whole line, unless there is none, or it is too long."""
+        if self._text is None and not self._begin():
+            return b""
+        assert self._text is not None
+        descriptor = self._text.fileno()
+        was = os.fstat(descriptor)
+        has_followed = self._is_replaced(was)  # asked before it is read: then nothing comes into the old one any more
+        if was.st_size < self._at:
+            self.close()
+            return self._block()
+        block = os.pread(descriptor, BLOCK_BYTES, self._at)
+        if len(block) == BLOCK_BYTES and b"\n" not in block:
+            block = os.pread(descriptor, MAX_LINE_BYTES + 1, self._at)
+        if not has_followed or b"\n" in block:
+            return block
+        self.close()
+        return block + b"\n" if block else self._block()
+
+    def _begin(self) -> bool:
+        """Open the file; whether it has its header. Raises TraceError if that is another one than before."""
+        header = header_line(self._file) if self._has_header else b"\n"
+        if not header.endswith(b"\n"):
+            return False
+        if self._header not in (None, header):
+            raise TraceError(f"{self._file} has other columns than the file that it replaces: read it as another one")
+        self._header = header
+        self._text = self._file.open("rb")
+        self._at = len(header) if self._has_header else 0
         self._line = int(self._has_header)
+        return True
+
+    def _is_replaced(self, was: os.stat_result) -> bool:
+        """Whether another file has its name; for a moment, none may have it."""
+        try:
+            return self._file.stat().st_ino != was.st_ino
+        except FileNotFoundError:
+            return False
+
+    def close(self) -> None:
+        """Close what is open."""
+        if self._text is not None:
+            self._text.close()
+            self._text = None
 
     def _numbered(self, table: pa.Table) -> list[Event]:
         if self._mapping.id is None:

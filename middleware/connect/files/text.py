@@ -26,6 +26,8 @@ MAX_LINE_BYTES = 16 << 20
 """A longer line is a broken one, and is never held as a whole."""
 BOM = b"\xef\xbb\xbf"
 """What some programs put before a text in UTF-8."""
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+"""How a text in UTF-16 begins."""
 HOPELESS = 1_000
 """If this many lines are broken, in a row or spread over a block, and none is good, the file has another format."""
 
@@ -45,7 +47,7 @@ class Split(NamedTuple):
 
 
 def existing(paths: Sequence[str | Path]) -> list[Path]:
-    """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, or empty."""
+    """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, empty, or in UTF-16."""
     if not paths:
         raise TraceError("no recording given: name at least one file")
     found = []
@@ -57,6 +59,11 @@ def existing(paths: Sequence[str | Path]) -> list[Path]:
             raise TraceError(f"{file} is no file: name the recording's files one by one")
         if file.stat().st_size == 0:
             raise TraceError(f"{file} is empty")
+        with file.open("rb") as start:
+            if start.read(2) in UTF_16:
+                raise TraceError(
+                    f"{file} is in UTF-16, not UTF-8: iconv -f UTF-16 -t UTF-8 {file.name} > {file.stem}-8{file.suffix}"
+                )
         found.append(file)
     return found
 

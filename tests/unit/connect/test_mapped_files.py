@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import bz2
 import json
+from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from middleware.connect.files.formats import head
 from middleware.connect.files.guess import guessed
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.mapping import mappings_of
+from middleware.connect.files.text import MAX_LINE_BYTES
 from middleware.model.errors import TraceError
 from middleware.model.event import Event
 from tests.unit.spark.test_readers import rows_of
@@ -260,7 +263,82 @@ def test_a_byte_order_mark_costs_no_line_of_json(tmp_path: Path) -> None:
     found, bad = read([file], NUMBERS)
     assert (bad, [row["x"] for row in found["A"]]) == ([], [1, 2])
     (mapping,) = mappings_of(NUMBERS)
-    follower = Follower(file, mapping, A)
-    assert ([event.x for event in follower.take()], follower.bad) == ([1, 2], [])
+    with closing(Follower(file, mapping, A)) as follower:
+        assert ([event.x for event in follower.take()], follower.bad) == ([1, 2], [])
     file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
     assert head(file).to_pylist() == [{"t": "1", "note": "a", "x": "1"}]
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_text_in_utf_16_is_told_with_what_to_do(tmp_path: Path, kind: str) -> None:
+    file = tmp_path / f"a.{kind}"
+    file.write_text("t,note,x\n1,a,1\n" if kind == "csv" else '{"t": 1, "note": "a", "x": 1}\n', encoding="utf-16")
+    with pytest.raises(TraceError, match=r"is in UTF-16, not UTF-8: iconv"):
+        read([file], NUMBERS)
+
+
+class Row(Event, frozen=True):
+    note: str
+    x: int
+
+
+HEADER = b"t,note,x\n"
+
+
+@pytest.fixture
+def growing(tmp_path: Path) -> Iterator[tuple[Path, Follower]]:
+    """A CSV file with two rows, and who follows it, and has them."""
+    file = tmp_path / "a.csv"
+    file.write_bytes(HEADER + b"1,a,1\n2,a,2\n")
+    (mapping,) = mappings_of(NUMBERS)
+    with closing(Follower(file, mapping, Row)) as follower:
+        assert taken(follower) == [1, 2]
+        yield file, follower
+
+
+def taken(follower: Follower) -> list[int]:
+    return [event.x for event in follower.take()]  # type: ignore[attr-defined]
+
+
+def grow(file: Path, text: bytes) -> None:
+    with file.open("ab") as end:
+        end.write(text)
+
+
+def test_a_file_that_is_replaced_is_read_to_its_end_before_the_next(growing: tuple[Path, Follower]) -> None:
+    """Logs are rotated: what came into the old one since the last look would be lost."""
+    file, follower = growing
+    grow(file, b"3,a,3\n4,a,4")
+    file.rename(file.with_name("a.csv.1"))
+    assert taken(follower) == [3]
+    assert taken(follower) == [], "there is no file yet"
+    file.write_bytes(b"t,no")
+    assert taken(follower) == [4], "no more comes into the old one, so its last line is whole"
+    assert taken(follower) == [], "its header is not whole yet"
+    file.write_bytes(HEADER + b"5,a,5\n")
+    assert (taken(follower), follower.bad) == ([5], [])
+
+
+def test_a_file_that_is_cut_short_is_read_anew(growing: tuple[Path, Follower]) -> None:
+    file, follower = growing
+    file.write_bytes(HEADER)
+    assert taken(follower) == []
+    grow(file, b"3,a,3\n")
+    assert (taken(follower), follower.bad) == ([3], [])
+
+
+def test_a_file_with_other_columns_in_its_place_is_refused(growing: tuple[Path, Follower]) -> None:
+    """Its values would come under the names of the others."""
+    file, follower = growing
+    file.write_bytes(b"t,x,note\n")
+    with pytest.raises(TraceError, match=r"a.csv has other columns than the file that it replaces"):
+        follower.take()
+
+
+def test_a_line_that_grows_may_be_as_long_as_others(growing: tuple[Path, Follower]) -> None:
+    file, follower = growing
+    grow(file, b"3," + b"y" * 3_000_000 + b",3\n4,a,4\n")
+    assert (taken(follower) + taken(follower), follower.bad) == ([3, 4], [])
+    grow(file, b"5," + b"y" * MAX_LINE_BYTES)
+    with pytest.raises(TraceError, match="line 6 has more than 16,777,216 bytes: take it out"):
+        follower.take()
