@@ -228,8 +228,8 @@ class MessageReader:
 
 
 def moment(text: str) -> int:
-    """Unix time (ns) of a text in ISO 8601, with up to nine decimals. Raises ValueError."""
-    head, dot, tail = text.partition(".")
+    """Unix time (ns) of a text in ISO 8601, with up to nine decimals behind a point or a comma. Raises ValueError."""
+    head, dot, tail = text.replace(",", ".", 1).partition(".")
     digits = tail[: len(tail) - len(tail.lstrip("0123456789"))]
     if (dot and not digits) or len(digits) > 9:
         raise ValueError(text)

@@ -87,7 +87,7 @@ def test_texts_of_times_are_exact_to_the_nanosecond(at: int) -> None:
 
 
 def test_offsets_count_and_none_is_utc() -> None:
-    texts = ["2026-03-01T13:00:00.5+01:00", "2026-03-01T12:00:00.5", "2026-03-01 12:00:00.500000000Z"]
+    texts = ["2026-03-01T13:00:00.5+01:00", "2026-03-01T12:00:00.5", "2026-03-01 12:00:00.500000000Z", "2026-03-01T12:00:00,5Z"]
     events, _ = reader().read([message({"tag": "a", "x": 1, "ts": text}) for text in texts])
     assert {event.ts for event in events} == {int(datetime(2026, 3, 1, 12, tzinfo=UTC).timestamp()) * 10**9 + 500_000_000}
 
