@@ -29,10 +29,12 @@ LARGEST_BODY = 256 * 1024
 
 Seconds = Annotated[float, msgspec.Meta(gt=0, lt=threading.TIMEOUT_MAX)]
 _TOO_LARGE = 413
+_FOR_NOW = (408, 425, 429)
+"""Refused because it came slowly, early or with too many others."""
 
 
 class HttpSink:
-    """POSTs JSON arrays of events; tries again while the endpoint is down, gives no valid answer, or answers 429 or 5xx.
+    """POSTs JSON arrays of events; tries again while the endpoint is down, gives no valid answer, or answers 429, 5xx and the like.
 
     Events that become final together are cut into bodies of at most ``LARGEST_BODY`` bytes, in order; an event is never cut, so
     a larger one goes alone. An endpoint that finds a body too large (413) gets smaller ones from then on.
@@ -126,7 +128,7 @@ class HttpSink:
             raise SinkError(f"{self._url} answers {error.code} {error.reason}, and has not taken the events; {moved}")
         if error.code == _TOO_LARGE:
             return False
-        if error.code != 429 and error.code < 500:
+        if error.code not in _FOR_NOW and error.code < 500:
             raise SinkError(f"{self._url} refuses the events: {error.code} {error.reason}")
         return f"{error.code} {error.reason}"
 

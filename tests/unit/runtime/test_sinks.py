@@ -267,7 +267,7 @@ class Endpoint(BaseHTTPRequestHandler):
 def test_an_endpoint_is_asked_again_under_the_same_key() -> None:
     server = HTTPServer(("127.0.0.1", 0), Endpoint)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    Endpoint.answers, Endpoint.taken = [503, 429, 204, 200, 400], {}
+    Endpoint.answers, Endpoint.taken = [503, 429, 204, 408, 425, 200, 400], {}
     sink = HttpSink(f"http://127.0.0.1:{server.server_port}/goals")
     sink.take(goals(1, 2))
     sink.take(goals(3, 3))
