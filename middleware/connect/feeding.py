@@ -107,7 +107,8 @@ class Feed:
                 f"the node at {self._publisher.address} refuses what comes: {counted(refused)}; nothing is acknowledged"
             )
         for message, event_type, why in unread:
-            self._ledger.list_unread(event_type or message.topic, message.source, message.id, message.at, message.body, why)
+            name, body = event_type or message.topic, bytes(message.body)  # it may be Gone
+            self._ledger.list_unread(name, message.source, message.id, message.at, body, why)
         if unread:
             _log.warning(
                 "messages that are no events are listed", input=self._ledger.node, count=len(unread), why=unread[0].reason

@@ -18,7 +18,7 @@ from middleware.connect.blocks import Blocks
 from middleware.connect.feeding import Feed
 from middleware.connect.reading import MessageReader
 from middleware.connect.running import Connections
-from middleware.connect.source import Message, Messages
+from middleware.connect.source import Gone, Message, Messages
 from middleware.extensions import fitting
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventTypes
@@ -119,6 +119,15 @@ def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:
     (entry,) = read_ledger(tmp_path)
     assert (entry.reason, entry.type, entry.source, entry.id, entry.ts) == ("unread", "Place", "src", 2, 1_002)
     assert "Expected `float`" in entry.told
+
+
+def test_what_a_server_has_no_more_is_listed_and_acknowledged(tmp_path: Path) -> None:
+    gone = Message("places", Gone(b"5 to 9 were deleted"), "src", 9, 1_009)
+    script = Script([[message(4), gone, message(10)]], [Receipt(taken=2)])
+    feed(script, tmp_path)
+    assert script.log == [("published", [4, 10]), ("flushed", None), ("acknowledged", [4, 9, 10])]
+    (entry,) = read_ledger(tmp_path)
+    assert (entry.reason, entry.told, entry.id) == ("unread", "5 to 9 were deleted", 9)
 
 
 def test_what_the_node_cannot_answer_for_is_published_again(tmp_path: Path) -> None:
