@@ -34,7 +34,7 @@ _FOR_NOW = (408, 425, 429)
 
 
 class HttpSink:
-    """POSTs JSON arrays of events; tries again while the endpoint is down, gives no valid answer, or answers 429, 5xx and the like.
+    """POSTs JSON arrays of events; tries again while the endpoint is down, gives no valid answer, or answers 429, 5xx or alike.
 
     Events that become final together are cut into bodies of at most ``LARGEST_BODY`` bytes, in order; an event is never cut, so
     a larger one goes alone. An endpoint that finds a body too large (413) gets smaller ones from then on.
