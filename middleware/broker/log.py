@@ -109,9 +109,9 @@ class Log:
         self._entries.append(Subscribed(peer, interest, owner))
         self._remember(peer, interest, owner)
 
-    def detached(self, peer: PeerKey) -> None:
+    def detached(self, peer: PeerKey, outlived: list[str]) -> None:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
-        self._entries.append(Detached(peer))
+        self._entries.append(Detached(peer, outlived))
         self._forget(peer)
 
     def next_block(self) -> None:

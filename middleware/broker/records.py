@@ -32,9 +32,10 @@ class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
 
 
 class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
-    """A peer is gone for good, and with it what it promised."""
+    """A peer is gone for good, and with it what it promised. ``outlived``: types that others ended after its last word."""
 
     peer: PeerKey
+    outlived: list[str] = []
 
 
 class Made(msgspec.Struct, array_like=True, tag=3, gc=False):

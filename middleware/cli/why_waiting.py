@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from middleware.broker.watermarks.waiting import NodeStatus, explain, final_by_type
+from middleware.broker.watermarks.waiting import UNENDED, NodeStatus, explain, final_by_type
 from middleware.cli.options import AllowList, KeyFile, NodeNames, candidates, tells_who_is_silent
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import NetworkError
@@ -61,7 +61,9 @@ def why_waiting(
     for line in (*mesh.silent, *(line for lines in told.values() for line in lines)):
         screen.print(line, markup=False, soft_wrap=True)
     if not told:
-        screen.print("nothing waits: all that is derived is final to the end")
+        is_known = any(each.units or each.streams for each in mesh.nodes)
+        all_final = "nothing waits: all that is derived is final to the end"
+        screen.print(all_final if is_known else "no node that was asked knows any event type: nobody has sent one yet")
     if json:
         write_json({"nodes": mesh.nodes, "silent": mesh.silent, "explained": told}, json)
 
@@ -104,9 +106,12 @@ class Mesh(msgspec.Struct):
     def _explained(self, name: str, final: int | None) -> list[str]:
         clock = max((node.clock for node in self.nodes if node.clock is not None), default=None)
         waiting = any(unit.waiting or unit.halted for node in self.nodes for unit in node.units)
-        if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
-            return [_TIME.sub(_as_utc, f"{name}: nothing waits: all that has come is final, up to {final}")]
         lines = [_ALPHA.sub(_rounded, _TIME.sub(_as_utc, line)) for line in explain(self.nodes, name)]
+        if final is not None and final != END and clock is not None and final >= clock and not waiting and not self.silent:
+            up_to = _TIME.sub(_as_utc, f"all that has come is final, up to {final}")
+            if not any(UNENDED in line for line in lines):
+                return [f"{name}: nothing waits: {up_to}"]
+            lines.insert(0, f"{name}: {up_to}; its end has not come:")
         if self.silent:
             lines = [re.sub(r"ask node (.+) too, by giving its address", r"node \1 has not answered", line) for line in lines]
         return lines

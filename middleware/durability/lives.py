@@ -102,7 +102,7 @@ def _again(broker: Broker, entry: LogEntry) -> None:
             tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
         broker.offered(entry.peer, entry.interest)
     elif type(entry) is Detached:
-        tracker.left(entry.peer)
+        tracker.left(entry.peer, entry.outlived)
     elif type(entry) is OnBehalf:
         broker.admission.again(entry)
     elif type(entry) is TurnedAway:

@@ -33,7 +33,7 @@ class _TypeWatermark:
         self.has_ended = has_ended or floor == END  # as stored before there were eras
         """Whether END was promised, which lasts for this era."""
         self.ended = ended
-        """Whether every origin that left had ended its stream."""
+        """Whether every origin that has left since END was last promised had ended its stream."""
         self.derived = derived
         self.idle = set(idle)
         """The nodes that expect nothing up to ``floor`` any more, although the origins left without an end."""
@@ -199,7 +199,10 @@ class CombinedWatermarks:
         offered = self._offers.setdefault(origin, {})
         for name, until in promises.items():
             watermark = self._known(name)
-            watermark.promises[origin] = max(until, watermark.promises.get(origin) or NEVER)
+            before = watermark.promises.get(origin)
+            if until == END != before:
+                watermark.ended = True  # who left before holds it back no more than while this one is here
+            watermark.promises[origin] = max(until, before or NEVER)
             offered[name] = None
         for name in offered.keys() - promises.keys():
             watermark = self._types[name]
@@ -246,12 +249,12 @@ class CombinedWatermarks:
         """Whether an origin may send a type."""
         return name in self._offers.get(origin, ())
 
-    def leave(self, origin: Hashable) -> None:
-        """The origin is gone: it holds nothing back any more."""
+    def leave(self, origin: Hashable, outlived: Collection[str] = ()) -> None:
+        """The origin is gone: it holds nothing back any more. ``outlived``: types that others ended after its last word."""
         self.set_idle(origin, {})
         offered = self._offers.pop(origin, {})
         for name in offered:
-            self._withdraw(origin, name)
+            self._withdraw(origin, name, name in outlived)
         self._combine(offered)
 
     def ended_by(self, origin: Hashable) -> list[str]:
@@ -298,9 +301,9 @@ class CombinedWatermarks:
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)
 
-    def _withdraw(self, origin: Hashable, name: str) -> None:
+    def _withdraw(self, origin: Hashable, name: str, is_outlived: bool = False) -> None:
         watermark = self._types[name]
-        watermark.ended = watermark.promises.pop(origin, None) == END and watermark.ended
+        watermark.ended &= watermark.promises.pop(origin, None) == END or is_outlived
 
     def _combine(self, names: Iterable[str]) -> None:
         changed, opened, closed = False, set[str](), set[str]()

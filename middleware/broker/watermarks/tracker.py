@@ -89,10 +89,13 @@ class WatermarkTracker:
             self.eras.received(key, interest)
             self._believe()
 
-    def left(self, key: PeerKey) -> None:
-        """A peer's promises, and what it may still send, hold nothing back any more."""
+    def left(self, key: PeerKey, outlived: Collection[str] = ()) -> None:
+        """A peer's promises, and what it may still send, hold nothing back any more.
+
+        ``outlived``: types that others ended after it was last heard, so that their END counts as if it had left before.
+        """
         for promises in self._views[key[0]]:
-            promises.leave(key)
+            promises.leave(key, outlived)
         if self.eras.said.pop(key, None) is not None:
             self._believe()
 
@@ -136,6 +139,10 @@ class WatermarkTracker:
                 self._watermarks[name] = max(until if until != END or is_known else NEVER, self._watermarks.get(name, NEVER))
             for promises in self._views[LOCAL]:
                 promises.promise(LOCAL, self._watermarks)
+
+    def newly_ended(self, key: PeerKey, watermarks: Mapping[str, int]) -> list[str]:
+        """The types of which a peer had not promised END before."""
+        return [name for name, at in watermarks.items() if at == END and not self.for_subscribers.has_ended_by(key, name)]
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers may send, those still awaited included."""

@@ -14,6 +14,9 @@ from middleware.model.event import END, NEVER
 from middleware.model.quantities import spoken_duration
 from middleware.ordering.records import UnitStatistics
 
+UNENDED = "all who sent it have left, not all with an end: it ends when one who sends it promises that (slackline pub --end)"
+"""Why a type has not ended that nobody sends any more."""
+
 
 class OriginStatus(msgspec.Struct, frozen=True):
     """Where changes of a type come from: a publisher, a node, or the detectors here.
@@ -162,6 +165,8 @@ class Explanation:
         else:
             told = "open (nobody holds it, nobody promises)" if stream.promised is None else self._upto(stream.promised)
             self._say(depth, f"{name} at node {node.node}: {told}")
+            if not stream.origins and stream.promised != END:
+                self._say(depth + 1, UNENDED)
             ordered = sorted(stream.origins, key=lambda origin: (origin.promised is not None, origin.promised or 0))
             for origin in ordered[:8]:
                 self._origin(origin, name, depth + 1)

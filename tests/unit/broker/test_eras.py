@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import product
+
+import pytest
+
 from middleware.broker.null_log import NullLog
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
+from middleware.broker.watermarks.waiting import explain
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import Changes, EventCodec, Interest, encode
@@ -297,6 +302,34 @@ def test_an_end_counts_for_the_publisher_that_said_it() -> None:
     simulation.run(SECOND)
     assert node.broker.drops == {"late for what was promised": 2}, "what was final stays so"
     assert node.broker.waiting([]).streams["Ping"].promised is None, "it is open again"
+
+
+@pytest.mark.parametrize(("nodes", "second", "is_dead"), [*product(["a", "ab"], "a", [True, False]), ("ab", "b", True)])
+def test_who_died_before_an_end_came_holds_it_only_until_it_is_given_up(nodes: str, second: str, is_dead: bool) -> None:
+    """Killed and started again within SILENCE, a publisher has another name, and its first life is still attached."""
+    simulation = Simulation(1)
+    here = {name: SimulatedNode(simulation, name, nodes, TYPES) for name in nodes}
+    sinks = [SimulatedSubscriber(simulation, f"s{name}", name, ["Ping"], TYPES, final=True) for name in nodes]
+    simulation.run(2 * SECOND)
+    SimulatedPublisher(simulation, "first life", "a", [Ping]).publish([ping(1), ping(2)])
+    simulation.run(SECOND)
+    if is_dead:
+        simulation.crash("first life")
+        simulation.run(2 * SECOND)
+    again = SimulatedPublisher(simulation, "second life", second, [Ping])
+    again.publish([ping(1), ping(2), ping(3)])
+    again.advance(Ping, END)
+    simulation.run(SECOND)
+    again.link.bye("has said all")
+    simulation.run(SECOND)
+    assert [sink.subscription.watermark == END for sink in sinks] == [False for _ in nodes], "the first may still send"
+    if not is_dead:
+        simulation.crash("first life")
+    simulation.run(15 * SECOND)
+    assert [sink.subscription.watermark == END for sink in sinks] == [is_dead for _ in nodes]
+    assert [[event.ts for event in sink.events] for sink in sinks] == [[1, 2, 3] for _ in nodes]
+    told = explain([node.broker.waiting([]) for node in here.values()], "Ping")
+    assert any("not all with an end" in line for line in told) != is_dead, told
 
 
 def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None:

@@ -88,6 +88,28 @@ def test_an_origin_that_dies_before_the_end_leaves_a_raw_type_open() -> None:
     assert promises.version == version
 
 
+def test_an_end_that_came_after_the_last_word_of_one_who_died_counts_once_it_is_given_up() -> None:
+    for outlived in ([], ["Hit"]):
+        promises = CombinedWatermarks(keeps_ends=False)
+        for origin in ("long dead", "dead", "restarted"):
+            promises.offer(origin, ["Hit"])
+        promises.leave("long dead")
+        promises.promise("restarted", {"Hit": END})
+        promises.leave("restarted")
+        assert promises.open == {"Hit"}
+        promises.leave("dead", outlived)
+        assert promises.values == dict.fromkeys(outlived, END)
+
+
+def test_who_left_before_an_end_was_promised_does_not_open_the_type_again() -> None:
+    promises = CombinedWatermarks(keeps_ends=False)
+    promises.offer("dead", ["Hit"])
+    promises.leave("dead")
+    promises.promise("restarted", {"Hit": END})
+    promises.leave("restarted")
+    assert promises.values == {"Hit": END}
+
+
 origins = st.sampled_from("xyz")
 steps = st.lists(st.tuples(origins, st.sampled_from(["offer", "promise", "leave"]), st.integers(0, 20)), max_size=40)
 
