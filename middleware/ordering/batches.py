@@ -66,6 +66,7 @@ class BatchLane(Lane):
     def _execute(self, start: int, stop: int) -> int:
         if self.is_stopped:
             self.published += map(left_out, self.history[start:stop])
+            self.counts.left_out += stop - start
             return stop
         if self._succeeds(start, stop):
             return stop

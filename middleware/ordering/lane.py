@@ -65,7 +65,7 @@ class LaneState(NamedTuple):
 class Counts:
     """Counts of what the lanes of one unit have done so far."""
 
-    __slots__ = ("duplicates", "executed", "failures", "newest", "rollbacks", "snapshots", "stops", "unknown")
+    __slots__ = ("duplicates", "executed", "failures", "left_out", "newest", "rollbacks", "snapshots", "stops", "unknown")
 
     def __init__(self) -> None:
         self.executed = 0
@@ -73,6 +73,7 @@ class Counts:
         self.stops = 0
         self.snapshots = 0
         self.failures = 0
+        self.left_out = 0  # events that were not run, as their detector had stopped or they have no key
         self.duplicates = 0
         self.unknown = 0
         self.newest = NEVER  # the latest time of the results that were forgotten, as they are final
@@ -225,6 +226,7 @@ class Lane:
         """Quarantine the event at ``at``, at which the detector just raised, and resume from the state before it."""
         if self.is_stopped:
             self.published.append(left_out(self.history[at]))
+            self.counts.left_out += 1
             return
         self.counts.failures += 1
         self.published.append(Published(self.history[at], [], traceback.format_exc(limit=-8)))
@@ -323,7 +325,7 @@ class Lane:
     def purge(self, final: int) -> list[Published]:
         """Forget events at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
         settled = count_until(self.history, final)
-        if settled and settled == len(self.history):
+        if settled and (settled == len(self.history) or (self.is_stopped and settled > self.snapshots[-1].position)):
             self._snapshot(settled)
         failures = []
         if self.broken is not None and self.history:

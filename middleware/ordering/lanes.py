@@ -275,6 +275,7 @@ class KeyedLanes:
                 lane.fail(len(lane.history) - 1)
             else:
                 self._keyless[ORDER(event)] = Published(event, [], traceback.format_exc(limit=-8))
+                self.counts.left_out += 1
             return False
         return True
 

@@ -106,7 +106,8 @@ class Unit:
         self._waiting = Waiting()
         self._columns = HeldColumns()  # the same: what came as columns
         self._reached, self._lateness = 0, self.policies.lateness.of(0)  # computed anew when the reach changes
-        self._failures, self._failing = 0, END  # failures counted so far, and the time from which some of them are final
+        self._failures = 0  # failures, and events left out, counted so far
+        self._failing, self._failing_until = END, NEVER  # from which times on some, and all, of them are final
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
@@ -372,8 +373,11 @@ class Unit:
         if self._emitted >= self._look_at:
             self._look()
         deltas = self._netted(deltas) if len(deltas) > 1 else deltas
-        if counts.failures != self._failures or (self._operator is not None and self._operator.has_failed):
-            self._failures, self._failing = counts.failures, min(self._failing, max(self.emitted, self.final))
+        if (failures := counts.failures + counts.left_out) != self._failures or (
+            self._operator is not None and self._operator.has_failed
+        ):
+            self._failures, self._failing_until = failures, max(self.emitted, self.final)
+            self._failing = min(self._failing, self._failing_until)
         if self._operator is not None and self._operator.stopped is not None:
             self._halt(self._operator.stopped, ready)
         corrected = self._count(deltas) if deltas else 0
@@ -506,9 +510,9 @@ class Unit:
 
     def _list_failures(self) -> None:
         """List failures that have become final now, however slow the stream is. O(keys)."""
-        self._failing = END
+        self._failing = self._failing_until if self._failing_until > self.final else END
         self.quarantine += self._lanes.purge(self.final, everywhere=True)
-        self._failures = self._lanes.counts.failures
+        self._failures = self._lanes.counts.failures + self._lanes.counts.left_out
 
     def _space(self) -> None:
         """Set the distance between snapshots that costs least."""
@@ -579,7 +583,7 @@ class Unit:
         """
         for stored, name in _STATE.items():
             setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
-        self._failing = max(self.emitted, self.final)  # as if some had failed that are not final
+        self._failing = self._failing_until = max(self.emitted, self.final)  # as if some had failed that are not final
         self._waiting.add(state["_waiting"], NEVER)
         self.clock.restore(state["clock"])
         kept = state["lanes"]

@@ -15,6 +15,7 @@ pub struct Counts {
     pub stops: Count,
     pub snapshots: Count,
     pub failures: Count,
+    pub left_out: Count,
     pub duplicates: Count,
     pub unknown: Count,
 }

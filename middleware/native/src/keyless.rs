@@ -25,6 +25,7 @@ impl Keyless {
         let failure = shared.twins.failure(py, event.as_unbound(), &traceback)?;
         let order = shared.twins.order.bind(py).call1((event,))?;
         if order.get_item(0)?.extract::<i64>().is_ok() {
+            shared.counts.get().left_out.add(1);
             return self.0.bind(py).set_item(order, failure);
         }
         shared.counts.get().failures.add(1);

@@ -131,6 +131,7 @@ impl Lane {
     fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
         if self.detector.is_stopped() {
             let left_out = shared.twins.left_out(py, &self.history[at].event)?;
+            shared.counts.get().left_out.add(1);
             self.record(py, at, left_out, true);
             return Ok(None);
         }
@@ -264,7 +265,7 @@ impl Lane {
     /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
     pub fn purge(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
         let count = self.history.partition_point(|entry| entry.ts <= settled);
-        if count > self.snapshots.newest().position && count == self.history.len() {
+        if count > self.snapshots.newest().position && (count == self.history.len() || self.detector.is_stopped()) {
             self.snapshot(py, count, shared)?;
         }
         if let Some(event) = self.history.last().map(|entry| &entry.event)

@@ -146,6 +146,29 @@ def test_what_comes_after_a_stop_is_listed_and_other_keys_go_on(key):
     assert all("had stopped at an earlier event" in failed.failure for failed in unit.quarantine[1:])
 
 
+@pytest.mark.parametrize(("key", "failing"), [(None, "stop"), ("source", "stop"), (None, "skip"), ("source", "skip")])
+def test_each_failure_and_what_comes_after_a_stop_is_listed_once_it_is_final(key, failing):
+    """However long others go on after it, and few events there are."""
+    made = type("Sums", (Sums,), {"key": key})
+    unit = Unit("Sums", made(), 1, Policies(alpha=0.0, failing=failing))
+    for ts in range(0, 40, 2):
+        unit.push(Delta([Step("raise", ts=ts, id=ts, source="s")]), promised=ts - 5, is_open=False)
+        assert all(failed.cause.ts <= ts - 5 for failed in unit.quarantine)
+    unit.push(Delta(), promised=36, is_open=False)
+    assert [failed.cause.ts for failed in unit.quarantine] == list(range(0, 37, 2))
+
+
+def test_an_event_without_a_key_is_listed_once_it_is_final():
+    def key(event):
+        return 1 // event.value
+
+    unit = Unit("Sums", type("Sums", (Sums,), {"key": staticmethod(key)})())
+    unit.push(Delta([Step("ok", value, ts=ts, id=ts, source="s") for ts, value in ((1, 1), (2, 0), (9, 1))]))
+    assert not unit.quarantine
+    unit.push(Delta([Step("ok", 1, ts=12, id=12, source="s")]), promised=9, is_open=False)
+    assert [failed.cause.ts for failed in unit.quarantine] == [2]
+
+
 def test_a_failure_that_a_late_event_repairs_is_not_quarantined():
     class Fragile(Sums):
         def on_event(self, event):
