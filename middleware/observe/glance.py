@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from middleware.broker.ingress.receipts import TURNED
+from middleware.broker.ingress.receipts import LOST, TURNED
 from middleware.model.event import END
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import SECOND
+from middleware.model.words import counted
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.status import Status, Vitals, lag
 
@@ -182,10 +183,14 @@ def _concerns(status: Status) -> Iterator[str]:
     for unit in status.units:
         if unit.halted:
             yield f"{who}: {unit.detector} has stopped: {unit.halted}"
+        elif unit.counts is not None and unit.counts.failures:
+            yield f"{who}: {unit.detector} has failed at {unit.counts.failures:,} events: slackline late list shows them"
     vitals = status.vitals
     if vitals is None:
         yield f"{who} is of an earlier version, which tells no more than what it waits for"
         return
+    if lost := {reason: count for reason, count in vitals.counts.drops.items() if reason in LOST}:
+        yield f"{who} has left out events, and lists them nowhere: {counted(lost)}"
     away = sorted(vitals.nodes.keys() - {peer.name for peer in vitals.counts.peers if peer.role == "node" and peer.up})
     if away and not status.missing:
         yield f"{who} has lost {', '.join(away)}"

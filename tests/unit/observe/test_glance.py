@@ -50,6 +50,11 @@ def test_rates_are_of_the_time_between_two_looks_and_a_restart_begins_anew() -> 
         ({"missing": [], "behind": 3 * SECOND}, "its clock is 3s behind"),
         ({"paused": ["Pass"], "slow": ["subscriber s1"]}, "Pass is paused: subscriber s1 has no room"),
         ({"units": [replace(WAITS, halted="ValueError")]}, "Passes has stopped: ValueError"),
+        (
+            {"vitals": replace(VITALS, counts=replace(COUNTS, drops={"other fields": 1_200, "duplicate": 9}))},
+            ": 1,200 x other fields",
+        ),
+        ({"units": [replace(WAITS, counts=replace(UNIT, failures=3))]}, "Passes has failed at 3 events"),
         ({"vitals": None}, "of an earlier version"),
         ({"vitals": replace(VITALS, unlisted=5)}, "had to let 5 entries go"),
     ],
@@ -59,7 +64,8 @@ def test_what_a_person_should_look_at(changes: dict[str, object], told: str) -> 
 
 
 def test_nothing_is_said_where_all_is_well() -> None:
-    assert concerns([replace(STATUS, missing=[], vitals=replace(VITALS, nodes={"b": ""}))]) == []
+    sound = [replace(WAITS, counts=replace(UNIT, failures=0))]
+    assert concerns([replace(STATUS, missing=[], units=sound, vitals=replace(VITALS, nodes={"b": ""}))]) == []
 
 
 def test_names_are_whole_and_columns_of_nothing_go() -> None:
