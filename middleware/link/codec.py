@@ -37,7 +37,7 @@ from middleware.model.event import (
     type_name,
 )
 from middleware.model.rows import reader_of
-from middleware.model.schema import form_of
+from middleware.model.schema import Form, can_read, fields_of, form_of, plain_type, same_names
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -93,7 +93,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     ``since``: events of a plain block that lie above this time came too early, by so much (K+).
     ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values travel
-    without names, so a receiver whose class has others, or in another order, would misread them.
+    without names, so a receiver whose class has others, of other kinds, or in another order, would misread them.
     """
 
     type: TypeName
@@ -109,7 +109,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     arrival: Count = 0
     columns: bool = False
     since: WatermarkTime | None = None
-    form: Count | None = None
+    form: Form | None = None
 
     @property
     def count(self) -> int:
@@ -317,7 +317,16 @@ class _TypeCodec:
 
     def fits(self, head: BlockHead) -> bool:
         """Whether a block has the fields that the type has here, as far as its maker says which it has."""
-        return head.form is None or head.form == self.form
+        return head.form is None or head.form == self.form or can_read(head.form, self.form)
+
+    def fields(self, head: BlockHead) -> str:
+        """What fields the type has here, for one whose block has others, or others of their kind."""
+        names = field_names(self.event_type)
+        if head.form is None or not same_names(head.form, self.form):
+            return f"the fields {', '.join(names) or 'none'}, in this order"
+        kinds = [plain_type(hint) for hint in fields_of(self.event_type).values()]
+        named = [f"{name} ({getattr(kind, '__name__', kind)})" for name, kind in zip(names, kinds, strict=True)]
+        return f"fields of other kinds: {', '.join(named)}"
 
     def read(self, head: BlockHead, block: bytes) -> native.Block | None:
         """A block of insertions, read by the native core. None if it cannot: another way reads it, or says why. O(bytes)."""
@@ -413,8 +422,7 @@ class EventCodec:
         """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
         codec = self._codec(head.type)
         if codec is not None and not codec.fits(head):
-            own = field_names(codec.event_type)
-            return f"where it is taken, {head.type} has the fields {', '.join(own) or 'none'}, in this order"
+            return f"where it is taken, {head.type} has {codec.fields(head)}"
         try:
             if codec is not None and head.columns:
                 _columns(codec, head, block)

@@ -27,7 +27,7 @@ class Gathering:
     def __init__(self) -> None:
         self._held = native.Gathering() if native.AVAILABLE else None
         self._met: set[type] = set()
-        self._names: dict[native.BlockReader, tuple[str, int]] = {}
+        self._names: dict[native.BlockReader, tuple[str, str]] = {}
 
     def __len__(self) -> int:
         """How many events are held."""

@@ -21,15 +21,47 @@ def fields_of(kind: EventType) -> dict[str, Any]:
     return {name: hints[name] for name in field_names(kind)}
 
 
+Form = int | str
+"""Which fields a class has of its own, in which order: a digest of their names, or (text) this and a letter for each kind."""
+
+_DIGITS = 8
+_LETTERS = {int: "i", float: "f", str: "s", bool: "b", bytes: "y"}
+_ANY = "*"
+"""Stands for every other kind: what its values are on the wire is its own business."""
+
+
 @cache
-def form_of(kind: EventType) -> int:
-    """A digest of which fields a class has of its own, in which order: what both ends of a wire must agree on."""
-    return form_of_fields(field_names(kind))
+def form_of(kind: EventType) -> str:
+    """The form of a class: what both ends of a wire must agree on. Whether None may be, and limits of values, are no part."""
+    names = field_names(kind)
+    try:
+        hints = fields_of(kind)
+    except Exception:  # one of them cannot be named here; what does not fit is found where it is read
+        hints = dict.fromkeys(names)
+    return f"{form_of_fields(names):0{_DIGITS}x}{''.join([_letter(hints[name]) for name in names])}"
 
 
 def form_of_fields(names: Iterable[str]) -> int:
-    """The same of the names of fields."""
+    """The form of fields of which only the names are known, as former versions gave it."""
     return zlib.crc32(",".join(names).encode())
+
+
+def same_names(made: Form, read: str) -> bool:
+    """Whether two forms have the same names of fields, in the same order."""
+    return int(read[:_DIGITS], 16) == made if isinstance(made, int) else read[:_DIGITS] == made[:_DIGITS]
+
+
+def can_read(made: Form, read: str) -> bool:
+    """Whether a class of form ``read`` takes what one of form ``made`` has: whole numbers are floats, too. O(fields)."""
+    if isinstance(made, int) or made == read:
+        return same_names(made, read)
+    pairs = zip(made[_DIGITS:], read[_DIGITS:], strict=False)
+    return same_names(made, read) and all(a == b or _ANY in (a, b) or (a, b) == ("i", "f") for a, b in pairs)
+
+
+def _letter(hint: Any) -> str:
+    plain = plain_type(hint)
+    return _LETTERS.get(plain, _ANY) if isinstance(plain, type) else _ANY
 
 
 def arrow_schema(kind: EventType) -> pa.Schema:

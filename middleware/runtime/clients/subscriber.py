@@ -33,7 +33,7 @@ Consistency = Literal["early", "final"]
 _WAIT = 0.05
 _HINTS = {
     "unknown type": "give their classes as event_types",
-    OTHER_FIELDS: "their class has others here than where they were made, or in another order: update one of them",
+    OTHER_FIELDS: "their class has others here, of other kinds or in another order, than where they were made: update one",
 }
 _log = structlog.get_logger()
 

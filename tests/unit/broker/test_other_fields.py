@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, cast
+from datetime import date
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import pytest
@@ -18,6 +19,7 @@ from middleware.link.gathering import Gathering
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event, EventType, EventTypes
+from middleware.model.schema import can_read, form_of, form_of_fields
 
 
 def place(*fields: str) -> EventType:
@@ -77,6 +79,55 @@ def test_the_same_fields_in_another_class_are_taken() -> None:
         codec = EventCodec(EventTypes([PLACE]), in_columns=True)
         assert sum(len(codec.decode(head, block, drops)) for head, block in blocks) == COUNT
         assert not drops
+
+
+KINDS = (int, float, str, bool, bytes)
+VALUES = dict(zip(KINDS, (3, 0.5, "three", True, b"three"), strict=True))
+
+
+def lot(kind: Any) -> EventType:
+    return cast(EventType, msgspec.defstruct("Lot", [("size", kind)], bases=(Event,), frozen=True, array_like=True, gc=False))
+
+
+@pytest.mark.parametrize("wanted", KINDS)
+@pytest.mark.parametrize("made", KINDS)
+def test_fields_of_another_kind_are_turned_away_just_where_no_value_could_be_read(made: type, wanted: type) -> None:
+    types = EventTypes([lot(wanted)])
+    ingress = Ingress(types, EventCodec(types), Counter())
+    ((head, block),) = encode_delta("Lot", Delta([lot(made)(VALUES[made], ts=1, id=1, source="s")]), raw=True)
+    head.runs = [("s", 1, 1)]
+    try:
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(VALUES[made]), type=wanted) == VALUES[made]
+        assert len(ingress.admit(head, block, False)) == 1
+    except msgspec.ValidationError:
+        assert ingress.admit(head, block, False) == [] and ingress.drops == {OTHER_FIELDS: 1}
+        told = f"where it is taken, Lot has fields of other kinds: size ({wanted.__name__})"
+        assert [sample.told for sample in ingress.samples] == [told]
+
+
+class Other(msgspec.Struct):
+    """None of the plain kinds."""
+
+
+SHORT = Annotated[str, msgspec.Meta(max_length=9)]
+ALIKE = [(int, int | None), (str, SHORT | None), (str, date), (int, Literal[3]), (Other, str)]
+
+
+@pytest.mark.parametrize(("made", "wanted"), [*ALIKE, *[(wanted, made) for made, wanted in ALIKE]])
+def test_none_and_limits_and_other_kinds_are_for_each_value_to_fit(made: Any, wanted: Any) -> None:
+    assert can_read(form_of(lot(made)), form_of(lot(wanted)))
+
+
+def test_a_kind_that_cannot_be_named_here_is_any() -> None:
+    nameless: Any = type("Place", (Event,), {"__annotations__": {"x": "Missing", "y": "str"}, "__module__": __name__})
+    assert can_read(form_of(nameless), form_of(PLACE))
+    assert not can_read(form_of(nameless), form_of(OTHERS["another order"]))
+
+
+def test_blocks_of_former_versions_say_names_only() -> None:
+    for names, is_taken in (("x", "y"), True), (("y", "x"), False):
+        head, block = BlockHead("Place", COUNT, raw=True, form=form_of_fields(names)), encode(some(PLACE))
+        assert (len(EventCodec(EventTypes([PLACE])).decode(head, block, Counter())) == COUNT) == is_taken
 
 
 def test_who_does_not_say_what_fields_there_are_is_believed() -> None:
