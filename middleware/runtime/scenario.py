@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from middleware.installation import ROOT
+from middleware.link.frames import LONGEST_NAME
 from middleware.model.detector import Detector
 from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.event import EventTypes, stable_hash
@@ -151,6 +152,9 @@ class Scenario:
     def _check(self) -> None:
         plan = self.plan
         names = [node.name for node in plan.nodes]
+        for key, each in ("nodes", plan.nodes), ("inputs", plan.inputs), ("outputs", plan.outputs):
+            if wrong := [one.name for one in each if not 1 <= len(one.name) <= LONGEST_NAME]:
+                raise ScenarioError(f"{key}: a name has 1 to {LONGEST_NAME} characters, not {len(wrong[0]):,}")
         if len(set(names)) < len(names):
             raise ScenarioError(f"nodes: two are named {max(names, key=names.count)!r}")
         check_addresses({node.name: node.address for node in plan.nodes})

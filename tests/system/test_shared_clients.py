@@ -264,7 +264,8 @@ def test_the_place_of_a_bad_event_is_that_in_what_was_given() -> None:
     [
         ({"consistency": "Final"}, "consistency is early or final, not 'Final'"),
         ({"on_slow": "drop"}, "on_slow is block or disconnect, not 'drop'"),
-        ({"name": "x" * 257}, "a name has at most 256 characters, not 257"),
+        ({"name": "x" * 257}, "a name has 1 to 256 characters, not 257"),
+        ({"resume": ""}, "a name has 1 to 256 characters, not 0"),
     ],
 )
 def test_what_is_misspelt_is_refused(options: dict[str, Any], told: str) -> None:

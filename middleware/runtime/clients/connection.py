@@ -63,8 +63,8 @@ class Connection:
         node: str | None,
         patience: float,
     ) -> None:
-        if len(name or "") > LONGEST_NAME:
-            raise ValueError(f"a name has at most {LONGEST_NAME} characters, not {len(name or ''):,}")
+        if name is not None and not 1 <= len(name) <= LONGEST_NAME:
+            raise ValueError(f"a name has 1 to {LONGEST_NAME} characters, not {len(name):,}")
         self.address = address
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()

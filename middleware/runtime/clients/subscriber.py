@@ -120,7 +120,15 @@ class Subscriber(Connection):
             start=start,
         )
         greeting = self._subscription.greeting
-        super().__init__("subscriber", address, greeting, name=resume or name, keys=keys, node=node, patience=patience)
+        super().__init__(
+            "subscriber",
+            address,
+            greeting,
+            name=resume if resume is not None else name,
+            keys=keys,
+            node=node,
+            patience=patience,
+        )
 
     @property
     def has_read(self) -> bool:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from typer.testing import CliRunner
 
+from middleware.cli.main import application
 from middleware.cli.pubsub import check_known, described, event_types, read_events
 from middleware.link.codec import LARGEST_BLOCK
 from middleware.model.change import Insert, Watermark
@@ -41,6 +43,14 @@ def test_what_is_printed_is_read_again(tmp_path: Path, event: Event) -> None:
     broken: list[str] = []
     assert list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Odd, Plain]), None, "pub", broken)) == [event]
     assert not broken
+
+
+@pytest.mark.parametrize("count", [0, 257])
+def test_a_name_that_no_subscription_can_have_is_refused(count: int) -> None:
+    arguments = ["sub", "tcp://127.0.0.1:5700", "Plain", "--types-from", __name__, "--resume", "x" * count]
+    refused = CliRunner().invoke(application(), arguments, env={"COLUMNS": "120"})
+    assert refused.exit_code == 2
+    assert f"Invalid value for --resume: a name has 1 to 256 characters, not {count}" in refused.output
 
 
 def test_a_field_that_is_missing_is_named_as_the_record_names_it(tmp_path: Path) -> None:

@@ -110,6 +110,7 @@ def test_operators_stand_beside_detectors(write):
         (('detectors = ["*"]', 'detectors = ["Peaks"]'), "'Peaks' runs on edge already"),
         (('detectors = ["*"]', "detectors = []"), 'nobody runs Alarms: name them in a node, or give one node "*"'),
         (('name = "centre"', 'name = "edge"'), "two are named 'edge'"),
+        (('name = "centre"', f'name = "{"x" * 257}"'), "nodes: a name has 1 to 256 characters, not 257"),
         (('["Alarm"]', '["Alert"]'), "results: nobody publishes Alert"),
         (('"watch:Alarms"', '"watch:Alerts"'), "watch has no Alerts"),
         (('"watch:Alarms"', '"clock:Alarms"'), "cannot import clock"),
