@@ -273,6 +273,14 @@ def test_different_events_with_one_identity_are_told(spark: SparkSession) -> Non
         archive(again, [Peaks()]).collect()
 
 
+def test_of_different_events_that_arrive_at_one_moment_the_same_one_counts_however_they_are_read(spark: SparkSession) -> None:
+    rows = [(5, 1, float(value), 10, 1, "s") for value in range(8)]
+    schema = "arrival bigint, sensor bigint, value double, ts bigint, id bigint, source string"
+    orders = (rows[at:] + rows[:at] for at in range(0, 8, 2))
+    counted = [archive(spark.createDataFrame(order, schema), [Peaks()]).raw_events() for order in orders]
+    assert all(events == counted[0] for events in counted)
+
+
 def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("from middleware.cli.main import main\n\nmain()\n")
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"

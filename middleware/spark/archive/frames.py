@@ -111,8 +111,8 @@ def first_arrivals(frames: dict[EventType, DataFrame]) -> dict[EventType, DataFr
         for at, t in enumerate(timed):
             own = firsts.where(sql.col("_first._type") == at).select(*identity)
             frames[t] = frames[t].join(own, [*identity], "left_semi")
-    order = Window.partitionBy(*identity).orderBy("arrival", "ts")
-    for t in timed:
+    for t in timed:  # of two that arrived at one moment, always the same one counts, however the rows are read
+        order = Window.partitionBy(*identity).orderBy("arrival", "ts", _content(t))
         ranked = frames[t].withColumn("_rank", sql.row_number().over(order))
         frames[t] = ranked.where("_rank = 1").drop("_rank")
     return frames
