@@ -41,6 +41,8 @@ class Follower:
         self._text: BinaryIO | None = None
         self._header: bytes | None = None
         self._at = self._line = 0
+        self._is_inside = False
+        """Whether what comes next belongs to a line that is too long."""
 
     def take(self) -> list[Event]:
         """The events of whole lines that have come; empty if there are none.
@@ -48,13 +50,14 @@ class Follower:
         A file that was cut short is read anew, as is one that was put in its place, once the old one is read to its end.
         """
         try:
-            block = self._block()
+            block = self._without_rest(self._block())
         except OSError as error:
             raise TraceError(f"{self._file} cannot be read: {error.strerror}") from None
         whole = block[: block.rfind(b"\n") + 1]
         if not whole:
             if len(block) > MAX_LINE_BYTES:
-                raise TraceError(f"{self._file}: line {self._line + 1} has more than {MAX_LINE_BYTES:,} bytes: take it out")
+                self.bad.append(BadLine(str(self._file), self._line + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes"))
+                self._at, self._is_inside = self._at + len(block), True
             return []
         tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse)
         self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in bad]
@@ -81,6 +84,16 @@ class Follower:
         self.close()
         return block + b"\n" if block else self._block()
 
+    def _without_rest(self, block: bytes) -> bytes:
+        """What comes without the rest of a line that is too long."""
+        if not self._is_inside:
+            return block
+        rest = block.find(b"\n") + 1
+        self._is_inside = not rest
+        self._line += bool(rest)
+        self._at += rest or len(block)
+        return block[rest or len(block) :]
+
     def _begin(self) -> bool:
         """Open the file; whether it has its header. Raises TraceError if that is another one than before."""
         header = header_line(self._file) if self._has_header else b"\n"
@@ -91,7 +104,7 @@ class Follower:
         self._header = header
         self._text = self._file.open("rb")
         self._at = len(header) if self._has_header else 0
-        self._line = int(self._has_header)
+        self._line, self._is_inside = int(self._has_header), False
         return True
 
     def _is_replaced(self, was: os.stat_result) -> bool:

@@ -18,7 +18,7 @@ from middleware.connect.files.formats import head
 from middleware.connect.files.guess import guessed
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.mapping import mappings_of
-from middleware.connect.files.text import MAX_LINE_BYTES
+from middleware.connect.files.text import BLOCK_BYTES, MAX_LINE_BYTES
 from middleware.model.errors import TraceError
 from middleware.model.event import Event
 from tests.unit.spark.test_readers import rows_of
@@ -335,10 +335,25 @@ def test_a_file_with_other_columns_in_its_place_is_refused(growing: tuple[Path, 
         follower.take()
 
 
-def test_a_line_that_grows_may_be_as_long_as_others(growing: tuple[Path, Follower]) -> None:
-    file, follower = growing
-    grow(file, b"3," + b"y" * 3_000_000 + b",3\n4,a,4\n")
-    assert (taken(follower) + taken(follower), follower.bad) == ([3, 4], [])
-    grow(file, b"5," + b"y" * MAX_LINE_BYTES)
-    with pytest.raises(TraceError, match="line 6 has more than 16,777,216 bytes: take it out"):
-        follower.take()
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_growing_file_may_have_long_lines_and_one_that_is_too_long_costs_only_itself(tmp_path: Path, at_once: bool) -> None:
+    class A(Event, frozen=True):
+        note: str
+        x: int
+
+    file, (mapping,) = tmp_path / "a.jsonl", mappings_of(NUMBERS)
+    file.touch()
+    follower, found = Follower(file, mapping, A), list[Event]()
+    lengths = [1, 3 * BLOCK_BYTES, MAX_LINE_BYTES + BLOCK_BYTES // 2, 1, MAX_LINE_BYTES, 1]
+    whole = b"".join(b'{"t": %d, "x": %d, "note": "%s"}\n' % (at, at, b"a" * count) for at, count in enumerate(lengths))
+    step = len(whole) if at_once else 5 * BLOCK_BYTES
+    for start in range(0, len(whole), step):
+        with file.open("ab") as grown:
+            grown.write(whole[start : start + step])
+        found += follower.take()
+    while more := follower.take() or follower.take():
+        found += more
+    assert [(event.x, len(event.note)) for event in found] == [(at, lengths[at]) for at in (0, 1, 3, 5)]
+    assert [(each.line, each.reason) for each in follower.bad] == [
+        (line, f"a line of more than {MAX_LINE_BYTES:,} bytes") for line in (3, 5)
+    ]
