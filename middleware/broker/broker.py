@@ -134,6 +134,8 @@ class Broker:
                 self.drops["frame of an unknown link"] += 1
                 self.attachments.refuse(channel, f"node {self.name} does not know this link: say Hello", final=False)
             return
+        if self.tracker.outlived:
+            self.tracker.outlived.pop(peer.key, None)
         if peer.role == "publisher" and type(frame) is Data:
             if self._closing is not None:
                 return  # not acknowledged, so the publisher knows that it was not taken
@@ -185,7 +187,7 @@ class Broker:
             there.lost[peer.key] = self._now
         elif not returns and (self._closing is None or not self.log.keeps or reason.startswith("said goodbye")):
             # peers that stay when a node with a log leaves are awaited by its next life
-            self.leave(peer.key, peer.link.last_word_at)
+            self.leave(peer.key)
         self.sources.leave(peer.key)
         self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
@@ -196,14 +198,13 @@ class Broker:
             there.dialling.lost(peer.name, peer.link.refused, self._now)
             there.dial_due(self._now)
 
-    def leave(self, key: PeerKey, last_word_at: int = NEVER) -> None:
+    def leave(self, key: PeerKey) -> None:
         """A peer's promises, and what it may still send, hold nothing back any more.
 
         What others ended after a publisher was last heard has ended, as if it had been given up at once: it may be its next
         life, under another name, that has said so.
         """
-        since = self.sources.ended_since(last_word_at) if key[0] == "publisher" else ()
-        outlived = [name for name in since if self.tracker.for_subscribers.offers(key, name)]
+        outlived = sorted(self.tracker.outlived.get(key, ()))
         self.log.detached(key, outlived)
         self.tracker.left(key, outlived)
         self._offering.is_stale = True
@@ -319,8 +320,6 @@ class Broker:
         self.log.received(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
             self._route(peer, head, block, delta)
-        if logged.watermarks:
-            self.sources.ended(self.tracker.newly_ended(peer.key, logged.watermarks), self._now)
         self.tracker.noted(peer.key, logged)
         if peer.role == "node" and logged.watermarks is not None:
             self._look()

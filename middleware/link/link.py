@@ -100,8 +100,6 @@ class Link:
         self._count = LinkStatistics()
         self._peer_epoch = 0
         self._received_at, self._told_at = now, now - RETRY
-        self.last_word_at = now
-        """When the peer was last heard, even if its silence since then is excused."""
         self._paced_at = now
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
@@ -310,7 +308,7 @@ class Link:
                     False  # a newer life of the peer talks to a former life of this end, whose Hello came late: dial again
                 )
             return False
-        self._received_at = self.last_word_at = now
+        self._received_at = now
         return True
 
     def _settled(self, received: int, limit: int) -> None:
@@ -434,7 +432,7 @@ class Link:
             else:
                 self.closed = "restarted"
             return
-        self._received_at = self.last_word_at = now
+        self._received_at = now
         first = self._peer_epoch == 0
         self.peer, self._peer_epoch = hello, hello.epoch
         if self.up and self.dials:

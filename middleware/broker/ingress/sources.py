@@ -108,8 +108,6 @@ class Sources:
         self._known: dict[Hashable, Source] = {}
         self._clock: int | None = None
         self._stirred_at = now
-        self._ended_at: dict[str, int] = {}
-        """By type, when somebody last promised that no more of it comes."""
         self._idle_from = now
         """Before this time no publisher is idle, and not all is quiet."""
         self._leaders: tuple[int, Hashable, int] | None = None
@@ -172,14 +170,6 @@ class Sources:
         self._born += away
         for key in self._known:
             self.received(key, now)
-
-    def ended(self, names: Iterable[str], now: int) -> None:
-        """Somebody has promised that no more of these types comes."""
-        self._ended_at |= dict.fromkeys(names, now)
-
-    def ended_since(self, last_word_at: int) -> list[str]:
-        """The types whose end somebody has promised after ``last_word_at``. O(types that have ended)."""
-        return [name for name, at in self._ended_at.items() if at > last_word_at]
 
     # -- ahead --------------------------------------------------------------------------------------------------------
 

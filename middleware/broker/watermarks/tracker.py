@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable, Mapping
 from copy import copy
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from middleware.broker.records import LogOffset, PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
@@ -15,7 +15,7 @@ from middleware.model.event import END, NEVER
 LOCAL: Final = "local detectors"
 """The local detectors as an origin of promises."""
 
-_PLAIN = {name: name for name in ("clock", "clock_here", "ever", "reached")} | {
+_PLAIN = {name: name for name in ("clock", "clock_here", "ever", "outlived", "reached")} | {
     "places": "log_offsets",
     "lasting": "durable",
     "_progress": "_watermarks",
@@ -37,6 +37,8 @@ class WatermarkTracker:
         nodes with a log of their own: their state survives a restart.
     ``ever``
         all that a node has ever offered, even if it has not offered it again since it came back.
+    ``outlived``
+        by publisher, the types that others have ended since it was last heard: if it is given up, their END counts.
     ``eras``
         of this node and of the others. ``reached``: the latest time, final or of an event, in the streams that have ended here.
     """
@@ -53,6 +55,7 @@ class WatermarkTracker:
         self.log_offsets: dict[str, LogOffset] = {}
         self.durable: set[PeerKey] = set()
         self.ever: dict[PeerKey, set[str]] = {}
+        self.outlived: dict[PeerKey, set[str]] = {}
         self._watermarks: dict[str, int] = {}
         self._views: dict[str, tuple[CombinedWatermarks, ...]] = {
             "publisher": (self.for_subscribers, self.for_nodes, self.for_detectors),
@@ -94,6 +97,7 @@ class WatermarkTracker:
 
         ``outlived``: types that others ended after it was last heard, so that their END counts as if it had left before.
         """
+        self.outlived.pop(key, None)
         for promises in self._views[key[0]]:
             promises.leave(key, outlived)
         if self.eras.said.pop(key, None) is not None:
@@ -110,7 +114,9 @@ class WatermarkTracker:
             self.clock = changes.clock if self.clock is None else max(changes.clock, self.clock)
             if key[0] == "publisher":
                 self.clock_here = max(changes.clock, self.clock_here)
+        self.outlived.pop(key, None)
         if changes.watermarks is not None:
+            self._ended(key, changes.watermarks)
             for promises in self._views[key[0]]:
                 self._promised(promises, key, changes.watermarks)
             if key[0] == "node":
@@ -118,6 +124,13 @@ class WatermarkTracker:
                 self._believe()
         if changes.line:
             self.log_offsets[key[1]] = (changes.line, changes.offset)
+
+    def _ended(self, key: PeerKey, watermarks: Mapping[str, int]) -> None:
+        """Note which publishers have yet to be heard after a peer has ended types that they offer. O(types)."""
+        for name, until in watermarks.items():
+            if until == END and not self.for_subscribers.has_ended_by(key, name) and name in self.for_nodes.known:
+                for other in self.for_nodes.origins(name)[1].keys() - {key, LOCAL}:
+                    self.outlived.setdefault(cast(PeerKey, other), set()).add(name)
 
     def _promised(self, promises: CombinedWatermarks, key: PeerKey, watermarks: Mapping[str, int]) -> None:
         """A node that promises for a type it does not offer has had publishers of it that have left; it waits for none."""
@@ -139,10 +152,6 @@ class WatermarkTracker:
                 self._watermarks[name] = max(until if until != END or is_known else NEVER, self._watermarks.get(name, NEVER))
             for promises in self._views[LOCAL]:
                 promises.promise(LOCAL, self._watermarks)
-
-    def newly_ended(self, key: PeerKey, watermarks: Mapping[str, int]) -> list[str]:
-        """The types of which a peer had not promised END before."""
-        return [name for name, at in watermarks.items() if at == END and not self.for_subscribers.has_ended_by(key, name)]
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers may send, those still awaited included."""
@@ -208,7 +217,7 @@ class WatermarkTracker:
         """All of it as plain values."""
         promises = [each.state() for each in (self.for_subscribers, self.for_nodes, self.for_detectors)]
         plain = {stored: copy(getattr(self, name)) for stored, name in _PLAIN.items()}
-        plain["ever"] = {key: set(names) for key, names in self.ever.items()}
+        plain |= {each: {key: set(names) for key, names in getattr(self, each).items()} for each in ("ever", "outlived")}
         return {"promises": promises, "plain": plain, "eras": self.eras.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from middleware.broker.broker import Broker
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
@@ -9,7 +11,17 @@ from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log import Log
 from middleware.broker.peers import Peer
-from middleware.broker.records import Detached, OnBehalf, Record, Subscribed, decode_record, encode_record
+from middleware.broker.records import (
+    Detached,
+    LogEntry,
+    OnBehalf,
+    PeerKey,
+    Received,
+    Record,
+    Subscribed,
+    decode_record,
+    encode_record,
+)
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.durability.durable_core import DurableCore
@@ -115,6 +127,30 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
         broker.settle(second * SECOND)
     assert broker.waiting([]).streams["Reading"].origins == []
     assert broker.sources.types == {"Reading"}, "of those that have left, too, the clock is promised when all is quiet"
+
+
+@pytest.mark.parametrize("spoke", [False, True])
+@pytest.mark.parametrize("at", [0, 1, 2, 3, 4])
+def test_an_end_counts_in_the_next_life_too_if_the_one_who_held_it_was_not_heard_since(spoke: bool, at: int) -> None:
+    """Publisher and node are killed, after the publisher's next life has ended its type. ``at``: where the checkpoint is."""
+    dead: PeerKey = ("publisher", "p")
+    again: PeerKey = ("publisher", "q")
+    ended = Changes(None, {"Reading": END}, [])
+    steps: list[LogEntry] = [
+        Subscribed(dead, Interest(1, raw=["Reading"])),
+        Subscribed(again, Interest(1, raw=["Reading"])),
+        Received(again, ended, []),
+        *([Received(dead, Changes(None, None, []), [])] if spoke else []),
+        Detached(again),
+    ]
+    records = [Record(number, 0, [entry], False, None, {}) for number, entry in enumerate(steps, 1)]
+    former, broker = (durable(Log(1, lambda offset, size: [])) for _ in range(2))
+    recover(former, None, EventTypes([Reading]), None, records[:at])
+    broker.tracker.restore(former.tracker.state())
+    recover(broker, None, EventTypes([Reading]), None, records[at:])
+    for second in range(13):
+        broker.settle(second * SECOND)
+    assert broker.waiting([]).streams["Reading"].promised == (None if spoke else END)
 
 
 def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
