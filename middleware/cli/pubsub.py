@@ -24,7 +24,7 @@ from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventTypes
 from middleware.model.quantities import exact_time
-from middleware.model.words import meant
+from middleware.model.words import meant, shown
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
 from middleware.runtime.records import Record, as_record, event_of, own_fields, sendable
 from middleware.runtime.sinks.sink import Sink, deliver, open_sink
@@ -268,10 +268,14 @@ def pub(
             publisher.publish(batch)
             count += len(batch)
             published.update(map(name_of, batch))
-        if end:
+        if not published and not broken and type_ is not None and type_ in known:
+            published.add(type_)  # an empty file ends its type, too
+        if end and published:
             publisher.advance(published, END)
         receipt = publisher.flush()
     out = console(json_file)
+    if end and not published:
+        out.print("nothing has ended: no event was published, so give a file with good records, or an empty one and its --type")
     of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats} of "
     out.print(f"published {of}{count} events; {len(broken)} broken records skipped")
     for line in told(receipt):
@@ -324,8 +328,13 @@ def read_events(file: str, known: EventTypes, default: str | None, source: str, 
                 record = msgspec.json.decode(record)
             if not isinstance(record, dict):
                 raise EventError("not an object with fields by name")
-            if record.get("change", "insert") != "insert":
+            if (change := record.get("change", "insert")) == "watermark":
                 continue
+            if change != "insert":
+                raise EventError(
+                    f"its 'change' is {shown(change)}: only new events are published, as 'sub --consistency final' gives them; "
+                    "a field of the event that is called so is given as 'change_'"
+                )
             name = record.get("type", default)
             if not isinstance(name, str):
                 raise EventError("it names no type: give it a field 'type', or use --type")

@@ -84,6 +84,16 @@ def test_pub_reads_parquet(tmp_path: Path) -> None:
         assert collect(subscriber, 2) == [Hit(0.5, ts=3, id=1, source="a"), Hit(1.5, "x", ts=4, id=2, source="a")]
 
 
+def test_an_empty_file_ends_the_type_that_is_named_and_otherwise_it_is_told_that_nothing_has_ended(tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").touch()
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        arguments = ["pub", node.address, "in.jsonl", "--types-from", "test_network", "--end"]
+        assert "nothing has ended: no event was published" in finished(slackline(tmp_path, *arguments))
+        assert "nothing has ended" not in finished(slackline(tmp_path, *arguments, "--type", "Hit"))
+        poll_until(lambda: bool(subscriber.receive(0.1)) and subscriber.has_ended, "its end has come")
+
+
 def test_keys_new_writes_a_private_file_and_prints_the_line_for_others(tmp_path: Path) -> None:
     out = finished(slackline(tmp_path, "keys", "new", "goal"))
     pair = load_keys(tmp_path / "goal.key")

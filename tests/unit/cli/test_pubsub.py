@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from middleware.cli.main import application
 from middleware.cli.pubsub import check_known, described, event_types, read_events
 from middleware.link.codec import LARGEST_BLOCK
-from middleware.model.change import Insert, Watermark
+from middleware.model.change import Insert, Retract, Watermark
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import Event, EventTypes
 
@@ -51,6 +51,14 @@ def test_a_name_that_no_subscription_can_have_is_refused(count: int) -> None:
     refused = CliRunner().invoke(application(), arguments, env={"COLUMNS": "120"})
     assert refused.exit_code == 2
     assert f"Invalid value for --resume: a name has 1 to 256 characters, not {count}" in refused.output
+
+
+def test_what_is_no_new_event_is_told_and_watermarks_are_not(tmp_path: Path) -> None:
+    lines = [described(Watermark(3)), described(Retract(Plain("x", ts=1, id=2, source="a"))), {"type": "Plain", "change": 0.5}]
+    (tmp_path / "in.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
+    broken: list[str] = []
+    assert not list(read_events(str(tmp_path / "in.jsonl"), EventTypes([Plain]), None, "pub", broken))
+    assert ["its 'change' is 'retract'" in broken[0], "its 'change' is 0.5" in broken[1], len(broken)] == [True, True, 2]
 
 
 def test_a_field_that_is_missing_is_named_as_the_record_names_it(tmp_path: Path) -> None:
