@@ -99,6 +99,7 @@ def test_whoever_stops_an_iteration_loses_nothing(read: Callable[[Subscriber], l
             found.append(change.event.id)
             if len(found) == 3:
                 break
+        assert not subscriber.has_ended, "there is more to be given"
         found += read(subscriber)
         deadline = time.monotonic() + DEADLINE
         while len(found) < 10 and time.monotonic() < deadline:

@@ -162,6 +162,8 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
     def __init__(self, address: str, types: Any, **options: Any) -> None:
         super().__init__(partial(Subscriber, address, types, **options))
         self._receiving: asyncio.Future[Any] | None = None
+        self._had_ended = False
+        """Whether all had ended when the call under way began: else the end may be in what it has not given yet."""
 
     async def wait_ready(self, timeout: float | None = None) -> None:
         """Wait until all nodes know this subscription, so that nothing published from now on is missed."""
@@ -202,6 +204,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             if self._receiving is None:
                 if not await self._settled(left()):
                     return nothing
+                self._had_ended = self._client.has_ended
                 self._receiving = self._under_way = self._in_thread(receive)
             await asyncio.wait([self._receiving], timeout=left())
             if not self._receiving.done():
@@ -229,7 +232,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         while True:
             while rest:
                 yield rest.popleft()
-            if self._client.has_ended and self._receiving is None:
+            if self.has_ended:
                 return
             try:
                 changes = await self.receive()
@@ -241,8 +244,8 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of its types have ended, by what has been read so far; a new publisher may resume them."""
-        return self._client.has_ended
+        """Whether all of its types have ended, by what has been given so far; a new publisher may resume them."""
+        return self._client.has_ended and (self._receiving is None or self._had_ended)
 
     @property
     def gaps(self) -> int:

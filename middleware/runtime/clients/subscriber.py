@@ -137,8 +137,8 @@ class Subscriber(Connection):
 
     @property
     def has_ended(self) -> bool:
-        """Whether all of its types have ended, by what has been read so far; a new publisher may resume them."""
-        return self._subscription.watermark == END
+        """Whether all of its types have ended, by what has been given so far; a new publisher may resume them."""
+        return self._subscription.watermark == END and not self.rest
 
     @property
     def node_has_left(self) -> bool:
