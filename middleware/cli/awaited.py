@@ -58,7 +58,10 @@ def _tell(
 def awaited(status: NodeStatus, patterns: Collection[str]) -> list[str]:
     """What these types and patterns wait for at a node, line by line."""
     published = sorted(name for name, stream in status.streams.items() if stream.origins)
-    lines = [_unmatched(pattern, published) for pattern in patterns if not any(wanted([pattern], name) for name in published)]
+    unmatched = [pattern for pattern in patterns if not any(wanted([pattern], name) for name in published)]
+    gone = [pattern for pattern in unmatched if pattern in status.streams]
+    lines = [f"no one publishes {each!r} any more: all who did have left" for each in gone]
+    lines += [_unmatched(pattern, published) for pattern in unmatched if pattern not in gone]
     if status.missing:
         lines.append(f"node {status.node} itself waits for {', '.join(status.missing)}, and takes nothing until then")
     if not lines:
