@@ -34,6 +34,9 @@ class _Stamp(msgspec.Struct):
     ts: int
 
 
+_stamp = msgspec.json.Decoder(_Stamp).decode
+
+
 class McapSink:
     """Finals as MCAP, exactly once, whatever is killed and when; ``to``: FILE.mcap, which has one mark (``name`` tells
     nothing).
@@ -90,7 +93,7 @@ def _write(out: IO[bytes], records: Iterable[bytes], schemas: Schemas) -> None:
     writer.start(library="slackline")
     channels: dict[str, int] = {}
     for number, record in enumerate(records):
-        stamp = msgspec.json.decode(record, type=_Stamp)
+        stamp = _stamp(record)
         if stamp.type not in channels:
             schema = writer.register_schema(stamp.type, "jsonschema", schemas.get(stamp.type, b'{"type":"object"}'))
             channels[stamp.type] = writer.register_channel(stamp.type, "json", schema)

@@ -36,6 +36,7 @@ from middleware.model.event import (
     plain,
     type_name,
 )
+from middleware.model.first_use import prepare
 from middleware.model.rows import reader_of
 from middleware.model.schema import Form, can_read, fields_of, form_of, plain_type, same_names
 
@@ -306,6 +307,7 @@ class _TypeCodec:
     """Decoders for one event type."""
 
     def __init__(self, event_type: EventType) -> None:
+        prepare(event_type)  # who publishes need not have registered it
         self.event_type, self.form = event_type, form_of(event_type)
         self.plain: Callable[[bytes], list[Event]] = msgspec.msgpack.Decoder(list[event_type]).decode  # type: ignore[valid-type]
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(

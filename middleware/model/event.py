@@ -14,6 +14,7 @@ import xxhash
 from msgspec.structs import astuple
 
 from middleware.model.errors import EventError
+from middleware.model.first_use import prepare
 
 MIN_TS = -(2**62)
 MAX_TS = 2**62
@@ -116,6 +117,7 @@ class EventTypes:
     def add(self, event_type: EventType) -> None:
         """Register a type. Raises EventError if it is no event type, or if another type has its name."""
         check_event_type(event_type)
+        prepare(event_type)
         name = type_name(event_type)
         known = self._types.setdefault(name, event_type)
         if known is not event_type:

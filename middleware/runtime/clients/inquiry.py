@@ -9,6 +9,7 @@ import msgspec
 from middleware.link.codec import Answer, Interest, Question, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.errors import NetworkError
+from middleware.model.first_use import prepare
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.status import Status
@@ -38,6 +39,7 @@ class Inquiry(Connection):
                 if time.monotonic_ns() > deadline:
                     raise NetworkError(f"node at {self.address} has not answered within {timeout:g} s")
                 self._pump(_WAIT)
+            prepare(Status)  # several nodes may be asked at a time
             return msgspec.json.decode(self._answer.body, type=Status)
 
     def _take(self, parts: Parts) -> None:

@@ -148,6 +148,9 @@ class _Line(msgspec.Struct):
     id: int
 
 
+_line = msgspec.json.Decoder(_Line).decode
+
+
 _BEGINNING = b'{"type":"'
 
 UNSYNCED = 64 * 2**20
@@ -235,7 +238,7 @@ class FileSink:
 def _mark_of(line: bytes) -> Mark | None:
     """The order key of the event in a line; None if the line holds no event."""
     try:
-        found = msgspec.json.decode(line, type=_Line)
+        found = _line(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     return found.ts, found.level, found.source, found.id
