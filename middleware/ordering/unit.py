@@ -20,6 +20,7 @@ from middleware.model.interleaved import Columns, together
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
+from middleware.ordering.failing import Failing
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
 from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
@@ -106,8 +107,7 @@ class Unit:
         self._waiting = Waiting()
         self._columns = HeldColumns()  # the same: what came as columns
         self._reached, self._lateness = 0, self.policies.lateness.of(0)  # computed anew when the reach changes
-        self._failures = 0  # failures, and events left out, counted so far
-        self._failing, self._failing_until = END, NEVER  # from which times on some, and all, of them are final
+        self._failing = Failing()
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
@@ -174,7 +174,7 @@ class Unit:
             self._end(settled)
         if self.final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
-        if self.final >= self._failing:
+        if self.final >= self._failing.since:
             self._list_failures()
         return deltas
 
@@ -208,7 +208,7 @@ class Unit:
             if self._operator is None:
                 self._end(before)
             self._purge()
-        elif final >= self._failing:
+        elif final >= self._failing.since:
             self._list_failures()
 
     def _end(self, before: int) -> None:
@@ -373,11 +373,8 @@ class Unit:
         if self._emitted >= self._look_at:
             self._look()
         deltas = self._netted(deltas) if len(deltas) > 1 else deltas
-        if (failures := counts.failures + counts.left_out) != self._failures or (
-            self._operator is not None and self._operator.has_failed
-        ):
-            self._failures, self._failing_until = failures, max(self.emitted, self.final)
-            self._failing = min(self._failing, self._failing_until)
+        has_more = self._operator is not None and self._operator.has_failed
+        self._failing.note(counts.failures + counts.left_out, max(self.emitted, self.final), has_more)
         if self._operator is not None and self._operator.stopped is not None:
             self._halt(self._operator.stopped, ready)
         corrected = self._count(deltas) if deltas else 0
@@ -510,9 +507,9 @@ class Unit:
 
     def _list_failures(self) -> None:
         """List failures that have become final now, however slow the stream is. O(keys)."""
-        self._failing = self._failing_until if self._failing_until > self.final else END
+        counts = self._lanes.counts
         self.quarantine += self._lanes.purge(self.final, everywhere=True)
-        self._failures = self._lanes.counts.failures + self._lanes.counts.left_out
+        self._failing.listed(counts.failures + counts.left_out, self.final)
 
     def _space(self) -> None:
         """Set the distance between snapshots that costs least."""
@@ -583,11 +580,10 @@ class Unit:
         """
         for stored, name in _STATE.items():
             setattr(self, name, state.get(stored, NEVER))  # "reached" was not there in former versions
-        self._failing = self._failing_until = max(self.emitted, self.final)  # as if some had failed that are not final
+        self._failing.suppose(max(self.emitted, self.final))
         self._waiting.add(state["_waiting"], NEVER)
         self.clock.restore(state["clock"])
-        kept = state["lanes"]
-        self._lanes.restore(kept if version is None else migrated_state(kept, self.detector, version))
+        self._lanes.restore(state["lanes"] if version is None else migrated_state(state["lanes"], self.detector, version))
 
     def restore_part(self, part: list[KeyedLane], version: int | None = None) -> None:
         """Add lanes that ``part`` gave."""
