@@ -17,6 +17,7 @@ from middleware.link.frames import LONGEST_NAME, Parts, Role, decode_frame, payl
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.errors import NetworkError, WireError
 from middleware.model.time import MILLISECOND, SECOND
+from middleware.runtime.clients.nudge import Nudge
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
 
@@ -69,7 +70,7 @@ class Connection:
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()
         self._closing, self._closed = threading.Event(), threading.Event()
-        self._hurry = threading.Event()
+        self._hurry = Nudge()
         self._drops = Drops()
         self._transport = Transport(keys)
         try:

@@ -326,7 +326,7 @@ class Publisher(Connection):
         """Send the events that are held now, or soon, with those that come until then."""
         if now:
             self._send_held()
-        elif not self._hurry.is_set():
+        else:
             self._hurry.set()
 
     def _send_held(self) -> None:

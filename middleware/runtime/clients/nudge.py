@@ -1,0 +1,34 @@
+"""A word to one thread that it is to do something soon."""
+
+from __future__ import annotations
+
+from queue import Empty, SimpleQueue
+
+
+class Nudge:
+    """An event for one thread that waits, made of a queue in C.
+
+    A signal may raise an exception anywhere in Python code, in that of ``threading.Event``, too: between the taking of its lock
+    and the block that gives it back. Then all who set it wait for ever, and a program that was interrupted does not end.
+    """
+
+    def __init__(self) -> None:
+        self._words: SimpleQueue[None] = SimpleQueue()
+
+    def set(self) -> None:
+        """Have the thread wake up."""
+        if self._words.empty():
+            self._words.put(None)
+
+    def wait(self, timeout: float) -> bool:
+        """Whether it was set, within so many seconds; then it is so no longer."""
+        try:
+            self._words.get(timeout=timeout)
+        except Empty:
+            return False
+        return True
+
+    def clear(self) -> None:
+        """What is to be done soon is done."""
+        while not self._words.empty():
+            self.wait(0)
