@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
@@ -52,10 +53,16 @@ def in_background(work: Callable[[], Result]) -> Iterator[Future[Result]]:
         wait([job])
         raise
     except BaseException:
+        logging.getLogger().addFilter(_is_of_others)
         # in a thread, with a link to Java of its own: a second Ctrl-C would cut that of this one
         Thread(target=_cancel, args=(job,), name="spark-cancel", daemon=True).start()
         wait([job], _PATIENCE)
         raise
+
+
+def _is_of_others(record: logging.LogRecord) -> bool:
+    """Whether it is not py4j that writes: its tracebacks say that Java has been ended, too, by the same signal."""
+    return "py4j" not in record.pathname
 
 
 def _run(work: Callable[[], Result], job: Future[Result]) -> None:

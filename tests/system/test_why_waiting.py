@@ -79,9 +79,9 @@ def test_a_stream_is_followed_over_two_nodes_down_to_the_publisher_that_holds_it
     ):
         sleepy.publish([hit(100 * SECOND, "gauge", "north")])
         sleepy.advance(Hit, 100 * SECOND)
+        sleepy.flush(DEADLINE)  # or what is lively could come before it, and make it late
         lively.publish([hit(101 * SECOND, "meter", "east"), hit(104 * SECOND, "meter", "west")])
         lively.advance(Hit, 104 * SECOND)
-        sleepy.flush(DEADLINE)
         lively.flush(DEADLINE)
 
         def arrived() -> bool:
