@@ -19,7 +19,7 @@ from middleware.cli.options import AllowList, KeyFile, NodeName
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of
-from middleware.link.frames import LONGEST_NAME
+from middleware.link.frames import misnamed
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventTypes
@@ -106,8 +106,8 @@ def sub(
 
       [bold]slackline sub tcp://127.0.0.1:5701 Alarm --types-from my.events --to https://host/alarms --resume desk[/]
     """
-    if resume is not None and not 1 <= len(resume) <= LONGEST_NAME:
-        raise typer.BadParameter(f"a name has 1 to {LONGEST_NAME} characters, not {len(resume):,}", param_hint="--resume")
+    if resume is not None and (wrong := misnamed(resume)):
+        raise typer.BadParameter(wrong, param_hint="--resume")
     own, chosen, on_slow = Keys.given(keys, allow_list), _consistency(consistency, to), _on_slow(slow)
     with ExitStack() as stack:
         known = event_types(types_from)

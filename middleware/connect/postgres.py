@@ -103,6 +103,8 @@ class PostgresSink:
 
     def _begun(self) -> Mark | None:
         execute = self._connection.execute
+        longest = execute("SELECT current_setting('max_identifier_length')::int").fetchone()
+        self._longest: int = longest[0] if longest is not None else 0
         execute(sql.SQL("SET search_path TO {}").format(self._identifier(self._schema, "schema")))
         taken = execute("SELECT pg_try_advisory_lock(%s)", (_lock_of(f"slackline {self._schema} {self._name}"),)).fetchone()
         if taken is None or not taken[0]:
@@ -115,12 +117,10 @@ class PostgresSink:
 
     def _identifier(self, name: str, what: str) -> sql.Identifier:
         """A name, which PostgreSQL would cut if it were too long: then two could become one. Raises SinkError."""
-        found = self._connection.execute("SELECT current_setting('max_identifier_length')::int").fetchone()
-        assert found is not None
-        if (size := len(name.encode())) > found[0]:
+        if (size := len(name.encode())) > self._longest:
             raise SinkError(
-                f"PostgreSQL: the {what} {name} of output {self._name!r} has {size} bytes, and names have at most {found[0]} "
-                "there: give the type, its field or the prefix a shorter name"
+                f"PostgreSQL: the {what} {name} of output {self._name!r} has {size} bytes, and names have at most "
+                f"{self._longest} there: give the type, its field or the prefix a shorter name"
             )
         return sql.Identifier(name)
 

@@ -103,6 +103,11 @@ encode_frame = msgspec.msgpack.Encoder().encode
 _decode: Callable[[bytes], AnyFrame] = msgspec.msgpack.Decoder(AnyFrame).decode
 
 
+def misnamed(name: str) -> str | None:
+    """What is wrong with a name for a node or a client; None if nothing is."""
+    return None if 1 <= len(name) <= LONGEST_NAME else f"a name has 1 to {LONGEST_NAME} characters, not {len(name):,}"
+
+
 def decode_frame(header: bytes) -> AnyFrame:
     """Raises WireError for bytes that are no link frame."""
     try:

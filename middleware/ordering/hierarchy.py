@@ -14,7 +14,6 @@ from middleware.model.change import Batch, Delta, by_time, combined
 from middleware.model.detector import Detector, code_of, takes_batches
 from middleware.model.errors import DetectorError, SlacklineError, last_line
 from middleware.model.event import END, NEVER, type_name
-from middleware.model.first_use import prepare
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
@@ -99,7 +98,6 @@ class Hierarchy:
         resumes: bool = False,
     ) -> None:
         everything = named(detectors)
-        prepare(*{kind for detector in everything.values() for kind in (*detector.subscribes, *detector.publishes)})
         level = levels(everything)
         self.adaptation = adaptation
         self.budget = Budget(Gain() if adaptation is Adaptation.GAIN else None)

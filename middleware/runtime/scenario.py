@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from middleware.installation import ROOT
-from middleware.link.frames import LONGEST_NAME
+from middleware.link.frames import misnamed
 from middleware.model.detector import Detector
 from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.event import EventTypes, stable_hash
@@ -153,8 +153,8 @@ class Scenario:
         plan = self.plan
         names = [node.name for node in plan.nodes]
         for key, each in ("nodes", plan.nodes), ("inputs", plan.inputs), ("outputs", plan.outputs):
-            if wrong := [one.name for one in each if not 1 <= len(one.name) <= LONGEST_NAME]:
-                raise ScenarioError(f"{key}: a name has 1 to {LONGEST_NAME} characters, not {len(wrong[0]):,}")
+            if wrong := next(filter(None, (misnamed(one.name) for one in each)), None):
+                raise ScenarioError(f"{key}: {wrong}")
         if len(set(names)) < len(names):
             raise ScenarioError(f"nodes: two are named {max(names, key=names.count)!r}")
         check_addresses({node.name: node.address for node in plan.nodes})

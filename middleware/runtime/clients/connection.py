@@ -13,7 +13,7 @@ from typing import Self
 import structlog
 
 from middleware.link.codec import Drops
-from middleware.link.frames import LONGEST_NAME, Parts, Role, decode_frame, payload_size
+from middleware.link.frames import Parts, Role, decode_frame, misnamed, payload_size
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.errors import NetworkError, WireError
 from middleware.model.time import MILLISECOND, SECOND
@@ -64,8 +64,8 @@ class Connection:
         node: str | None,
         patience: float,
     ) -> None:
-        if name is not None and not 1 <= len(name) <= LONGEST_NAME:
-            raise ValueError(f"a name has 1 to {LONGEST_NAME} characters, not {len(name):,}")
+        if name is not None and (wrong := misnamed(name)):
+            raise ValueError(wrong)
         self.address = address
         self._patience = round(patience * SECOND)
         self._lock = threading.RLock()
