@@ -5,8 +5,8 @@ A control, Algorithm 3 or ``Gain``, sets how much is speculated in all. It does 
 - A unit that no subscribed type depends on wins nothing by speculating: it buffers (alpha = 1).
 - An event reaches the end of a path when the unit that waits longest, alpha_i * K_i, releases it. Units on the path that wait
   less than that pay for rollbacks and win nothing. So all units wait the same time w: alpha_i = w / K_i.
-- Under pressure, before all units back off, those stop speculating that win the least latency for their cost: K_i for each
-  subscribed result that depends on the unit, per nanosecond spent on its corrections.
+- Under pressure, those stop speculating that win the least latency for their cost: K_i for each subscribed result that depends
+  on the unit, per nanosecond spent on its corrections. All that are poor do at once: one of a hundred would not help.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from middleware.ordering.gain import Gain
 _POOR = 0.25
 """A unit is poor if its share of all latency won is below this part of its share of all that corrections cost."""
 
+_NOTABLE = 0.1
+"""Poor units are set aside if they cost this share of all corrections."""
+
 _RETURN = 4
-"""After this many intervals below the target zone, a unit that was set aside may speculate again."""
+"""After so many intervals with time to spare, half of the units that were set aside, the richer, may speculate again."""
 
 
 class Load(NamedTuple):
@@ -42,10 +45,10 @@ class Load(NamedTuple):
     work: float = 0.0
 
 
-def corrections_of(loads: Sequence[Load]) -> float:
-    """The share of all work that went into corrections."""
-    work = sum(load.work for load in loads)
-    return min(1.0, sum(load.corrections for load in loads) / work) if work > 0 else 0.0
+def corrections_of(loads: Sequence[Load], work: float = 0.0) -> float:
+    """The share of all work that went into corrections; ``work``: all, where units do not see some of it."""
+    work = max(work, sum(load.work for load in loads))
+    return sum(load.corrections for load in loads) / work if work > 0 else 0.0
 
 
 class Budget:
@@ -56,35 +59,47 @@ class Budget:
         self.aside: list[str] = []
         self._calm = 0
 
-    def adapt(self, busy: float, loads: Sequence[Load], wanted: frozenset[str], behind: float = 0.0) -> dict[str, float]:
+    def adapt(
+        self, busy: float, loads: Sequence[Load], wanted: frozenset[str], behind: float = 0.0, work: float = 0.0
+    ) -> dict[str, float]:
         """alpha by unit, after an interval with this busy factor; ``wanted``: the units that subscribed results depend on.
 
-        ``behind``: the share of the interval in which the node could not take all that had come (for ``Gain``).
+        ``behind``: the share of the interval in which the node could not take all that had come (for ``Gain``); ``work``: what
+        it spent in that interval, in the unit of the loads, if that is more than they say.
         """
-        self._calm = self._calm + 1 if busy < LOWER else 0
-        control, spent = self.control, corrections_of(loads)
-        is_over = control.is_over(spent, behind) if isinstance(control, Gain) else busy > UPPER and control.alpha < 1.0
-        poorest = self._poorest(loads, wanted) if is_over else None
-        if poorest is not None:
-            self.aside.append(poorest)
+        control, spent = self.control, corrections_of(loads, work)
+        if isinstance(control, Gain):
+            is_over = control.is_over(spent, behind) and control.behind > 0  # once may be chance
+            self.control = control.adapted(busy, spent, behind)
+            is_calm = self.control.alpha == control.alpha and behind <= 0.5
         else:
-            self.control = control.adapted(busy, spent, behind) if isinstance(control, Gain) else control.adapted(busy)
-            if self._calm >= _RETURN and self.aside:
-                self.aside.pop()
-                self._calm = 0
+            is_over, is_calm = busy > UPPER and control.alpha < 1.0, busy < LOWER
+        poor = self._poor(loads, wanted) if is_over else []
+        self.aside += poor
+        if isinstance(control, Alpha) and not poor:
+            self.control = control.adapted(busy)
+        self._calm = self._calm + 1 if is_calm else 0
+        if self._calm >= _RETURN and self.aside:
+            del self.aside[: (len(self.aside) + 1) // 2]
+            self._calm = 0
         speculating = [load for load in loads if load.name in wanted and load.name not in self.aside]
         wait = self.control.alpha * max((load.k for load in speculating), default=0)
         alphas = dict.fromkeys((load.name for load in loads), 1.0)
         alphas |= {load.name: min(1.0, wait / load.k) if load.k else self.control.alpha for load in speculating}
         return alphas
 
-    def _poorest(self, loads: Sequence[Load], wanted: frozenset[str]) -> str | None:
-        """The unit that wins least for its cost, if it wins so little that it should stop speculating before all back off."""
+    def _poor(self, loads: Sequence[Load], wanted: frozenset[str]) -> list[str]:
+        """The units that win so little for what they cost that they should stop speculating before all back off.
+
+        Single ones would not help where there are hundreds: all of them, poorest last, or none if they hardly cost anything.
+        """
         able = [load for load in loads if load.name in wanted and load.name not in self.aside and load.corrections > 0]
         cost = sum(load.corrections for load in able)
         won = sum(load.k * load.results for load in able)
-        if len(able) < 2 or not won:
-            return None
+        if not won:
+            return []
         share = {load.name: (load.k * load.results / won) / (load.corrections / cost) for load in able}
-        name = min(share, key=lambda name: (share[name], name))
-        return name if share[name] < _POOR else None
+        poor = [load for load in able if share[load.name] < _POOR]
+        if sum(load.corrections for load in poor) < _NOTABLE * cost:
+            return []
+        return sorted((load.name for load in poor), key=lambda name: (-share[name], name))

@@ -91,19 +91,16 @@ class Costs:
         self._emitted += step.emitted
         if self._emitted > _MEMORY:
             self._rollbacks, self._emitted = self._rollbacks / 2, self._emitted / 2
-        if step.spent is None:
-            replayed = float(max(0, step.executed - step.emitted))
-            self.total += step.executed
-            self.correction += replayed
-            return replayed if step.rollbacks else None
-        self.total += step.spent
+        spent, repeated = step.spent, max(0, step.executed - step.emitted)
+        self.total += step.executed if spent is None else spent
         if not step.rollbacks:
-            if step.emitted:
-                self.event = smoothed(self.event, step.spent / step.emitted)
+            if spent is not None and step.emitted:
+                self.event = smoothed(self.event, spent / step.emitted)
             return None
-        spent = max(0.0, step.spent - (self.event or 0.0) * step.emitted)
-        self.correction += spent
-        return spent
+        # by calls, not by what events cost of late: that hangs on the size of steps far more than on corrections
+        correction = float(repeated) if spent is None else spent * repeated / max(step.executed, 1)
+        self.correction += correction
+        return correction
 
     def measure_snapshot(self, take: Callable[[], Any]) -> None:
         """Measure one snapshot. A state that cannot be copied is ignored here; its lane finds out for itself."""

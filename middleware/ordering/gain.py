@@ -7,9 +7,10 @@ up; if it does not even without corrections, that is 1. Three measures tell:
 
 - ``busy``, the busy factor: with time to spare, alpha falls as far as corrections should leave 3 % of the time, if they grow
   like 1 - alpha. That errs, so it is looked at again after each interval.
-- ``corrections``, their share of the time of the detectors: without them, would there be time to spare?
+- ``corrections``, their share of that time: without them, would there be time to spare?
 - ``behind``, the share of that time spent in steps that took as much as a step may: then more had come than the node takes. A
-  node may have nothing to spare and yet keep up, since larger batches need fewer corrections: then alpha falls step by step.
+  node may have nothing to spare and yet keep up, since larger batches cost less and need fewer corrections: then alpha falls
+  step by step, where corrections take hardly anything even if detectors alone seem to take all.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ _SPARE = 0.96
 
 _WORTH = 0.02
 """Corrections that take less than this share are not to blame for a queue."""
+
+_NOTED = 0.05
+"""Unless it lasts: their share times the intervals is so much of an interval by then."""
 
 _CHEAP = 0.1
 """Corrections that take less than this share leave room for larger steps."""
@@ -64,7 +68,7 @@ class Gain(Struct, frozen=True):
 
     def is_over(self, corrections: float, behind: float) -> bool:
         """Whether the node does not keep up, and less speculation would help."""
-        return behind > 0.5 and self.alpha < 1.0 and corrections > _WORTH
+        return behind > 0.5 and self.alpha < 1.0 and (corrections > _WORTH or corrections * self.behind > _NOTED)
 
     def adapted(self, busy: float, corrections: float, behind: float) -> Gain:
         """The next state, for the measures of the last interval (each 0 to 1).
@@ -83,7 +87,7 @@ class Gain(Struct, frozen=True):
             return now._backed_off(corrections, self.load < _ANOTHER * load) if self.is_over(corrections, behind) else now
         now = replace(self, load=busy * (1 - corrections), behind=0, calm=self.calm + 1)._hopeful()
         least = 0.0 if now.floor == _NONE else now.floor + STEP
-        alpha = max(least, now._lower(busy, corrections))
+        alpha = max(least, now._lower(busy, corrections, behind))
         return replace(now, alpha=0.0 if alpha < STEP / 2 else min(self.alpha, alpha))
 
     def _backed_off(self, corrections: float, is_another: bool) -> Gain:
@@ -103,11 +107,11 @@ class Gain(Struct, frozen=True):
             return replace(self, floor=self.floor - STEP if self.floor > STEP else _NONE, calm=0)
         return self
 
-    def _lower(self, busy: float, corrections: float) -> float:
+    def _lower(self, busy: float, corrections: float, behind: float) -> float:
         """A lower alpha that seems right, or the same."""
         if busy >= _FULL:
             if self.load >= _SPARE:
-                return self.alpha
+                return self.alpha - STEP * (corrections < _WORTH and not behind)
             return self.alpha - (max(STEP, self.alpha / 4) if corrections < _CHEAP else STEP)
         return max(busy, 0.1) if self.alpha == 1.0 else max(self.alpha / 3, self._least(corrections, _FULL))
 

@@ -261,11 +261,12 @@ class Hierarchy:
             batches[-1].reached = self.reached
         return batches
 
-    def adapt(self, busy: float, wanted: Collection[str] | None = None, behind: float = 0.0) -> None:
+    def adapt(self, busy: float, wanted: Collection[str] | None = None, behind: float = 0.0, work: float = 0.0) -> None:
         """Adapt the units' alphas to the node's busy factor of the last interval (every ``alpha.INTERVAL``).
 
         ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published);
-        ``behind``: the share of the interval in which the node could not take all that had come.
+        ``behind``: the share of the interval in which the node could not take all that had come; ``work``: what ``process``
+        took in it, ns.
         """
         self.price()
         if self.adaptation is Adaptation.EACH:
@@ -274,7 +275,7 @@ class Hierarchy:
                 placed.unit.alpha = placed.adaptation.alpha
         elif self.adaptation is not Adaptation.NONE:
             loads, units = self._loads(self.publications if wanted is None else frozenset(wanted))
-            alphas = self.budget.adapt(busy, loads, units, behind)
+            alphas = self.budget.adapt(busy, loads, units, behind, work)
             for placed in self._placed:
                 placed.unit.alpha = alphas[placed.unit.name]
 

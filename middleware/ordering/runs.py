@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import as_block
+from middleware.model.columns import EventColumns, as_block
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import END, ORDER, Event
 from middleware.model.held import HeldColumns
@@ -43,10 +43,18 @@ class Runs(NamedTuple):
             return cls(None, False)
         return cls(most, len(detector.subscribes) == 1 and reader_of(detector.subscribes[0]) is not None)
 
-    def keep_columns(self, delta: Delta) -> bool:
-        """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them."""
-        is_plain = self.waits_in_core and delta.columns is not None and not delta.revises
-        return is_plain and self.most is not None and delta.inserted >= 2 * self.most
+    def keep_columns(self, delta: Delta, waiting: PlainWaiting, held: HeldColumns) -> bool:
+        """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them.
+
+        Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
+        again and again.
+        """
+        if not self.waits_in_core or delta.columns is None or delta.revises or self.most is None:
+            return False
+        came = delta.inserted
+        if came < 2 * self.most and came >= len(held):
+            return False
+        return not waiting or (len(waiting) <= came and _packed(waiting, held, delta.columns))
 
     def emit(
         self,
@@ -73,13 +81,12 @@ class Runs(NamedTuple):
         return deltas, spent if timer is not None else None
 
 
-def packed(waiting: PlainWaiting, columns: HeldColumns, delta: Delta) -> bool:
+def _packed(waiting: PlainWaiting, held: HeldColumns, columns: EventColumns) -> bool:
     """Let what waits as events wait as columns, before those that come; false, and nothing is done, if these do not say all."""
-    assert delta.columns is not None
-    made = as_block(delta.columns.event_type, waiting.events())
+    made = as_block(columns.event_type, waiting.events())
     if made is not None:
         waiting.take(END)
-        columns.put(made)
+        held.put(made)
     return made is not None
 
 

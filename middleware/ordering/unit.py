@@ -30,7 +30,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.runs import RUN, Runs, packed
+from middleware.ordering.runs import RUN, Runs
 from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024
@@ -255,7 +255,7 @@ class Unit:
         """New events that stay columns; for a detector not beside rows: of an event that comes twice the first counts."""
         if self._operator is not None:
             return delta.given
-        keeps = self._runs.keep_columns(delta) and (not self._waiting or packed(self._waiting, self._columns, delta))
+        keeps = self._runs.keep_columns(delta, self._waiting, self._columns)
         if not keeps and delta.inserted:
             self._unpack()
         return delta.columns if keeps else None

@@ -91,9 +91,9 @@ class Processor(Protocol):
         """Take what has arrived; return the results, in order."""
         ...
 
-    def adapt(self, busy: float, wanted: Collection[str], behind: float) -> None:
-        """Called twice a second with the share of the time that ``process`` took (0 to 1), the publications others want, and
-        the share of that time spent in steps that took as much as a step may."""
+    def adapt(self, busy: float, wanted: Collection[str], behind: float, work: float) -> None:
+        """Called twice a second with the share of the time that ``process`` took (0 to 1), the publications others want, the
+        share of that time spent in steps that took as much as a step may, and that time (ns)."""
         ...
 
 
@@ -412,7 +412,7 @@ class Node:
         if passed >= INTERVAL:
             self._last_busy = self._busy()
             behind = self._full_ns / self._busy_ns if self._busy_ns else 0.0
-            processor.adapt(self._last_busy, self._broker.wanted(), behind)
+            processor.adapt(self._last_busy, self._broker.wanted(), behind, self._busy_ns)
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _list(self) -> None:

@@ -189,8 +189,8 @@ class Reporter:
         self.hierarchy.restore(state, parts)
         self._late |= {name: listed for name, listed in state["late"].items() if name in self._late}
 
-    def adapt(self, busy: float, wanted: Collection[str], behind: float = 0.0) -> None:
-        self.hierarchy.adapt(busy, wanted, behind)
+    def adapt(self, busy: float, wanted: Collection[str], behind: float = 0.0, work: float = 0.0) -> None:
+        self.hierarchy.adapt(busy, wanted, behind, work)
         self._intervals += 1
         if self._intervals % self._spacing:
             return

@@ -142,8 +142,16 @@ def test_spacing_follows_the_cost_of_snapshots():
 def test_corrections_are_told_from_ordinary_work():
     costs = Costs(lambda: 0)
     assert costs.learn(Step(1_000, 10, 10, 0, 0)) is None
-    assert costs.learn(Step(5_000, 10, 60, 1, 3)) == 4_000
-    assert (costs.total, costs.correction, costs.event) == (6_000, 4_000, 100)
+    assert costs.learn(Step(6_000, 10, 60, 1, 3)) == 5_000
+    assert (costs.total, costs.correction, costs.event) == (7_000, 5_000, 100)
+
+
+def test_small_steps_make_no_correction_of_a_large_one_look_cheap():
+    """An event in a step of its own costs many times what it costs among a thousand."""
+    costs = Costs(lambda: 0)
+    for _ in range(100):
+        costs.learn(Step(20_000, 1, 1, 0, 0))
+    assert costs.learn(Step(2_000_000, 1_000, 1_600, 30, 40)) == 750_000
 
 
 def test_a_fixed_spacing_stays():
