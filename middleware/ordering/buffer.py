@@ -53,15 +53,24 @@ in_time = native.in_time if native.AVAILABLE else plain_in_time
 """The native twin does the same, sooner."""
 
 
+def sort(events: list[Event]) -> bool:
+    """Put events in total order, those with one order key in the order they have. Returns whether no two share a time: then
+    times alone decide, which costs a quarter. O(n log n); O(n) if they are in order."""
+    events.sort(key=TS)
+    times = [event.ts for event in events]
+    if all(map(lt, times, times[1:])):
+        return True
+    events.sort(key=ORDER)
+    return False
+
+
 def arranged(events: list[Event]) -> tuple[list[Event], int]:
     """The events in strict total order, and how many duplicates were left out. O(n log n); O(n) if they are in order."""
     if len(events) < 2:
         return events, 0
-    ordered = sorted(events, key=TS)
-    times = [event.ts for event in ordered]
-    if all(map(lt, times, times[1:])):
+    ordered = events.copy()
+    if sort(ordered):
         return ordered, 0
-    ordered = sorted(events, key=ORDER)
     keys = list(map(ORDER, ordered))
     unique = [ordered[0]] + [event for event, key, before in zip(ordered[1:], keys[1:], keys, strict=False) if key != before]
     return unique, len(ordered) - len(unique)

@@ -10,10 +10,11 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, as_block
 from middleware.model.detector import Detector, takes_batches
-from middleware.model.event import END, ORDER, Event
+from middleware.model.event import END, Event
 from middleware.model.held import HeldColumns
 from middleware.model.operator import Operator
 from middleware.model.rows import reader_of
+from middleware.ordering.buffer import sort
 from middleware.ordering.costs import Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lanes import KeyedLanes
@@ -101,7 +102,8 @@ def _cut(ready: Ready, most: int) -> Iterator[Ready]:
             yield ready
             return
         if ready.behind:  # of an event that came twice, the first is ahead
-            rows = sorted([*rows, *ready.behind], key=ORDER)
+            rows = [*rows, *ready.behind]
+            sort(rows)
         made = chain(rows[start : start + most] for start in range(0, len(rows), most))
     for run in made:
         yield Ready(run, [])

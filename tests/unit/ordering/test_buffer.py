@@ -3,7 +3,7 @@ import random
 import pytest
 
 from middleware.model.event import ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, split
+from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, sort, split
 
 
 class Mark(Event):
@@ -32,6 +32,16 @@ def test_the_first_arrival_of_a_repeat_is_kept():
     assert arranged([one, two, *events((5, 0))])[0][1] is one
     buffer = [one]
     assert merge(buffer, [two]) == ([], 1) and buffer == [one]
+
+
+@pytest.mark.parametrize("times", [3, 40, 10**6])
+def test_sort_is_the_total_order_and_keeps_what_came_first_first(times):
+    rng = random.Random(times)
+    came = [Mark(value=place, ts=rng.randrange(times), id=rng.randrange(9), source=rng.choice("ab")) for place in range(60)]
+    ordered = came.copy()
+    alone = sort(ordered)
+    assert list(map(id, ordered)) == list(map(id, sorted(came, key=ORDER)))
+    assert alone is (len({event.ts for event in came}) == len(came))
 
 
 @pytest.mark.parametrize("seed", range(100))
