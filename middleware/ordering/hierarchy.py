@@ -102,6 +102,7 @@ class Hierarchy:
         self.adaptation = adaptation
         self.budget = Budget(Gain() if adaptation is Adaptation.GAIN else None)
         self.clock: int | None = None
+        self._is_timed = timer is not None
         self._outside: dict[str, int] = {}
         self._stopped = 0  # number of types that readers have been told nothing more comes of
         self._placed = [
@@ -266,7 +267,7 @@ class Hierarchy:
 
         ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published);
         ``behind``: the share of the interval in which the node could not take all that had come; ``work``: what ``process``
-        took in it, ns.
+        took in it, ns (looked at if there is a timer: else units count calls).
         """
         self.price()
         if self.adaptation is Adaptation.EACH:
@@ -275,7 +276,7 @@ class Hierarchy:
                 placed.unit.alpha = placed.adaptation.alpha
         elif self.adaptation is not Adaptation.NONE:
             loads, units = self._loads(self.publications if wanted is None else frozenset(wanted))
-            alphas = self.budget.adapt(busy, loads, units, behind, work)
+            alphas = self.budget.adapt(busy, loads, units, behind, work if self._is_timed else 0.0)
             for placed in self._placed:
                 placed.unit.alpha = alphas[placed.unit.name]
 

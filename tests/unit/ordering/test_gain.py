@@ -1,5 +1,6 @@
 """alpha by what is gained, under simulated load: a queue, detectors, and corrections that grow as alpha falls."""
 
+import time
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -7,9 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from middleware.model.change import Batch, Delta
+from middleware.model.detector import Detector
+from middleware.model.event import Event, type_name
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.budget import Budget, Load
 from middleware.ordering.gain import STEP, Gain
+from middleware.ordering.hierarchy import Adaptation, Hierarchy
 
 K, STEP_TIME, INTERVAL, MOST = 0.5, 0.02, 25, 0.08
 """Slack (s); length of a step (s) and steps in an interval; the queue (s of work) at which a step is full."""
@@ -168,3 +173,35 @@ def test_work_that_units_do_not_see_counts():
         budget = Budget(Gain(alpha=0.0, load=0.7))
         seen.append(budget.adapt(0.85, load, frozenset({"one", "two"}), 0.6, work)["one"])
     assert 0 < seen[1] < seen[0]
+
+
+class Tick(Event):
+    value: float
+
+
+class Latest(Event):
+    value: float
+
+
+class Last(Detector):
+    subscribes, publishes = (Tick,), (Latest,)
+
+    def __init__(self):
+        self.value = 0.0
+
+    def on_event(self, event):
+        self.value = event.value
+        return Latest(self.value, ts=event.ts)
+
+
+@pytest.mark.parametrize("timer", [None, time.perf_counter_ns])
+def test_nanoseconds_are_held_against_nanoseconds_alone(timer):
+    """Without a timer units count calls: a second of work is no reason to think that corrections take nothing."""
+    hierarchy = Hierarchy([Last()], adaptation=Adaptation.GAIN, timer=timer)
+    hierarchy.budget.control = Gain(alpha=0.0)
+    hierarchy.adapt(0.1)
+    for at in range(200):
+        late = [Tick(0.0, ts=1_000 * at + 500 - 100 * n, id=10 * at + n, source="s") for n in range(5)]
+        hierarchy.process(Batch({type_name(Tick): Delta(late)}, {}, None))
+    hierarchy.adapt(1.0, None, 1.0, 1e12 if timer is None else 0.0)
+    assert hierarchy.budget.control.alpha > 0
