@@ -41,7 +41,7 @@ class Motions(Detector):
 
     __slots__ = unchanging = ("_balls", "_phases", "_wearers")
     subscribes, publishes, key = (Position,), (LimbMotion, BallMotion), "sensor"
-    backdate, identity = LIMB_WINDOW, "time"
+    backdate, identity, version = LIMB_WINDOW, "time", 2
 
     def __init__(self, setup: Setting = "generated") -> None:
         known = setup_of(setup)
@@ -50,12 +50,11 @@ class Motions(Detector):
         self._phases = {sensor: LIMB_WINDOW * k // len(p.sensors) for p in known.players for k, sensor in enumerate(p.sensors)}
         self._balls = frozenset(known.balls)
         self.role = _UNKNOWN
-        self.count = 0
         self.first = self.until = 0
-        self.x = self.y = self.z = self.vx = self.vy = self.vz = 0.0
+        # tuples, so that a snapshot is a few references
+        self.sums = 0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0  # how many samples, and of these: x, y, z, vx, vy, vz
         self.began = 0.0, 0.0, 0.0
-        self.shown_ts = NEVER
-        self.shown_x = self.shown_y = self.shown_z = self.shown_vx = self.shown_vy = self.shown_vz = 0.0
+        self.shown = NEVER, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0  # when, and x, y, z, vx, vy, vz
 
     def on_event(self, event: Position) -> LimbMotion | BallMotion | None:
         role = self.role
@@ -63,13 +62,8 @@ class Motions(Detector):
             return None
         ts = event.ts
         if ts < self.until:
-            self.count += 1
-            self.x += event.x
-            self.y += event.y
-            self.z += event.z
-            self.vx += event.vx
-            self.vy += event.vy
-            self.vz += event.vz
+            count, x, y, z, vx, vy, vz = self.sums
+            self.sums = count + 1, x + event.x, y + event.y, z + event.z, vx + event.vx, vy + event.vy, vz + event.vz
             return None
         if role == _UNKNOWN:
             sensor = event.sensor
@@ -79,9 +73,9 @@ class Motions(Detector):
         window = LIMB_WINDOW if role == _LIMB else BALL_WINDOW
         phase = self._phases.get(event.sensor, 0)
         start = (ts - phase) // window * window + phase
-        moved = self._closed(event, start, window) if self.count else None
-        self.first, self.until, self.count = ts, start + window, 1
-        self.x, self.y, self.z, self.vx, self.vy, self.vz = event.x, event.y, event.z, event.vx, event.vy, event.vz
+        moved = self._closed(event, start, window) if self.sums[0] else None
+        self.first, self.until = ts, start + window
+        self.sums = 1, event.x, event.y, event.z, event.vx, event.vy, event.vz
         self.began = event.vx, event.vy, event.vz
         return moved
 
@@ -94,28 +88,29 @@ class Motions(Detector):
             middle, n, x, y, z = event.ts, 1, event.x, event.y, event.z
             vx, vy, vz = event.vx, event.vy, event.vz
         else:
-            middle, n, x, y, z = (self.first + self.until) // 2, self.count, self.x, self.y, self.z
-            vx, vy, vz = self.vx / n, self.vy / n, self.vz / n
+            middle = (self.first + self.until) // 2
+            n, x, y, z, vx, vy, vz = self.sums
+            vx, vy, vz = vx / n, vy / n, vz / n
         ahead = (now - middle) * 1e-9
         if self.role == _BALL and n > 1 and dist((vx, vy, vz), self.began) > STRUCK:
             ahead = 0.0
         x, y, z = x / n + vx * ahead, y / n + vy * ahead, z / n + vz * ahead
         if not isfinite(x + y + z + vx + vy + vz):
             return None
+        shown_ts, shown_x, shown_y, shown_z, shown_vx, shown_vy, shown_vz = self.shown
         if (
-            now - self.shown_ts < _HEARTBEAT
-            and abs(x - self.shown_x) < _MOVED
-            and abs(y - self.shown_y) < _MOVED
-            and abs(z - self.shown_z) < _MOVED
-            and abs(vx - self.shown_vx) < _TURNED
-            and abs(vy - self.shown_vy) < _TURNED
-            and abs(vz - self.shown_vz) < _TURNED
+            now - shown_ts < _HEARTBEAT
+            and abs(x - shown_x) < _MOVED
+            and abs(y - shown_y) < _MOVED
+            and abs(z - shown_z) < _MOVED
+            and abs(vx - shown_vx) < _TURNED
+            and abs(vy - shown_vy) < _TURNED
+            and abs(vz - shown_vz) < _TURNED
         ):
             return None
         x, y, z = round(x, 2) + 0.0, round(y, 2) + 0.0, round(z, 2) + 0.0
         vx, vy, vz = round(vx, 1) + 0.0, round(vy, 1) + 0.0, round(vz, 1) + 0.0
-        self.shown_ts = now
-        self.shown_x, self.shown_y, self.shown_z, self.shown_vx, self.shown_vy, self.shown_vz = x, y, z, vx, vy, vz
+        self.shown = now, x, y, z, vx, vy, vz
         if self.role == _BALL:
             return BallMotion(event.sensor, x, y, z, vx, vy, vz, ts=now)
         player, team = self._wearers[event.sensor]

@@ -72,6 +72,8 @@ class Budget:
             is_over = control.is_over(spent, behind) and control.behind > 0  # once may be chance
             self.control = control.adapted(busy, spent, behind)
             is_calm = self.control.alpha == control.alpha and behind <= 0.5
+            if control.was_held_up and not self.control.was_held_up and not is_over:
+                self.aside.clear()  # nor were they to blame
         else:
             is_over, is_calm = busy > UPPER and control.alpha < 1.0, busy < LOWER
         poor = self._poor(loads, wanted) if is_over else []

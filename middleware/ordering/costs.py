@@ -32,7 +32,10 @@ _ENOUGH = 8
 _OUTLIER = 4.0
 """No single correction counts for more than this many times the mean: the machine may have been slow."""
 
-_CLOSEST, _WIDEST = 8, 512
+_CLOSEST, _WIDEST = 16, 512
+"""The least and the largest spacing. A snapshot costs more in a lane than by itself: memory from outside the caches, and
+comparisons with its neighbours. In the soccer hierarchy, 8 is dearer than 16, though fewer events are run again."""
+
 _MEMORY = 16_384
 """Rollbacks are counted over about this many events; older ones count half."""
 
@@ -93,9 +96,9 @@ class Costs:
             self._rollbacks, self._emitted = self._rollbacks / 2, self._emitted / 2
         spent, repeated = step.spent, max(0, step.executed - step.emitted)
         self.total += step.executed if spent is None else spent
+        if spent is not None and step.executed:  # in whatever step: a unit that speculates may have none without rollbacks
+            self.event = smoothed(self.event, spent / step.executed)
         if not step.rollbacks:
-            if spent is not None and step.emitted:
-                self.event = smoothed(self.event, spent / step.emitted)
             return None
         # by calls, not by what events cost of late: that hangs on the size of steps far more than on corrections
         correction = float(repeated) if spent is None else spent * repeated / max(step.executed, 1)

@@ -8,9 +8,12 @@ up; if it does not even without corrections, that is 1. Three measures tell:
 - ``busy``, the busy factor: with time to spare, alpha falls as far as corrections should leave 3 % of the time, if they grow
   like 1 - alpha. That errs, so it is looked at again after each interval.
 - ``corrections``, their share of that time: without them, would there be time to spare?
-- ``behind``, the share of that time spent in steps that took as much as a step may: then more had come than the node takes. A
-  node may have nothing to spare and yet keep up, since larger batches cost less and need fewer corrections: then alpha falls
-  step by step, where corrections take hardly anything even if detectors alone seem to take all.
+- ``behind``, the share of the time spent in steps that took as much as a step may: then more had come than the node takes. A
+  node may have nothing to spare and yet keep up: small steps take all the time, too, and larger ones cost less and need fewer
+  corrections. So alpha falls as long as steps are not full.
+
+A node for which an alpha was right for long may be held up by other programs for a moment. It backs off while the queue is
+there, and goes back at once; only what fails again soon is to blame.
 """
 
 from __future__ import annotations
@@ -33,8 +36,8 @@ _WORTH = 0.02
 _NOTED = 0.05
 """Unless it lasts: their share times the intervals is so much of an interval by then."""
 
-_CHEAP = 0.1
-"""Corrections that take less than this share leave room for larger steps."""
+_FALLING, _NEARLY = 1 / 2, 0.1
+"""What is left of alpha after an interval without time to spare, if less than this share of it went into full steps."""
 
 _ANOTHER = 0.8
 """Below this share of the load under which the node fell behind, the load counts as another one."""
@@ -50,6 +53,9 @@ class Gain(Struct, frozen=True):
 
     ``floor``, ``failed``
         the alpha at which the node fell behind, and the load at that time; alpha stays a step above it. _NONE: there is none.
+    ``proven``
+        the alpha at which the node had kept up for long when it fell behind: other programs may have held it up, so it
+        goes back there once the queue is gone, and only if that fails soon is it to blame. _NONE: there is none.
     ``calm``, ``patience``
         intervals since then, and after how many of them the floor is lowered by a step.
     ``load``
@@ -61,10 +67,16 @@ class Gain(Struct, frozen=True):
     alpha: float = 1.0
     floor: float = _NONE
     failed: float = 0.0
+    proven: float = _NONE
     calm: int = 0
     patience: int = _SOON
     load: float = 0.0
     behind: int = 0
+
+    @property
+    def was_held_up(self) -> bool:
+        """Whether alpha goes back to a proven one once the queue is gone."""
+        return self.proven != _NONE
 
     def is_over(self, corrections: float, behind: float) -> bool:
         """Whether the node does not keep up, and less speculation would help."""
@@ -86,18 +98,24 @@ class Gain(Struct, frozen=True):
             now = replace(self, load=max(self.load, load), behind=self.behind + 1)
             return now._backed_off(corrections, self.load < _ANOTHER * load) if self.is_over(corrections, behind) else now
         now = replace(self, load=busy * (1 - corrections), behind=0, calm=self.calm + 1)._hopeful()
+        if self.was_held_up and busy < _FULL and now.load < _SPARE:
+            return replace(now, alpha=min(self.alpha, self.proven), proven=_NONE, calm=0)
         least = 0.0 if now.floor == _NONE else now.floor + STEP
         alpha = max(least, now._lower(busy, corrections, behind))
         return replace(now, alpha=0.0 if alpha < STEP / 2 else min(self.alpha, alpha))
 
     def _backed_off(self, corrections: float, is_another: bool) -> Gain:
         """Up to where the queue is worked off by all that is known; if that was not enough, half way to 1, then to 1. Under
-        another load, at once to 1."""
+        another load, at once to 1. That says nothing of the alpha before, nor does a first failure after a long time."""
         if self.behind > 1:
             return replace(self, alpha=1.0 if self.behind > 2 else (1 + self.alpha) / 2, calm=0)
         alpha = 1.0 if is_another else min(1.0, max(self.alpha + STEP, self._least(corrections, _DRAINING)))
-        patience = min(2 * self.patience, _SELDOM)
-        return replace(self, alpha=alpha, floor=self.alpha, failed=self.load, calm=0, patience=patience)
+        now = replace(self, alpha=alpha, calm=0)
+        if self.calm >= _SOON and self.floor == _NONE:
+            return replace(now, proven=self.alpha)
+        if is_another:
+            return replace(now, proven=_NONE)
+        return replace(now, floor=self.alpha, failed=self.load, patience=min(2 * self.patience, _SELDOM), proven=_NONE)
 
     def _hopeful(self) -> Gain:
         """What failed counts no more under another load, and by a step less after a while."""
@@ -109,11 +127,11 @@ class Gain(Struct, frozen=True):
 
     def _lower(self, busy: float, corrections: float, behind: float) -> float:
         """A lower alpha that seems right, or the same."""
-        if busy >= _FULL:
-            if self.load >= _SPARE:
-                return self.alpha - STEP * (corrections < _WORTH and not behind)
-            return self.alpha - (max(STEP, self.alpha / 4) if corrections < _CHEAP else STEP)
-        return max(busy, 0.1) if self.alpha == 1.0 else max(self.alpha / 3, self._least(corrections, _FULL))
+        if busy < _FULL:
+            return max(busy, 0.1) if self.alpha == 1.0 else max(self.alpha / 3, self._least(corrections, _FULL))
+        if behind > _NEARLY:
+            return self.alpha - STEP
+        return 1 - 2 * STEP if self.alpha == 1.0 else self.alpha * _FALLING
 
     def _least(self, corrections: float, busy: float) -> float:
         """The least alpha at which the busy factor is still as given, if corrections grow like 1 - alpha."""

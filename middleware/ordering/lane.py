@@ -23,7 +23,7 @@ from middleware.model.state import same_state
 from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
 
-SPACING = 128
+SPACING = 32
 """Default number of events between two snapshots: the most that a rollback re-executes besides the disturbed events."""
 
 _LONG = 256

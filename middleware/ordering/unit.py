@@ -34,7 +34,7 @@ from middleware.ordering.runs import RUN, Runs
 from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024
-"""The number of events that a unit emits between two purges."""
+"""The number of events that a unit runs, again or for the first time, between two purges."""
 
 _LOOK_EVERY = 65_536
 """The most events that a unit emits between two checks that its detector's shared state is unchanged."""
@@ -86,8 +86,7 @@ class Unit:
         self.halted: str | None = None
         self.reached = NEVER
         self._top = self._newest = NEVER  # the latest event; the latest result that was forgotten
-        self._backdate = detector.backdate
-        self._ticking = frozenset(detector.clock) or None
+        self._backdate, self._ticking = detector.backdate, frozenset(detector.clock) or None
         self.costs = Costs(timer)
         is_auto = self.policies.retraction is Retraction.AUTO
         self._settings = Settings(
@@ -430,6 +429,7 @@ class Unit:
     def _learn(self, step: Step) -> None:
         """Learn the cost of a step, in the mode in which it ran."""
         cost = self.costs.learn(step)
+        self._unpurged += max(0, step.executed - step.emitted)
         if self._choice is not None and cost is not None:
             mode = self._settings.retraction
             # full retraction publishes again what it withdraws, which is as much work downstream

@@ -411,7 +411,7 @@ class Node:
         passed = start - self._adapted_at
         if passed >= INTERVAL:
             self._last_busy = self._busy()
-            behind = self._full_ns / self._busy_ns if self._busy_ns else 0.0
+            behind = self._full_ns / (self._busy_ns + self._idle_ns) if self._busy_ns else 0.0
             processor.adapt(self._last_busy, self._broker.wanted(), behind, self._busy_ns)
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 

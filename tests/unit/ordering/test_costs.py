@@ -1,4 +1,5 @@
 import random
+import time
 
 import pytest
 
@@ -6,6 +7,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.ordering.costs import Costs, RetractionChoice, Step
+from middleware.ordering.lane import SPACING
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.unit import Unit
@@ -137,6 +139,26 @@ def test_spacing_follows_the_cost_of_snapshots():
             costs.learn(Step(1_000, 10, 10, 0, 0))
             costs.learn(Step(3_000, 10, 20, 1, 1))
     assert dear.spacing() == pytest.approx(8 * cheap.spacing(), rel=0.2)
+
+
+def test_spacing_is_known_where_no_step_is_without_corrections():
+    """So it is at full speculation, where a keyed unit has late events in each step."""
+    moments = iter(range(0, 10**9, 100_000))
+    costs = Costs(lambda: next(moments))
+    costs.measure_snapshot(lambda: None)
+    for _ in range(50):
+        costs.learn(Step(200_000, 100, 200, 3, 3))
+    assert costs.spacing() == int((2 * 100_000 / (0.03 * 1_000)) ** 0.5)
+
+
+@pytest.mark.parametrize("timer", [None, time.perf_counter_ns])
+def test_a_unit_with_few_events_that_are_run_again_and_again_adapts_its_spacing(timer):
+    unit = Unit("unit", Chain(), 1, Policies(alpha=0.0), timer)
+    for at in range(100, 300):
+        unit.push(Delta([Reading(1, ts=10 * (at - late), id=2 * at + (late > 0), source="s") for late in (0, 40)]))
+    statistics = unit.statistics()
+    assert statistics.emitted < 1_024 < statistics.executed
+    assert statistics.spacing < SPACING
 
 
 def test_corrections_are_told_from_ordinary_work():
