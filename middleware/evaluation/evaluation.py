@@ -58,7 +58,7 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 WHOLE = Extent(MODES, _COUNTED, 30.0, 3, 5.0)
-SHORT = Extent(QUICK, _RETRACTION, 2.0, 1, 1.0)
+SHORT = Extent(QUICK, _RETRACTION, 2.0, 1, 0.4)
 
 
 class Evaluation:

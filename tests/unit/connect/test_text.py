@@ -83,7 +83,7 @@ LENGTHS = st.one_of(st.integers(0, 40), st.integers(65_000, 70_000), st.just(200
 
 
 @fewer
-@given(st.lists(st.tuples(LENGTHS, st.booleans()), max_size=12), st.integers(1, 300_000), st.integers(1, 100_000))
+@given(st.lists(st.tuples(LENGTHS, st.booleans()), max_size=6), st.integers(2_000, 300_000), st.integers(1_000, 100_000))
 def test_lines_of_any_length_are_read_alike_whatever_the_cuts(
     tmp_path_factory: pytest.TempPathFactory, lines: list[tuple[int, bool]], size: int, block: int
 ) -> None:

@@ -23,7 +23,7 @@ K, INTERVAL = 0.5, 0.5
 MOST, FIXED, HALF = 0.04, 0.001, 0.005
 """The most work of a step, what it takes besides, and the work at which corrections cost half as much, s."""
 
-SMALL, LARGE = 0.0005, 0.01
+SMALL, LARGE = 0.001, 0.01
 """Time between two arrivals, s: such that a node always has something to do, or not."""
 
 
@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
     alphas: list[float]
 
 
-def simulated(load, control, extra, apart=SMALL, seconds=60.0, settled=25.0, speed=lambda t: 1.0):
+def simulated(load, control, extra, apart=SMALL, seconds=50.0, settled=25.0, speed=lambda t: 1.0):
     """A node under ``load(t)``, 1 being all that it could take if steps and corrections cost nothing. It takes what has come in
     steps, one after another: if more comes, they get larger and cheaper, up to ``MOST``.
 
