@@ -63,16 +63,21 @@ def test_all_detectors_can_be_made_for_every_setup(setup):
     assert len(soccer(setup)) == len(KINDS)
 
 
+@pytest.fixture(scope="module")
+def few_seconds():
+    return oracle(recording(16, 4), soccer())
+
+
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 1.0])
-def test_finals_equal_the_oracle_however_positions_arrive(alpha):
+def test_finals_equal_the_oracle_however_positions_arrive(alpha, few_seconds):
     """A few seconds of play with all 95 detectors, positions up to a quarter of a second late."""
     generator = random.Random(3)
     events = recording(16, 4)
     arrivals = sorted(events, key=lambda event: event.ts + generator.random() ** 3 * 250e6)
     result = run(arrivals, soccer(), policies=Policies(alpha=alpha), batch=500)
-    expected = oracle(events, soccer(), result.late_identities())
-    assert result.finals == expected
-    assert sum(map(len, expected.values())) > 1000
+    assert not any(result.late_identities().values())
+    assert result.finals == few_seconds
+    assert sum(map(len, few_seconds.values())) > 1000
 
 
 # Scores

@@ -16,7 +16,8 @@ from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.identity import Derivation, levels
 from middleware.model.state import same_state
-from middleware.testing.oracle import in_order, oracle
+from middleware.runtime.engine import run
+from middleware.testing.oracle import in_order
 from scenarios.soccer.match import Happening, truth
 from scenarios.soccer.scores import generated
 
@@ -26,7 +27,7 @@ SECONDS = 60
 
 @pytest.fixture(scope="module")
 def minute() -> dict[str, list[Event]]:
-    return oracle(recording(SEED, SECONDS), soccer())
+    return run(recording(SEED, SECONDS), soccer()).finals
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_passes_shots_and_goals_at_a_glance(minute, told):
 
 def test_blocked_shots():
     """They are rare: a snippet that has two."""
-    derived = oracle(recording(22, 13), soccer())
+    derived = run(recording(22, 13), soccer()).finals
     found = [((e.player, e.shooter), e.ts) for e in derived["ShotOutcomes"] if isinstance(e, BlockedShot)]
     true = [(who(h), h.end) for h in truth(22, 13) if h.kind == "block"]
     assert len(true) == 2

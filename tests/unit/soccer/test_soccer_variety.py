@@ -7,7 +7,7 @@ import pytest
 from detectors.soccer.hierarchy import soccer
 from middleware.evaluation.accuracy import Accuracy, score
 from middleware.model.event import ORDER, Event
-from middleware.testing.oracle import oracle
+from middleware.runtime.engine import run
 from scenarios.soccer.match.light import Light, positions
 from scenarios.soccer.match.truth import Happening
 from scenarios.soccer.match.variety import Variety
@@ -24,7 +24,7 @@ Played = tuple[list[Happening], dict[str, list[Event]]]
 def play(seed: int, seconds: float) -> Played:
     match = Light(seed, seconds, Variety(seed, fouls=0.15, ideas=0.4, posts=0.6))
     events = list(match.events())
-    return match.truth, oracle(events, soccer("light"))
+    return match.truth, run(sorted(events, key=ORDER), soccer("light")).finals
 
 
 @pytest.fixture(scope="module")
