@@ -71,8 +71,9 @@ class Budget:
         if isinstance(control, Gain):
             is_over = control.is_over(spent, behind) and control.behind > 0  # once may be chance
             self.control = control.adapted(busy, spent, behind)
-            is_calm = self.control.alpha == control.alpha and behind <= 0.5
-            if control.was_held_up and not self.control.was_held_up and not is_over:
+            keeps_up = behind <= 0.5
+            is_calm = self.control.alpha == control.alpha and keeps_up
+            if keeps_up and control.was_held_up and not self.control.was_held_up:
                 self.aside.clear()  # nor were they to blame
         else:
             is_over, is_calm = busy > UPPER and control.alpha < 1.0, busy < LOWER

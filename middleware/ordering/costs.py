@@ -60,6 +60,11 @@ class Step:
         self.rollbacks = rollbacks
         self.affected = affected
 
+    @property
+    def repeated(self) -> int:
+        """Events that were run again."""
+        return max(0, self.executed - self.emitted)
+
 
 class Costs:
     """Running estimates for one unit, in nanoseconds if there is a timer, else in detector calls.
@@ -94,7 +99,7 @@ class Costs:
         self._emitted += step.emitted
         if self._emitted > _MEMORY:
             self._rollbacks, self._emitted = self._rollbacks / 2, self._emitted / 2
-        spent, repeated = step.spent, max(0, step.executed - step.emitted)
+        spent, repeated = step.spent, step.repeated
         self.total += step.executed if spent is None else spent
         if spent is not None and step.executed:  # in whatever step: a unit that speculates may have none without rollbacks
             self.event = smoothed(self.event, spent / step.executed)

@@ -37,7 +37,7 @@ _NOTED = 0.05
 """Unless it lasts: their share times the intervals is so much of an interval by then."""
 
 _FALLING, _NEARLY = 1 / 2, 0.1
-"""What is left of alpha after an interval without time to spare, if less than this share of it went into full steps."""
+"""What is left of alpha after an interval without time to spare, and up to which share of that in full steps."""
 
 _ANOTHER = 0.8
 """Below this share of the load under which the node fell behind, the load counts as another one."""
@@ -110,12 +110,12 @@ class Gain(Struct, frozen=True):
         if self.behind > 1:
             return replace(self, alpha=1.0 if self.behind > 2 else (1 + self.alpha) / 2, calm=0)
         alpha = 1.0 if is_another else min(1.0, max(self.alpha + STEP, self._least(corrections, _DRAINING)))
-        now = replace(self, alpha=alpha, calm=0)
+        now = replace(self, alpha=alpha, proven=_NONE, calm=0)
         if self.calm >= _SOON and self.floor == _NONE:
             return replace(now, proven=self.alpha)
         if is_another:
-            return replace(now, proven=_NONE)
-        return replace(now, floor=self.alpha, failed=self.load, patience=min(2 * self.patience, _SELDOM), proven=_NONE)
+            return now
+        return replace(now, floor=self.alpha, failed=self.load, patience=min(2 * self.patience, _SELDOM))
 
     def _hopeful(self) -> Gain:
         """What failed counts no more under another load, and by a step less after a while."""

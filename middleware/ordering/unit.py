@@ -429,7 +429,7 @@ class Unit:
     def _learn(self, step: Step) -> None:
         """Learn the cost of a step, in the mode in which it ran."""
         cost = self.costs.learn(step)
-        self._unpurged += max(0, step.executed - step.emitted)
+        self._unpurged += step.repeated
         if self._choice is not None and cost is not None:
             mode = self._settings.retraction
             # full retraction publishes again what it withdraws, which is as much work downstream

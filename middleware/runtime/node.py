@@ -410,9 +410,8 @@ class Node:
             start = end
         passed = start - self._adapted_at
         if passed >= INTERVAL:
-            self._last_busy = self._busy()
-            behind = self._full_ns / (self._busy_ns + self._idle_ns) if self._busy_ns else 0.0
-            processor.adapt(self._last_busy, self._broker.wanted(), behind, self._busy_ns)
+            self._last_busy = self._share(self._busy_ns)
+            processor.adapt(self._last_busy, self._broker.wanted(), self._share(self._full_ns), self._busy_ns)
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _list(self) -> None:
@@ -422,10 +421,10 @@ class Node:
             self._ledger.list_late(listed.unit, listed.late)
             self._ledger.list_failed(listed.unit, listed.failed)
 
-    def _busy(self) -> float:
-        """Time in detectors / time available to them: the time that the broker needs to receive and send is not available."""
+    def _share(self, spent: int) -> float:
+        """Of the time available to detectors (ns): the time that the broker needs to receive and send is not available."""
         available = self._busy_ns + self._idle_ns
-        return self._busy_ns / available if available else 0.0
+        return spent / available if available else 0.0
 
     def _carry_out(self, effects: Effects) -> None:
         """First list the events not taken, then acknowledge: every acknowledged event was taken or is listed."""

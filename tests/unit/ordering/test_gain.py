@@ -219,6 +219,15 @@ def test_poor_units_come_back_at_once_if_the_node_was_only_held_up():
     assert budget.adapt(0.6, loads, wanted, 0.0) == {"rich": 0.0, "poor": 0.0}
 
 
+def test_poor_units_stay_aside_if_the_node_falls_behind_again():
+    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, calm=100)), frozenset({"rich", "poor"})
+    loads = [Load("rich", 400, 10.0, 1_000, 100.0), Load("poor", 400, 9.0, 1, 10.0)]
+    for busy, behind in [(1.0, 1.0), (1.0, 1.0), (1.0, 0.3), (1.0, 1.0)]:
+        budget.adapt(busy, loads, wanted, behind)
+    assert not budget.control.was_held_up
+    assert budget.aside == ["poor"]
+
+
 def test_poor_units_that_cost_little_stay():
     budget, wanted = Budget(Gain(alpha=0.0)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 90.0, 100, 100.0), Load("poor", 400, 5.0, 1, 10.0)]
