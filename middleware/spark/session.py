@@ -49,7 +49,6 @@ _LOCAL = _EVERYWHERE | {
     "spark.ui.enabled": "false",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -Xshare:auto",
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.windowExec.buffer.spill.threshold": "100000",
     "spark.sql.shuffle.partitions": "2",
@@ -57,6 +56,8 @@ _LOCAL = _EVERYWHERE | {
     "spark.shuffle.compress": "true",
     "spark.io.compression.codec": "lz4",
 }
+
+_JAVA = "-XX:+UseSerialGC -Xshare:auto"
 
 _PORTS = {"spark": 7077, "sc": 15002}
 """Where a standalone master, and a server of Spark Connect, listen unless their address says otherwise."""
@@ -147,10 +148,16 @@ def _local_builder(stack: ExitStack, cores: int, memory: str, work: Path | None)
         return Path(stack.enter_context(made))
 
     conf = folder(None)
-    (conf / "log4j2.properties").write_text(_LOGGING)
-    (conf / "spark-env.sh").write_text(f"exec 2>{shlex.quote(str(conf / 'spark.log'))}\n")
+    logging, log = conf / "log4j2.properties", conf / "spark.log"
+    logging.write_text(_LOGGING)
+    # A folder with files on its class path keeps Java from taking classes over from a file of another process.
+    (conf / "spark-env.sh").write_text(f"exec 2>{shlex.quote(str(log))}\nSPARK_CONF_DIR={shlex.quote(str(conf / 'none'))}\n")
     stack.enter_context(environment(_environment() | {"SPARK_CONF_DIR": str(conf)}))
-    settings = _LOCAL | {"spark.driver.memory": memory, "spark.local.dir": str(folder(work))}
+    settings = _LOCAL | {
+        "spark.driver.memory": memory,
+        "spark.local.dir": str(folder(work)),
+        "spark.driver.extraJavaOptions": f'{_JAVA} "-Dlog4j2.configurationFile={logging}"',
+    }
     return SparkSession.builder.master(f"local[{cores}]").appName("slackline").config(map=settings)
 
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import pickle
-import subprocess
-import sys
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
-import cloudpickle
 import msgspec
 
 from middleware.model.detector import Detector, detector_name, key_function
-from middleware.model.errors import DetectorError, SlacklineError
+from middleware.model.errors import SlacklineError
 from middleware.model.event import Event, Key, type_name
 from middleware.model.identity import Derivation
+from middleware.testing.fresh import in_fresh_processes
 
-CHILD = "from middleware.testing.trial import answer; answer()"
-TIMEOUT_S = 300
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
 
@@ -91,45 +86,12 @@ def difference(events: Sequence[Event], one: Sequence[Outcome], other: Sequence[
 def run_in_fresh_processes(
     trial: Trial, lanes: Sequence[Sequence[Event]], hash_seeds: Sequence[int]
 ) -> list[list[list[Outcome]]]:
-    """The outcomes of each lane, from one new Python process for each hash seed (they run at the same time).
+    """The outcomes of each lane, from a fresh process for each hash seed.
 
     Raises DetectorError if a process fails: then the detector cannot even be imported or made in another process.
     """
-    question = pickle.dumps((sys.path, cloudpickle.dumps((trial, [list(lane) for lane in lanes]))))
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", CHILD],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=os.environ | {"PYTHONHASHSEED": str(seed)},
-        )
-        for seed in hash_seeds
-    ]
-    try:
-        return [_outcomes(process, question) for process in processes]
-    finally:
-        for process in processes:
-            process.kill()
-            process.wait()
+    return in_fresh_processes(partial(_run_each, trial, [list(lane) for lane in lanes]), hash_seeds)
 
 
-def _outcomes(process: subprocess.Popen[bytes], question: bytes) -> list[list[Outcome]]:
-    try:
-        output, complaints = process.communicate(question, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        raise DetectorError(f"in a fresh process the detector has not ended after {TIMEOUT_S} s") from None
-    if process.returncode != 0:
-        raise DetectorError(f"in a fresh process the detector cannot be run:\n{complaints.decode(errors='replace')[-2_000:]}")
-    answers: list[list[Outcome]] = pickle.loads(output)
-    return answers
-
-
-def answer() -> None:
-    """The child's side of ``run_in_fresh_processes``."""
-    output = sys.stdout.buffer
-    sys.stdout = sys.stderr  # so that a detector that prints does not garble the answer
-    path, question = pickle.load(sys.stdin.buffer)
-    sys.path[:] = path
-    trial, lanes = pickle.loads(question)
-    output.write(cloudpickle.dumps([trial.run(lane) for lane in lanes]))
+def _run_each(trial: Trial, lanes: list[list[Event]]) -> list[list[Outcome]]:
+    return [trial.run(lane) for lane in lanes]

@@ -1,6 +1,6 @@
 """Deliberate bugs: each breaks something on which the promise rests, and must be seen by the simulated worlds.
 
-``python -m tests.simulation.bugs [NAME ...]`` prints how many worlds each takes.
+``python -m tests.simulation.bugs [NAME ...]`` looks for each, and prints entries for ``START``.
 """
 
 from __future__ import annotations
@@ -73,25 +73,56 @@ APPLICATIONS: dict[str, Application] = {}
 
 
 START: dict[str, int] = {
-    "what the log holds of publishers that left not told": 800,  # 806
-    "eras not logged": 325,  # the first seed that shows it is 331
-    "publishers do not wait till it is known from where on": 150,  # 162
-    "operators go on without what they knew": 120,  # 133
-    "checkpoint forgets revisions made": 80,  # 91
-    "damage to the log not told": 80,  # 89
-    "outliers move the lateness": 70,  # 80
-    "results of what stopped are left": 70,  # 79
-    "columns behind the watermark let through": 105,  # 113
-    "columns that wait in a unit left out of checkpoints": 60,  # 74
-    "columns held back that were withdrawn released": 240,  # 257
-    "a node does not wait for a second clock": 500,  # 511
-    "turned away events not listed after a crash": 165,  # 172
-    "state of SteppedQuery not restored": 50,  # 57
-    "units do not go on": 28,  # 34
-    "what others said of the clock forgotten at a restart": 2_300,  # 2302
-    "how far a former life had come forgotten": 3_625,  # 3631
+    "output before the log": 3,
+    "replay ignores the recorded watermarks of units": 11,
+    "promises for the silent not logged": 8,
+    "turned away events not listed after a crash": 172,
+    "log cut before readers have it": 8,
+    "checkpoint forgets ids seen": 8,
+    "checkpoint forgets revisions made": 86,
+    "checkpoint forgets waiting events": 8,
+    "checkpoint forgets what was published": 43,
+    "checkpoint forgets what peers promised": 10,
+    "checkpoint forgets readers": 8,
+    "checkpoint forgets places in other logs": 10,
+    "damage to the log not told": 89,
+    "slots left as they are when a state is restored": 31,
+    "late revisions let through by units": 4,
+    "revisions of refused ones let through by units": 27,
+    "failed events leave their traces": 19,
+    "results of what stopped are left": 79,
+    "outliers move the lateness": 80,
+    "clashes taken for repeats": 11,
+    "a node believes its own clock": 18,
+    "a node does not wait for a second clock": 511,
+    "what others said of the clock forgotten at a restart": 2_302,
+    "how far a former life had come forgotten": 3_631,
+    "late revisions let through where they come in": 9,
+    "events below promises let through": 9,
+    "watermarks combined as the largest": 5,
+    "publishers do not promise again": 7,
+    "an end of a former era believed": 10,
+    "units do not go on": 34,
+    "operators go on without what they knew": 133,
+    "publishers do not wait till it is known from where on": 162,
+    "eras not logged": 331,
+    "what the log holds of publishers that left not told": 806,
+    "readers not told of an era": 10,
+    "types change in any order": 19,
+    "reader ignores where its name was": 5,
+    "reader ignores gaps": 4,
+    "repeats in columns taken": 17,
+    "columns behind the watermark let through": 113,
+    "columns that wait in a unit left out of checkpoints": 74,
+    "columns held back that were withdrawn released": 257,
+    "state of FlowOperation not restored": 8,
+    "state of SequenceOperation not restored": 10,
+    "state of SteppedQuery not restored": 57,
+    "state of WindowedOperation not restored": 32,
+    "state of WindowsOperation not restored": 10,
 }
-"""The seed from which the tests look for what is found from seed 0 on only after a while, to save time."""
+"""The seed of a world that showed a bug when it was last looked for, unless one of the first three did: tests begin there. If
+worlds are drawn otherwise since, they take longer."""
 
 
 def of_levels_and_raw_events(rng: Random) -> dict[str, Detector]:
@@ -110,11 +141,11 @@ def bug(make: Bug) -> Bug:
     return make
 
 
-def worlds_until_found(name: str, first: int = 0) -> int | None:
-    """How many worlds it takes until one fails, from a seed on, with the bug of that name in place."""
-    for number, outcome in enumerate(hunt(first, MOST, application=APPLICATIONS.get(name, an_application)), 1):
+def first_world(name: str) -> int | None:
+    """The seed of the first world that fails with the bug of that name in place; None if none of so many does."""
+    for outcome in hunt(START.get(name, 0), MOST, application=APPLICATIONS.get(name, an_application)):
         if outcome.failure is not None:
-            return number
+            return outcome.seed
     return None
 
 
@@ -536,8 +567,8 @@ def _measure(names: list[str]) -> Iterator[str]:
         start = time.process_time()
         with pytest.MonkeyPatch.context() as patch:
             BUGS[name](patch)
-            found = worlds_until_found(name)
-        yield f"{name}: {found if found is not None else f'not in {MOST}'} ({time.process_time() - start:.0f} s)"
+            found = first_world(name)
+        yield f'    "{name}": {found},  # {time.process_time() - start:.0f} s'
 
 
 if __name__ == "__main__":

@@ -134,17 +134,19 @@ def test_operators_find_the_same_in_large_steps(
 @pytest.mark.parametrize("has_ties", [True, False])
 def test_and_in_several_large_steps(application: str, arriving: Arriving, has_ties: bool) -> None:
     events = arrivals(Random(4), 20_000, list(range(10)), has_ties)
-    in_large, in_small = both_ways(application, arriving, 4, events, Policies(alpha=0.0, lateness=Lateness(1.0, 5)))
+    in_large, in_small = both_ways(application, arriving, 4, events, Policies(alpha=0.0, lateness=Lateness(1.0, 5)), 100)
     assert in_large == in_small
     assert sum(map(len, in_large[0].values())) > 1_000
 
 
-def both_ways(application: str, arriving: Arriving, seed: int, events: list[Event], policies: Policies) -> list[Any]:
+def both_ways(
+    application: str, arriving: Arriving, seed: int, events: list[Event], policies: Policies, batch: int = 7
+) -> list[Any]:
     """What a run finds that may take large steps, and what one in small steps."""
     asked: list[dict[str, Any]] = [{}, {"watch": lambda batch: None}]
     ran = [
         engine.run(
-            arriving(events), APPLICATIONS[application](Random(seed)), policies=policies, failing="skip", batch=7, **more
+            arriving(events), APPLICATIONS[application](Random(seed)), policies=policies, failing="skip", batch=batch, **more
         )
         for more in asked
     ]

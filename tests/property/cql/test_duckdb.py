@@ -43,13 +43,11 @@ def events(drawn):
 
 def duck(ticks, query):
     """The rows of a query over the ticks, which are table Tick, with ts in seconds."""
-    with duckdb.connect() as connection:
-        connection.execute(
-            "CREATE TABLE Tick (symbol VARCHAR, price DOUBLE, quantity BIGINT, other BIGINT, ts BIGINT, id BIGINT)"
-        )
-        rows = [(e.symbol, e.price, e.quantity, e.other, e.ts // SECOND, e.id) for e in ticks]
-        connection.executemany("INSERT INTO Tick VALUES (?, ?, ?, ?, ?, ?)", rows)
-        return connection.execute(query).fetchall()
+    rows = [(e.symbol, e.price, e.quantity, e.other, e.ts // SECOND, e.id) for e in ticks]
+    kinds = {"symbol": "VARCHAR", "price": "DOUBLE", "quantity": "BIGINT", "other": "BIGINT", "ts": "BIGINT", "id": "BIGINT"}
+    columns = ", ".join(f"unnest(?::{kind}[]) AS {name}" for name, kind in kinds.items())
+    DATABASE.execute(f"CREATE OR REPLACE TABLE Tick AS SELECT {columns}", list(zip(*rows, strict=True)))
+    return DATABASE.execute(query).fetchall()
 
 
 # expressions that mean the same in both
