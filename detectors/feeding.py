@@ -1,13 +1,19 @@
-"""Shared by the commands that run queries: the detectors a query rests on, and its input in batches."""
+"""Shared by the commands that run queries: the detectors a query rests on, its input in batches, and what fails in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from middleware.broker.ingress.seen import SeenIds
 from middleware.model.change import Batch, grouped
 from middleware.model.detector import Detector
+from middleware.model.errors import last_line
 from middleware.model.event import TS, Event, EventType
+
+if TYPE_CHECKING:
+    from middleware.ordering.unit import Unit
 
 
 def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
@@ -42,3 +48,30 @@ def only(name: str, batch: Batch) -> Batch:
         {each: watermark for each, watermark in batch.watermarks.items() if each == name},
         batch.clock,
     )
+
+
+class Failures:
+    """The failures in a hierarchy: for each unit the number and the last one, so it stays small in an endless run."""
+
+    def __init__(self, units: Sequence[Unit]) -> None:
+        self._units = units
+        self._counts: Counter[str] = Counter()
+        self._last: dict[str, str] = {}
+
+    def take(self) -> bool:
+        """Note failures since the last call; returns whether something has stopped."""
+        for unit in self._units:
+            if unit.quarantine:
+                failed, unit.quarantine = unit.quarantine, []
+                self._counts[unit.name] += len(failed)
+                self._last[unit.name] = last_line(failed[-1].failure)
+        return any(unit.halted for unit in self._units)
+
+    def told(self) -> list[str]:
+        """A sentence for each detector or operator that has failed."""
+        stopped = {unit.name: last_line(unit.halted) for unit in self._units if unit.halted}
+        lost = "is missing in the results: please report it, with the statement and the tuples"
+        sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
+        left_out = {name: count for name, count in self._counts.items() if name not in stopped}
+        more = "{name}: {n} event{s} failed and left out, at last by {why}"
+        return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]

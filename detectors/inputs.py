@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -69,7 +70,8 @@ class Files:
         from middleware.connect.files.text import existing
 
         of_file = ((file, next(one for one in self.mappings if one.matches(file.name))) for file in existing(self._paths))
-        self._followers = [Follower(file, mapping, self.types[mapping.type]) for file, mapping in of_file]
+        numbers: Counter[str] = Counter()
+        self._followers = [Follower(file, mapping, self.types[mapping.type], numbers) for file, mapping in of_file]
         with ExitStack() as stack:
             for follower in self._followers:
                 stack.enter_context(closing(follower))

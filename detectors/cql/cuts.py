@@ -146,7 +146,7 @@ class TimedCuts(_Cuts):
         """Whether to report the window: always, only if it differs from the one before, or if tuples have come since."""
         before, first = boundary - self.slide, timeline.first
         if self._length is None:
-            is_first = not timeline.dropped and boundary == self._first(timeline)  # all earlier tuples are new to it
+            is_first = boundary == self._first(timeline)  # all earlier tuples are new to it
             return high > (0 if is_first else timeline.after(before))
         if not self.plan.on_change or (first is not None and before < self.end(first, timeline)):
             return True  # there was no window before
@@ -157,7 +157,7 @@ class TimedCuts(_Cuts):
         """How many of the first tuples only final windows need."""
         if self.plan.shape is Shape.FIXED:
             assert self.plan.upper is not None
-            return len(timeline) if self.plan.upper <= final else timeline.after(self.plan.lower or 0)
+            return timeline.after(final if self.plan.upper <= final else min(self.plan.lower or 0, final))
         if self._length is not None:
             return timeline.after(final - self._length - (self.slide if self.plan.on_change else 0))
         return self.kept(timeline, timeline.after(final - self.slide), final)
@@ -325,7 +325,14 @@ class ClockCuts(_Cuts):
     def needed(self, timeline: Timeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         settled = timeline.after(final)
-        return self.kept(timeline, settled, timeline.events[settled - 1].ts) if settled else 0
+        if not settled:
+            return 0
+        if self.plan.shape is Shape.FIXED:
+            assert self.plan.upper is not None
+            clock = timeline.clock_before(settled)
+            is_over = clock is not None and clock > self.plan.upper
+            return settled if is_over else timeline.clock_after(self.plan.lower or 0, settled)
+        return self.kept(timeline, settled, timeline.events[settled - 1].ts)
 
 
 class DeltaCuts:

@@ -6,7 +6,7 @@ import re
 
 from detectors.language.errors import QueryError, Span
 
-_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*", re.DOTALL)
+_QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
 _JOIN = "join the streams: FROM a [SIZE 10 sec] JOIN b [SIZE 10 sec] ON a.x = b.x"
 
@@ -19,7 +19,7 @@ _FOREIGN = (
     (r"\b(IN\s*\(\s*SELECT)\b", _JOIN),
     (r"\b(GROUPING\s+SETS|ROLLUP|CUBE)\s*\(", "write a query for each grouping"),
     (
-        r"\b(FOLLOWING)\b",
+        r"\b(?:UNBOUNDED|\d+(?:\s+\w+)?|INTERVAL\s+\w+)\s+(FOLLOWING)\b",
         "frames end with the current row, as what follows has not come: ROWS BETWEEN 2 PRECEDING AND CURRENT ROW",
     ),
     (r"\b(QUALIFY)\b", "filter the result in an outer SELECT ... WHERE"),

@@ -71,7 +71,7 @@ class LineReader:
 
         Raises EventError for a line that is none, and TraceError for a header without what the stream needs.
         """
-        text = line.rstrip("\r\n")
+        text = (line.removeprefix("\ufeff") if number == 1 else line).rstrip("\r\n")
         if not text.strip():
             return None
         cells = self._split(text)

@@ -131,5 +131,5 @@ def _field(columns: Columns, vector: Vector, kind: type | None, may_miss: bool) 
         return None
     if there is True:
         return values, None
-    there = np.broadcast_to(there, len(columns))
+    there = np.ascontiguousarray(np.broadcast_to(there, len(columns)))
     return (values, there) if may_miss or there.all() else None

@@ -100,6 +100,13 @@ def _common_frame(made: list[Over]) -> Preceding:
     if not frames:
         return Preceding(True, least)
     frame = next(iter(frames))
+    if least and not frame.is_rows:  # what lies a number of rows back hangs on which of those at the same time is meant
+        lag = next(call for call in made if call.name == "lag")
+        raise QueryError(
+            "lag goes by rows: give the other OVER of the query a frame of rows, such as ROWS UNBOUNDED PRECEDING, "
+            "or use two queries and join them",
+            lag.span,
+        )
     if len(frames) > 1 or (least and frame.amount is not None and not (frame.is_rows and frame.amount >= least)):
         last = list(frames.values())[-1]
         raise QueryError("all OVER of a query must have the same frame: use two queries and join them", last.span)

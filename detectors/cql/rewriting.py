@@ -42,11 +42,22 @@ def sort_keys(select: s.Select) -> tuple[s.Ordering, ...]:
     aliases = {target.alias.lower(): target.expression for target in select.targets if target.alias and target.expression}
 
     def meant(key: SyntaxNode) -> SyntaxNode:
-        if isinstance(key, Literal) and key.type is Type.INT and 0 < int(key.value or 0) <= len(select.targets):
-            return select.targets[int(key.value or 0) - 1].expression or key
+        if isinstance(key, Literal) and key.type is Type.INT:
+            return _numbered(select, int(key.value or 0), key.span)
         return (aliases.get(key.name.lower()) if isinstance(key, Name) and key.qualifier is None else None) or key
 
     return tuple(replace(each, key=meant(each.key)) for each in select.order_by)
+
+
+def _numbered(select: s.Select, number: int, span: Span) -> SyntaxNode:
+    """The expression of a column by its number. Raises QueryError if there is none, or a ``*`` stands before it."""
+    before = [target.expression for target in select.targets[: max(number, 0)]]
+    if None in before:
+        raise QueryError(f"ORDER BY {number} counts columns that * stands for: name the attribute", span)
+    found = before[-1] if number == len(before) > 0 else None
+    if found is None:
+        raise QueryError(f"ORDER BY {number}: columns are counted from 1 to {len(select.targets)}", span)
+    return found
 
 
 def without_ranking(select: s.Select) -> s.Select:

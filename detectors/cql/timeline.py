@@ -86,6 +86,7 @@ class Timeline(Places):
         if retracts:
             places = sorted(map(ORDER, retracts))
             at = list(map(self.place, places))
+            assert [self.orders[place] for place in at] == places, "a tuple is withdrawn that was forgotten"
             take_out(self.orders, at)
             take_out(self.events, at)
         if inserts:

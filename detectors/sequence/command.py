@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 
-from detectors.feeding import batch_of, fresh, needed, only
-from detectors.inputs import Source, lateness_of, source_of
+from detectors.feeding import Failures, batch_of, fresh, needed, only
+from detectors.inputs import Files, Source, lateness_of, source_of
+from detectors.mesh import Mesh
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
-from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, kept_for_results, results
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
 from middleware.cli.pubsub import described
 from middleware.cli.results import KINDS, FinalsFile, check_results
 from middleware.model.change import Batch, Change, Insert, Revise
-from middleware.model.errors import SlacklineError
+from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name
 
 if TYPE_CHECKING:
@@ -115,22 +116,33 @@ def query(
         return
     lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
     hierarchy = _hierarchy(plan, place, lateness_of(lateness), follow)
-    run = _followed if follow else _live if place.address else partial(_recorded, batch=batch)
+    failures = Failures(hierarchy.units)
+    given = _given(plan, place, hierarchy, follow, batch)
     try:
         with screen.status("...") as status:
 
             def tell(events: int) -> None:
                 status.update(f"{events:,} events ...")
 
-            for change in run(plan, place, hierarchy, tell):
+            for change in _results(given, hierarchy, type_name(plan.result), failures, tell):
                 if not lines.show(*change):
                     break
     finally:
         lines.close(sum(each.late for each in hierarchy.statistics()))
         if algorithm is not None:
             screen.print(f"algorithm {algorithm}: {plan.work}")
-        for note in place.files.notes() if place.files is not None else ():
-            screen.print(note, style="yellow", markup=False, soft_wrap=True)
+        _tell(place, given, failures, screen)
+    if failures.told():
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _tell(place: Source, given: Iterable[Batch], failures: Failures, screen: Console) -> None:
+    """What was left out, and what has failed."""
+    notes = place.files.notes() if place.files is not None else []
+    for note in [*notes, *(given.notes() if isinstance(given, Mesh) else [])]:
+        screen.print(note, style="yellow", markup=False, soft_wrap=True)
+    for failure in failures.told():
+        print_error(RunError(failure))
 
 
 def _hierarchy(plan: SequenceQuery, place: Source, lateness: int, follow: bool) -> Hierarchy:
@@ -154,60 +166,36 @@ def _text(text: str) -> str:
         raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
 
 
-def _recorded(
-    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None], batch: int
+def _given(plan: SequenceQuery, place: Source, hierarchy: Hierarchy, follow: bool, size: int) -> Iterable[Batch]:
+    """What the query runs over: the events of a node, of files that grow, or of a recording and then its end."""
+    if place.address:
+        return Mesh(place.address, place.types, [type_name(each) for each in plan.subscribes])
+    if follow:
+        assert place.files is not None
+        return _followed(place.files)
+    ended = Batch({}, dict.fromkeys(hierarchy.subscriptions, END))
+    return chain((batch_of(events) for events, _ in fresh(place.arrivals(), size)), [ended])
+
+
+def _followed(files: Files) -> Iterator[Batch]:
+    """What is appended to files; without an end."""
+    return (batch_of(events) for events, _ in fresh((some for some in files.follow() if some), LARGEST_STEP))
+
+
+def _results(
+    given: Iterable[Batch], hierarchy: Hierarchy, name: str, failures: Failures, tell: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of a query over a recording."""
+    """Changes, and finals, of the query, until what is given ends or something on the way has stopped."""
     from middleware.delivery.barrier import Barrier
 
-    name = type_name(plan.result)
     barrier, count = Barrier([name]), 0
-    for events, repeated in fresh(place.arrivals(), batch):
-        count += len(events) + repeated
-        tell(count)
-        yield from _delivered(hierarchy.process(batch_of(events)), name, barrier)
-    yield from _delivered(hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))), name, barrier)
-
-
-def _followed(
-    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
-) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of a query over files that grow; without an end."""
-    from middleware.delivery.barrier import Barrier
-
-    assert place.files is not None
-    name = type_name(plan.result)
-    barrier, count = Barrier([name]), 0
-    for events, _ in fresh((some for some in place.files.follow() if some), LARGEST_STEP):
-        count += len(events)
-        tell(count)
-        yield from _delivered(hierarchy.process(batch_of(events)), name, barrier)
-
-
-def _live(
-    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, tell: Callable[[int], None]
-) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of a query over the events of a node."""
-    from middleware.cli.awaited import telling_what_is_awaited
-    from middleware.delivery.barrier import Barrier
-    from middleware.runtime.clients import Subscriber
-
-    name = type_name(plan.result)
-    barrier = Barrier([name])
-    watermark: dict[str, int] = {}
-    count = 0
-    wanted = [type_name(each) for each in plan.subscribes]
-    with (
-        Subscriber(place.address, wanted, event_types=place.types, on_slow="disconnect") as subscriber,
-        telling_what_is_awaited(subscriber, wanted),
-    ):
-        while any(watermark.get(each) != END for each in wanted):
-            batch = subscriber.receive_batch()
-            watermark |= batch.watermarks
+    for batch in given:
+        if batch.deltas:
             count += sum(map(len, batch.deltas.values()))
             tell(count)
-            clock = max((e.ts for d in batch.deltas.values() for e in d.inserts), default=batch.clock)
-            yield from _delivered(hierarchy.process(Batch(batch.deltas, dict(watermark), clock)), name, barrier)
+        yield from _delivered(hierarchy.process(batch), name, barrier)
+        if failures.take():
+            return
 
 
 def _delivered(batches: list[Batch], name: str, barrier: Barrier) -> Iterator[tuple[Change | None, Event | None]]:

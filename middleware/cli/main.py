@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -16,7 +17,7 @@ from middleware.cli.output import exit_code, log_to_standard_error, print_error
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
-from middleware.model.errors import SlacklineError
+from middleware.model.errors import RunError, SlacklineError
 
 COMMANDS = {
     "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
@@ -60,6 +61,10 @@ Examples:
 """
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+"""Of errors of the system those that no program can help: a disk that is full, or broken."""
+
+
 class Lazy(TyperGroup):
     """A group whose commands are stand-ins with a name and a help line, until one of them is called."""
 
@@ -88,6 +93,11 @@ class Lazy(TyperGroup):
             raise typer.Exit(exit_code(lacking)) from None
         except KeyboardInterrupt:
             raise typer.Exit(interrupted()) from None
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            print_error(lacking := RunError(f"what was to be written could not be: {error.strerror}"))
+            raise typer.Exit(exit_code(lacking)) from None
 
 
 def load(name: str, entry: CommandEntry) -> Any:

@@ -340,7 +340,7 @@ def read_events(file: str, known: EventTypes, default: str | None, source: str, 
                 raise EventError("it names no type: give it a field 'type', or use --type")
             fields = own_fields(record, known[name])
             yield sendable(event_of(known[name], {"source": source, "id": number} | fields | {"level": 0}))
-        except (SlacklineError, msgspec.MsgspecError, UnicodeError) as error:
+        except (SlacklineError, msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             broken.append(f"{file}:{number}: {error}")
 
 

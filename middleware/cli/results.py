@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
+import sqlite3
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
@@ -12,7 +14,7 @@ import msgspec
 from middleware.cli.output import STANDARD_OUTPUT, check_output, results, write_file
 from middleware.connect.tables.results import arrow_file, parquet_file, write_duckdb
 from middleware.model.errors import SinkError
-from middleware.model.event import ORDER, Event
+from middleware.model.event import IDENTITY, Event, Identity
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
@@ -56,24 +58,27 @@ def write_results(finals: Iterable[Event], file: str) -> None:
 
 
 class FinalsFile:
-    """A file that gets final results as they come. ``is_endless``: nothing says that these were all, so each is stored at once.
+    """A file that gets final results as they come. ``is_endless``: nothing says that these were all, so each is stored at once,
+    unless the file has it from an earlier run.
 
-    Raises SinkError for an endless run and a kind that is written whole.
+    Raises SinkError for an endless run and a kind that is written whole. O(results that the file has) for an endless run.
     """
 
     def __init__(self, file: str, is_endless: bool) -> None:
         self._file, self._events = file, list[Event]()
         self._sink = None
+        self._had: set[Identity] = set()
         if is_endless:
-            if Path(file).suffix not in _ENDLESS:
+            if Path(file).suffix.lower() not in _ENDLESS:
                 raise SinkError(f"{file} is written whole, at the end, and there is none: give one of {', '.join(_ENDLESS)}")
             self._sink = open_sink(file)
+            self._had = _identities(file)
 
     def add(self, event: Event) -> None:
         """Take a final result. Raises SinkError."""
         if self._sink is None:
             self._events.append(event)
-        elif self._sink.mark is None or ORDER(event) > self._sink.mark:
+        elif IDENTITY(event) not in self._had:
             self._sink.take([event])
 
     def close(self) -> None:
@@ -82,6 +87,15 @@ class FinalsFile:
             self._sink.close()
         else:
             write_results(self._events, self._file)
+
+
+def _identities(file: str) -> set[Identity]:
+    """Those of the results that a sink has stored in a file."""
+    if Path(file).suffix.lower() in _SQLITE:
+        with closing(sqlite3.connect(file)) as connection:
+            return set(connection.execute("SELECT source, id FROM finals"))
+    with open(file, "rb") as lines:
+        return {(record["source"], record["id"]) for record in map(msgspec.json.decode, lines)}
 
 
 def _lines(events: Sequence[Event]) -> bytes:

@@ -22,7 +22,11 @@ from middleware.runtime.records import Record
 _MAGIC, _HEAD = 0, 5
 """The first byte of a message with a schema's number, and the length of both: the number follows in four bytes."""
 
-_UNITS = {"timestamp-millis": MILLISECOND, "timestamp-micros": MILLISECOND // 1_000}
+_UNITS = {
+    f"{kind}-{unit}": length
+    for kind in ("timestamp", "local-timestamp")
+    for unit, length in {"millis": MILLISECOND, "micros": MILLISECOND // 1_000, "nanos": 1}.items()
+}
 
 
 class _Schema(NamedTuple):
@@ -114,9 +118,14 @@ def _schema(file: Path) -> _Schema:
         raise ScenarioError(f"avro: the schema of {file} is none of a record, which has fields by name")
     if danger := _danger(parsed, ()):
         raise ScenarioError(f"avro: the schema of {file} has {danger}")
-    kinds = [field["type"] for field in said["fields"] if field["name"] == "ts"]
-    units = [_UNITS[kind["logicalType"]] for kind in kinds if isinstance(kind, dict) and kind.get("logicalType") in _UNITS]
-    return _Schema(file, parsed, parsed["name"], units[0] if units else 1)  # type: ignore[index, call-overload]
+    kind = next((field["type"] for field in said["fields"] if field["name"] == "ts"), "long")
+    kinds = kind if isinstance(kind, list) else [kind]  # it may be null, too
+    logical = {each["logicalType"] for each in kinds if isinstance(each, dict) and "logicalType" in each}
+    if len(logical) > 1 or logical - _UNITS.keys():
+        raise ScenarioError(
+            f"avro: the schema of {file} has ts as {', '.join(sorted(logical))}: one of {', '.join(_UNITS)} is known"
+        )
+    return _Schema(file, parsed, parsed["name"], _UNITS[logical.pop()] if logical else 1)  # type: ignore[index, call-overload]
 
 
 def _danger(kind: Any, above: tuple[str, ...]) -> str:

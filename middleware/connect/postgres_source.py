@@ -28,7 +28,13 @@ from middleware.model.time import SECOND
 
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
-_TEXTS = ("datestyle = ISO", "intervalstyle = postgres", "bytea_output = hex", "extra_float_digits = 1")
+_TEXTS = (
+    "client_encoding = UTF8",
+    "datestyle = ISO",
+    "intervalstyle = postgres",
+    "bytea_output = hex",
+    "extra_float_digits = 1",
+)
 """How values are written, whatever the database or the role is set to: moments as ISO 8601, numbers with all digits."""
 
 _PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""

@@ -15,6 +15,7 @@ from middleware.model.errors import NetworkError
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.status import Status
 from middleware.runtime.transport.keys import Keys
+from middleware.runtime.transport.zeromq import check_address
 
 TIMEOUT = 5.0
 """Seconds that a node may take to answer, by default."""
@@ -38,13 +39,16 @@ class MeshStatus(msgspec.Struct):
 class Lookout:
     """Asks the nodes at ``addresses`` and, if it ``follows``, all nodes that these name as their peers.
 
-    ``names``: the nodes in the allow-list of ``keys``; at each address, any of them may answer.
+    ``names``: the nodes in the allow-list of ``keys``; at each address, any of them may answer. Raises NetworkError for what is
+    no address.
     """
 
     def __init__(
         self, addresses: Sequence[str], keys: Keys | None = None, names: Sequence[str] = (), *, follows: bool = True
     ) -> None:
         self._given = list(dict.fromkeys(addresses))
+        for address in self._given:  # one that is none never answers
+            check_address(address, keys)
         self._keys, self._names, self._follows = keys, names, follows
         self._lines: dict[str, _Line] = {}
         self._learnt: dict[str, str] = {}

@@ -196,3 +196,14 @@ def test_from_a_table_into_a_table_each_once_whatever_is_killed(server: Postgres
     assert server.rows("SELECT account, max(sum), count(*) FROM balance GROUP BY account ORDER BY account") == [
         (f"a{part}", sums[part], len(range(part, 400, 3))) for part in range(3)
     ]
+
+
+def test_texts_of_a_database_that_is_not_utf_8_are_read(server: Postgres, tmp_path: Path) -> None:
+    server.do("CREATE DATABASE west TEMPLATE template0 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C'")
+    address = server.address.replace("/postgres", "/west")
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute("CREATE TABLE town (id bigint PRIMARY KEY, tag text)")
+        with closing(PostgresSource(SourceSpec(address, "west", ["town"], tmp_path))) as source:
+            connection.execute("INSERT INTO town VALUES (1, 'Zürich')")
+            (came,) = received(source, 1)
+    assert json.loads(came.body) == {"id": 1, "tag": "Zürich"}

@@ -14,8 +14,10 @@ import middleware.cli.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.cli.why_waiting import Mesh
+from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.time import SECOND
+from middleware.observe.mesh import Lookout
 from middleware.runtime.clients import Publisher
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.transport.keys import Keys, new_keys
@@ -144,3 +146,8 @@ def test_a_run_that_is_not_final_in_time_says_what_it_waits_for(tmp_path: Path) 
     assert "gone: its last words" in error.__notes__
     assert any(note.startswith("Echo: final up to") for note in error.__notes__)
     assert not any(NOBODY in note for note in error.__notes__), "the dead are not asked"
+
+
+def test_what_is_no_address_is_told_at_once() -> None:
+    with pytest.raises(NetworkError, match="does not end with a port"):
+        Lookout(["tcp://127.0.0.1"])

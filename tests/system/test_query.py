@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from test_network import node_thread, poll_until
+from slackline_benchmarks.servers import free_port
+from test_network import DEADLINE, node_thread, poll_until
 from test_network_cli import finished, slackline
 
 from middleware.model.event import END, EventTypes
@@ -38,3 +42,119 @@ def test_results_are_withdrawn_when_the_checkout_reports_late(tmp_path: Path) ->
             publisher.flush()
         lines += map(json.loads, finished(query).splitlines())
     assert sorted((line["change"], line["tag"]) for line in lines) == [("insert", 7), ("insert", 8), ("retract", 8)]
+
+
+OVEN = """
+from middleware import Detector, Event
+
+class Reading(Event):
+    machine: str
+    celsius: float
+
+class Overheated(Event):
+    machine: str
+    readings: int
+
+class Overheating(Detector):
+    subscribes, publishes, key = (Reading,), (Overheated,), "machine"
+
+    def __init__(self):
+        self.hot = 0
+
+    def on_event(self, event):
+        self.hot = self.hot + 1 if event.celsius > 90 else 0
+        return Overheated(event.machine, self.hot, ts=event.ts) if self.hot == 3 else None
+"""
+NODES = """
+name = "oven"
+about = "a node that keeps nothing"
+detectors = ["oven:Overheating"]
+recording = {{ generate = "oven:none", seconds = 1.0, delay = "uniform(1ms, 80ms)" }}
+policies = {{ lateness = "5s" }}
+nodes = [{{ name = "a", address = "tcp://127.0.0.1:{port}", detectors = ["*"], durability = "memory" }}]
+"""
+ASKED = {
+    "query": ["query", "EVENT SEQ(Overheated a) RETURN Alarm(a.readings)", "ADDRESS", "--changes"],
+    "sql": ["sql", "--connect", "ADDRESS", "-e", "SELECT readings FROM Overheated"],
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+def test_nothing_is_final_once_changes_are_missing(tmp_path: Path, asked: str) -> None:
+    """An early alarm, and then the node, which keeps nothing, is killed before it hears of the reading that takes it back."""
+    port = free_port()
+    address, module = f"tcp://127.0.0.1:{port}", ["--types-from", "oven"]
+    (tmp_path / "oven.py").write_text(OVEN)
+    (tmp_path / "nodes.toml").write_text(NODES.format(port=port))
+    now = time.time_ns()
+    lines = [
+        json.dumps({"type": "Reading", "machine": "press", "celsius": heat, "ts": now + n, "id": n, "source": "plc"})
+        for n, heat in enumerate((95.0, 96.0, 80.0, 97.0))
+    ]
+    (tmp_path / "all.jsonl").write_text("\n".join(lines))
+    (tmp_path / "some.jsonl").write_text("\n".join(lines[:2] + lines[3:]))
+    with ExitStack() as stack:
+
+        def started(*arguments: str) -> subprocess.Popen[str]:
+            process = slackline(tmp_path, *arguments)
+            stack.callback(process.kill)
+            return process
+
+        node = started("node", ".", "a", "--alpha", "0")
+        words = [address if each == "ADDRESS" else each for each in ASKED[asked]]
+        asking = started(*words, *module, "--results", "finals.jsonl")
+        assert "connected to node a" in asking.stderr.readline()
+        finished(started("pub", address, "some.jsonl", *module))
+        assert "3" in asking.stdout.readline(), "it came early"
+        node.kill()
+        node.wait(DEADLINE)
+        started("node", ".", "a", "--alpha", "0")
+        finished(started("pub", address, "all.jsonl", "--end", *module))
+        _, told = asking.communicate(timeout=DEADLINE)
+        assert asking.returncode == 1 and "changes are missing" in told, told
+        assert (tmp_path / "finals.jsonl").read_text() == ""
+
+
+YARD = """
+import pyarrow
+from middleware import Detector, Event
+
+class Position(Event):
+    truck: int
+    x: float
+
+class Stop(Event):
+    truck: int
+
+class Stops(Detector):
+    subscribes, publishes, key = (Position,), (Stop,), "truck"
+
+    def __init__(self):
+        self.x = None
+
+    def on_event(self, event):
+        if event.x == 5.0:
+            raise ValueError("bad five")
+        stopped, self.x = event.x == self.x, event.x
+        return Stop(event.truck, ts=event.ts) if stopped else None
+
+def positions(seed, seconds):
+    rows = [(n % 3, float(n // 9), n * 10_000_000, n, "gps") for n in range(100)]
+    return {"Position": pyarrow.table(dict(zip(("truck", "x", "ts", "id", "source"), map(list, zip(*rows)))))}
+"""
+RECORDED = """
+name = "yard"
+about = "trucks"
+detectors = ["yard:Stops"]
+recording = { generate = "yard:positions", seconds = 1.0, delay = "uniform(1ms, 80ms)" }
+nodes = [{ name = "gate", detectors = ["*"] }]
+"""
+
+
+def test_a_detector_on_the_way_that_fails_is_told(tmp_path: Path) -> None:
+    (tmp_path / "yard.py").write_text(YARD)
+    (tmp_path / "nodes.toml").write_text(RECORDED)
+    asked = slackline(tmp_path, "query", "EVENT SEQ(Stop a, Stop b) WHERE [truck] WITHIN 1 s", ".")
+    out, told = asked.communicate(timeout=DEADLINE)
+    assert asked.returncode == 1
+    assert "final" in out and "Stops: 9 events failed and left out, at last by ValueError: bad five" in " ".join(told.split())

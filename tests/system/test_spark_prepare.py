@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from middleware.connect.files.recording import InOrder
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
@@ -359,3 +361,20 @@ def test_tsch_keeps_the_identity_of_copies(tmp_path: Path, data: Path) -> None:
     assert len(packets) == len(identities) == 6_481 - (one.duplicates or 0)
     assert all(row["id"] % 65_536 == row["sequence"] for row in rows)
     assert min(row["arrival"] - row["ts"] for row in rows) == 0
+
+
+def test_types_that_share_a_source_are_numbered_as_in_memory(spark: SparkSession) -> None:
+    rng = random.Random(3)
+    tables = {
+        name: pa.table(
+            {
+                "source": [rng.choice("abc") for _ in range(count)],
+                "ts": [rng.randrange(20) for _ in range(count)],
+                "_position": list(range(count)),
+            }
+        )
+        for name, count in {"x.B": 40, "x.A": 30, "x.C": 5}.items()
+    }
+    frames = {name: spark.createDataFrame(table.to_pandas()) for name, table in tables.items()}
+    expected = {name: sorted(map(tuple, table.to_pandas().values)) for name, table in InOrder().tables(tables).items()}
+    assert {name: sorted(map(tuple, found.collect())) for name, found in InOrder().frames(frames).items()} == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -88,14 +89,15 @@ def sql(
     texts += execute or []
     if not texts and not sys.stdin.isatty():
         texts = [sys.stdin.read()]
-    if texts:
+    with closing(runner):
+        if not texts:
+            _interactive(runner)
+            return
         last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
         if not runner.has_run and last and last[-1]:
             runner.query(last[-1][-1])  # nothing asks for results, so those of the last stream are shown
-        if runner.has_failed:
-            raise typer.Exit(ExitCode.FAILED)
-        return
-    _interactive(runner)
+    if runner.has_failed:
+        raise typer.Exit(ExitCode.FAILED)
 
 
 def _read(file: Path) -> str:
@@ -135,6 +137,12 @@ class Runner:
         self._json = json_file
         self._results = results
         self._is_endless = is_endless
+        self._stored: FinalsFile | None = None
+
+    def close(self) -> None:
+        """Write the finals of all queries, if that is to be done at the end. Raises SlacklineError."""
+        if self._stored is not None:
+            self._stored.close()
 
     def statement(self, statement: s.Statement, text: str) -> list[Stream]:
         """Take one statement: define, explain, or run it. Raises QueryError."""
@@ -161,7 +169,9 @@ class Runner:
         session, view = self.session, View(stream)
         feed = session.feed(session.upstream(stream), stream)
         out = _opened(self._json) if self._json is not None else None
-        stored = FinalsFile(self._results, self._is_endless) if self._results is not None else None
+        if self._stored is None and self._results is not None:  # of all queries
+            self._stored = FinalsFile(self._results, self._is_endless)
+        stored = self._stored
         try:
             if out is None and stored is None and self.screen.is_terminal and not self._final:
                 self._live(session.run(stream, feed), view)
@@ -173,8 +183,6 @@ class Runner:
                         for event in finals:
                             stored.add(event)
         finally:
-            if stored is not None:
-                stored.close()
             if out is not None:
                 out.close()
             self.screen.print(f"{stream.name}: {view.summary()}", markup=False)

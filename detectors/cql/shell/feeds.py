@@ -22,7 +22,9 @@ from middleware.model.event import END, EventTypes, type_name
 from middleware.runtime.scenario import Scenario
 
 _LINES = 1024
-_PATIENCE = 10.0
+PATIENCE = 10.0
+"""Seconds that a server, or a node, may take to answer."""
+
 _PAUSE = 0.1
 """Seconds between two looks at what is shown while nothing comes."""
 
@@ -98,7 +100,7 @@ class RawSources:
 def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
     """Lines from a TCP server, until it closes; empty lists while it is silent."""
     try:
-        connection = stack.enter_context(closing(socket.create_connection((source.host, source.port), _PATIENCE)))
+        connection = stack.enter_context(closing(socket.create_connection((source.host, source.port), PATIENCE)))
     except OSError as error:
         raise NetworkError(f"cannot reach {source.host}:{source.port}: {error.strerror or error}") from None
     connection.setblocking(False)
@@ -187,39 +189,3 @@ class FileFeed:
 
     def notes(self) -> list[str]:
         return self._files.notes()
-
-
-class Mesh:
-    """The events of the wanted types at a node, as they change."""
-
-    def __init__(self, address: str, types: EventTypes, wanted: frozenset[str]) -> None:
-        self._address, self._known = address, types
-        self._wanted = wanted
-        self._drops: dict[str, int] = {}
-
-    @property
-    def types(self) -> frozenset[str]:
-        return self._wanted
-
-    def __iter__(self) -> Iterator[Batch]:
-        from middleware.cli.awaited import telling_what_is_awaited
-        from middleware.runtime.clients.subscriber import Subscriber
-
-        wanted = sorted(self._wanted)
-        with (
-            Subscriber(self._address, wanted, event_types=self._known, on_slow="disconnect") as subscriber,
-            telling_what_is_awaited(subscriber, wanted),
-        ):
-            subscriber.wait_ready(_PATIENCE)
-            yield Batch()
-            ended: dict[str, int] = dict.fromkeys(self._wanted, 0)
-            while not all(watermark == END for watermark in ended.values()):
-                batch = subscriber.receive_batch(_PAUSE)
-                ended.update(batch.watermarks)
-                clocks = [event.ts for delta in batch.deltas.values() for event in delta.inserts if event.level == 0]
-                batch.clock = max(clocks, default=None)
-                self._drops = subscriber.statistics().drops
-                yield batch
-
-    def notes(self) -> list[str]:
-        return [f"{count} events could not be taken: {reason}" for reason, count in self._drops.items()]

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from detectors.cql.catalog import Stream
 from detectors.cql.script import Script
-from detectors.cql.shell.feeds import Feed, FileFeed, Mesh, RawSources, Recorded
-from detectors.feeding import needed, only
+from detectors.cql.shell.feeds import PATIENCE, Feed, FileFeed, RawSources, Recorded
+from detectors.feeding import Failures, needed, only
+from detectors.mesh import Mesh
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
-from middleware.model.errors import SlacklineError, last_line
+from middleware.model.errors import SlacklineError
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.kslack import Lateness
@@ -85,7 +85,7 @@ class Session:
         names = frozenset(map(type_name, raw))
         if self._address is not None:
             types = EventTypes(raw)
-            return Mesh(self._address, types, names)
+            return Mesh(self._address, types, names, PATIENCE)
         sources = [each for each in self.script.sources if each.event_type in raw]
         if sources and {each.event_type for each in sources} == raw:
             return RawSources(sources, self._folder)
@@ -113,7 +113,7 @@ class Session:
             feed = self.feed(detectors, stream)
         name = type_name(stream.event_type)
         hierarchy = Hierarchy(detectors, policies=self._policies)
-        failed = _Failed(hierarchy)
+        failed = Failures(hierarchy.units)
         try:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
@@ -121,7 +121,7 @@ class Session:
             self.failures = failed.told()
 
     @staticmethod
-    def _results(name: str, feed: Feed, hierarchy: Hierarchy, failed: _Failed) -> Iterator[Batch]:
+    def _results(name: str, feed: Feed, hierarchy: Hierarchy, failed: Failures) -> Iterator[Batch]:
         outside: dict[str, int] = {}
         for batch in feed:
             outside.update(batch.watermarks)
@@ -133,30 +133,3 @@ class Session:
         for out in hierarchy.process(Batch({}, dict.fromkeys(hierarchy.subscriptions, END))):
             yield only(name, out)
         failed.take()
-
-
-class _Failed:
-    """The failures in a hierarchy: for each unit the number and the last one, so it stays small in an endless run."""
-
-    def __init__(self, hierarchy: Hierarchy) -> None:
-        self._units = hierarchy.units
-        self._counts: Counter[str] = Counter()
-        self._last: dict[str, str] = {}
-
-    def take(self) -> bool:
-        """Note failures since the last call; returns whether something has stopped."""
-        for unit in self._units:
-            if unit.quarantine:
-                failed, unit.quarantine = unit.quarantine, []
-                self._counts[unit.name] += len(failed)
-                self._last[unit.name] = last_line(failed[-1].failure)
-        return any(unit.halted for unit in self._units)
-
-    def told(self) -> list[str]:
-        """A sentence for each detector or operator that has failed."""
-        stopped = {unit.name: last_line(unit.halted) for unit in self._units if unit.halted}
-        lost = "is missing in the results: please report it, with the statement and the tuples"
-        sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
-        left_out = {name: count for name, count in self._counts.items() if name not in stopped}
-        more = "{name}: {n} event{s} failed and left out, at last by {why}"
-        return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]

@@ -28,16 +28,17 @@ _PAUSE = 0.1
 class Follower:
     """A text file that others append to. Rows without ids are numbered as they come, for each source.
 
-    ``bad``: lines that did not fit. Raises TraceError if the file cannot be followed, or ceases to be what it was.
+    ``bad``: lines that did not fit. ``numbers``: how many each source has; files that are followed together share them. Raises
+    TraceError if the file cannot be followed, or ceases to be what it was.
     """
 
-    def __init__(self, file: Path, mapping: Mapping, event_type: EventType) -> None:
+    def __init__(self, file: Path, mapping: Mapping, event_type: EventType, numbers: Counter[str] | None = None) -> None:
         if not is_text(file) or file.suffix in (".gz", ".bz2"):
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type
         self._parse, self._has_header = parser_of(file, mapping)
-        self._numbers: Counter[str] = Counter()
+        self._numbers: Counter[str] = Counter() if numbers is None else numbers
         self._text: BinaryIO | None = None
         self._header: bytes | None = None
         self._at = self._line = 0

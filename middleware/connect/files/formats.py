@@ -32,7 +32,15 @@ _SUFFIXES: dict[str, Format] = {
 }
 _PACKED = (".gz", ".bz2")
 BATCH_ROWS = 65_536
-_decode = msgspec.json.Decoder(float_hook=str).decode
+
+
+class _Number(str):
+    """A number with a point or an exponent, as it was written."""
+
+    __slots__ = ()
+
+
+_decode = msgspec.json.Decoder(float_hook=_Number).decode
 
 
 def format_of(file: Path) -> Format:
@@ -103,7 +111,7 @@ def _texts(rows: Sequence[dict[str, Any]], columns: Sequence[str] | None) -> pa.
 def _object(line: bytes) -> dict[str, Any]:
     try:
         row = _decode(line)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"no JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError("no JSON object")
@@ -121,7 +129,7 @@ def _at(row: dict[str, Any], name: str) -> Any:
 def _text(value: Any) -> str | None:
     if value is None or isinstance(value, str):
         return value
-    return msgspec.json.encode(value).decode()
+    return msgspec.json.encode(value, enc_hook=lambda number: msgspec.Raw(number.encode())).decode()
 
 
 def head(file: Path, delimiter: str = ",", rows: int = 1_000, topics: Sequence[str] = ()) -> pa.Table:

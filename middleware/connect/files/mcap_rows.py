@@ -100,14 +100,15 @@ def _of_ros(value: Any) -> Any:
 @contextmanager
 def _opened(file: Path) -> Iterator[McapReader]:
     try:
-        from mcap.exceptions import McapError
         from mcap.reader import make_reader
     except ModuleNotFoundError:
         raise SlacklineError(f"reading {file} needs mcap; {install('mcap')}") from None
     try:
         with file.open("rb") as stream:
-            yield make_reader(stream)
-    except McapError as error:
-        raise TraceError(f"{file} cannot be read as MCAP: {error or type(error).__name__}") from None
+            yield make_reader(stream, validate_crcs=True)
+    except SlacklineError:
+        raise
     except OSError as error:
         raise TraceError(f"{file} cannot be read: {error.strerror}") from None
+    except Exception as error:  # of any kind: a damaged file may lead anywhere
+        raise TraceError(f"{file} cannot be read as MCAP: {error or type(error).__name__}") from None

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time
 from middleware.connect.files.text import finite, nanoseconds
 from middleware.model.arrays import scalar, spelled, to_array, to_column
+from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,7 +53,7 @@ def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMap
     if mapping.arrival:
         table["arrival"] = _time(raw, mapping.arrival)
     if mapping.id:
-        table["id"] = _trimmed(raw[mapping.id]).cast(pa.int64())
+        table["id"] = _cast(_trimmed(raw[mapping.id]), pa.int64(), mapping.id)
     table["source"] = _source(raw, mapping.source, file)
     for name, field in mapping.fields.items():
         table[name] = _field(raw, name, field, file, computed or {})
@@ -100,8 +101,16 @@ def _source(raw: pa.Table, source: Source, file: str) -> pa.ChunkedArray:
     if not source.column:
         name = source.prefix + (source.value or _of_file(source.file, file))
         return pa.chunked_array([pa.repeat(scalar(name), raw.num_rows)])
-    names = _whole(raw[source.column]).cast(pa.string())
+    names = _cast(_whole(raw[source.column]), pa.string(), source.column)
     return pc.binary_join_element_wise(scalar(source.prefix), _without_empty(names), scalar(""))
+
+
+def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
+    """Raises TraceError, which no row can be salvaged from, if there is no way from one type to the other."""
+    try:
+        return column.cast(kind)
+    except NotImplementedError:
+        raise TraceError(f"column {name} is of {column.type}, of which no {kind} can be made") from None
 
 
 def _whole(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -209,6 +218,8 @@ def _time(raw: pa.Table, moment: Time) -> pa.ChunkedArray:
             if pa.types.is_floating(column.type):
                 return _rounded(column, length)
             return _decimal_nanoseconds(column, moment.unit)
+    except NotImplementedError:
+        raise TraceError(f"column {moment.column} is of {column.type}, which is no time in {moment.unit}") from None
     except ValueError as error:
         why = str(error).replace("decimal256 number", "number")
         raise ValueError(f"column {moment.column}: {why}") from None

@@ -46,7 +46,7 @@ def read(recording: Recording, most: int | None = None) -> tuple[Staged, dict[st
 
 def arrived(recording: Recording, tables: dict[str, pa.Table]) -> tuple[dict[str, pa.Table], int]:
     """The tables with ids and arrival times as measured, or those of occurrence; and the clock offset (ns)."""
-    found = {name: recording.number.table(table) if recording.number else table for name, table in tables.items()}
+    found = recording.number.tables(tables) if recording.number else tables
     if not recording.measured:
         return {name: table.append_column("arrival", table["ts"]) for name, table in found.items()}, 0
     offset = max(map(_offset, found.values())) if recording.align else 0

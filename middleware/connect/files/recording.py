@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -41,14 +41,14 @@ class Part(NamedTuple):
 
 
 class Numbering(Protocol):
-    """Gives the events of one type their ids: the same ones for a table in memory and for a DataFrame."""
+    """Gives the events of all types, by their names, ids: the same ones for tables in memory and for DataFrames."""
 
-    def table(self, table: pa.Table) -> pa.Table:
-        """The table with a column ``id``. O(n log n)."""
+    def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
+        """The tables with a column ``id``. O(n log n)."""
         ...
 
-    def frame(self, frame: DataFrame) -> DataFrame:
-        """The frame with a column ``id``."""
+    def frames(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        """The frames with a column ``id``."""
         ...
 
 
@@ -96,15 +96,23 @@ def check_type_name(name: str) -> str:
 class InOrder:
     """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
 
-    Events of a type that has ids keep them.
+    Of several types with events of one source, the ids of one follow those of the types that come before it by name. Events
+    of a type that has ids keep them.
     """
 
-    def table(self, table: pa.Table) -> pa.Table:
+    def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """See Numbering."""
+        bare = sorted(name for name, table in tables.items() if "id" not in table.column_names)
+        numbered = {name: self._numbered(tables[name]) for name in bare}
+        taken: dict[str, int] = {}
+        for name in bare if len(bare) > 1 else ():
+            numbered[name] = _behind(numbered[name], taken)
+        return {name: numbered.get(name, table) for name, table in tables.items()}
+
+    def _numbered(self, table: pa.Table) -> pa.Table:
+        """A table with ids from 0 for each source."""
         import numpy as np
 
-        if "id" in table.column_names:
-            return table
         codes, ts = source_codes(table), to_array(table["ts"])
         if is_ascending(ts) and not codes.any():  # of one source, and sorted already
             return table.append_column("id", to_column(np.arange(len(ts))))
@@ -118,15 +126,39 @@ class InOrder:
         ids[order] = np.arange(len(order)) - first
         return table.append_column("id", to_column(ids))
 
-    def frame(self, frame: DataFrame) -> DataFrame:
+    def frames(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """See Numbering."""
         from pyspark.sql import Window
         from pyspark.sql import functions as sql
 
-        if "id" in frame.columns:
-            return frame
         order = Window.partitionBy("source").orderBy("ts", "_position")
-        return frame.withColumn("id", sql.row_number().over(order).cast("bigint") - 1)
+        numbered, before = dict(frames), None
+        for name in sorted(name for name, frame in frames.items() if "id" not in frame.columns):
+            frame = frames[name]
+            number = sql.row_number().over(order).cast("bigint") - 1
+            if before is None:
+                numbered[name] = frame.withColumn("id", number)
+            else:
+                taken = sql.broadcast(before.groupBy("source").agg(sql.count("*").alias("_taken")))
+                both = frame.join(taken, "source", "left").withColumn("id", number + sql.coalesce("_taken", sql.lit(0)))
+                numbered[name] = both.select(*frame.columns, "id")
+            sources = frame.select("source")
+            before = sources if before is None else before.union(sources)
+        return numbered
+
+
+def _behind(table: pa.Table, taken: dict[str, int]) -> pa.Table:
+    """The table with ids behind those that are ``taken`` of its sources; takes them."""
+    import numpy as np
+
+    coded = with_coded_sources(table)["source"].combine_chunks()
+    names, codes = coded.dictionary.to_pylist(), to_array(coded.indices)
+    first = np.array([taken.get(name, 0) for name in names], np.int64)
+    for name, count in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
+        taken[name] = taken.get(name, 0) + count
+    if not first.any():
+        return table
+    return table.set_column(table.column_names.index("id"), "id", to_column(to_array(table["id"]) + first[codes]))
 
 
 def is_ascending(keys: npt.NDArray[np.int64]) -> bool:

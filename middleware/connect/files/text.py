@@ -46,13 +46,21 @@ class Split(NamedTuple):
     end: int | None
 
 
+def expanded(path: Path) -> Path:
+    """The path with a home for its ~; as it is, if there is no such user."""
+    try:
+        return path.expanduser()
+    except RuntimeError:
+        return path
+
+
 def existing(paths: Sequence[str | Path]) -> list[Path]:
     """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, empty, or in UTF-16."""
     if not paths:
         raise TraceError("no recording given: name at least one file")
     found = []
     for path in paths:
-        file = Path(path).expanduser().resolve()
+        file = expanded(Path(path)).resolve()
         if not file.exists():
             raise TraceError(f"there is no recording at {file}")
         if not file.is_file():

@@ -309,10 +309,12 @@ class SqliteSink:
         """See Sink."""
         rows = [(type_name(e.__class__), e.source, e.id, e.ts, msgspec.json.encode(as_record(e)).decode()) for e in events]
         mark = ORDER(events[-1])
+        had = sum(self.mark is not None and ORDER(event) <= self.mark for event in events)
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
-                self._connection.executemany("INSERT INTO finals VALUES (?, ?, ?, ?, ?)", rows)
+                self._connection.executemany("INSERT INTO finals VALUES (?, ?, ?, ?, ?)", rows[:had])  # a repeat is an error,
+                self._connection.executemany("INSERT OR REPLACE INTO finals VALUES (?, ?, ?, ?, ?)", rows[had:])  # if its own
                 self._connection.execute(
                     "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._name, msgspec.json.encode(mark).decode())
                 )

@@ -45,7 +45,8 @@ class LocalPreparation:
         if self.delays is None:
             tables, offset = arrived(self.recording, tables)
         else:
-            tables = {name: self._drawn(table) for name, table in tables.items()}
+            numbered = self.recording.number.tables(tables) if self.recording.number else tables
+            tables = {name: self._drawn(table) for name, table in numbered.items()}
         by_position = self.recording.measured and self.delays is None
         for name, table in tables.items():
             self.progress(f"sorting {name}")
@@ -54,11 +55,10 @@ class LocalPreparation:
         return found, offset
 
     def _drawn(self, table: pa.Table) -> pa.Table:
-        """One type's events with ids and drawn arrival times."""
+        """One type's events with drawn arrival times."""
         import pyarrow as pa
 
         assert self.delays is not None
-        table = self.recording.number.table(table) if self.recording.number else table
         bare = table.drop_columns("arrival") if "arrival" in table.column_names else table
         drawn = pa.Table.from_batches(DrawArrivals(self.delays, self.samples)(bare.combine_chunks().to_batches()))
         return _queued(drawn) if any(model.fifo for model in self.delays.models) else drawn

@@ -148,7 +148,9 @@ class _Preparation:
         if self.delays is not None and early:
             recording = replace(recording, read=ReadDrawn(recording.read, DrawArrivals(self.delays, self.samples)))
         staged = stage(self.spark, recording, self.work / "staged")
-        frames = {name: self._numbered(name) for name in staged.fields}
+        frames = {name: self._staged(name) for name in staged.fields}
+        if self.recording.number:
+            frames = self.recording.number.frames(frames)
         offset = 0
         if self.recording.align and self.delays is None:
             offset = max(map(_offset, frames.values()))
@@ -157,10 +159,9 @@ class _Preparation:
             self._write(self._arrived(frames[name], early, offset), name, fields, staged.rows[name])
         return staged, offset
 
-    def _numbered(self, name: str) -> DataFrame:
-        """One type's events as staged, with their ids."""
-        frame = self.spark.read.parquet(literal_path(type_folder(self.work / "staged", name)))
-        return self.recording.number.frame(frame) if self.recording.number else frame
+    def _staged(self, name: str) -> DataFrame:
+        """One type's events as they were read."""
+        return self.spark.read.parquet(literal_path(type_folder(self.work / "staged", name)))
 
     def _arrived(self, frame: DataFrame, drawn: bool, offset: int) -> DataFrame:
         """One type's events with their arrival times."""

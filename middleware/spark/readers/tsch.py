@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -73,8 +73,15 @@ class Unwrapped:
     packet have the same slot and number, and so get the same id.
     """
 
-    def table(self, table: pa.Table) -> pa.Table:
+    def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """See Numbering."""
+        return {name: self._table(table) for name, table in tables.items()}
+
+    def frames(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+        """See Numbering."""
+        return {name: self._frame(frame) for name, frame in frames.items()}
+
+    def _table(self, table: pa.Table) -> pa.Table:
         import numpy as np
 
         codes, sequence = source_codes(table), table["sequence"].to_numpy()
@@ -87,8 +94,7 @@ class Unwrapped:
         ids[order] = (rounds - before) * 65_536 + ordered
         return table.append_column("id", [ids])
 
-    def frame(self, frame: DataFrame) -> DataFrame:
-        """See Numbering."""
+    def _frame(self, frame: DataFrame) -> DataFrame:
         from pyspark.sql import Window
         from pyspark.sql import functions as sql
 

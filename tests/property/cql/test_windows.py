@@ -275,3 +275,20 @@ def test_large_windows_give_the_same_bits_from_trees(null, spec, grouped, filter
         patch.setattr(trees, "STEPS", 0)
         looked_up = play(operator, moments, restarts)
     assert [repr(e) for e in looked_up] == [repr(e) for e in folded]
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.integers(0, 15), st.integers(1, 15), st.booleans(), st.booleans(), *HISTORY.values())
+def test_fixed_windows_come_to_their_definition(lower, length, is_clocked, grouped, drawn, others, seed, restarts):
+    key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")
+    text = f"[FIXED FROM {lower} TO {lower + length}{' ON at' if is_clocked else ''}]"
+    script = compile_cql(f"{SELECT.format(key=key)} {text} {group} INTO Bar", [Tick])
+    results, events = run_history(script.operators[0], drawn, others, seed, restarts)
+    if is_clocked:  # when it ends hangs on what follows: that it does not depend on the history is what counts here
+        return
+    fixed = [event for event in events if lower * SECOND < event.ts <= (lower + length) * SECOND]
+    parts = {event.symbol if grouped else "": [] for event in fixed}
+    for event in sorted(fixed, key=ORDER):
+        parts[event.symbol if grouped else ""].append(event.price)
+    end = (lower + length) * SECOND
+    assert found(results, grouped) == sorted((symbol, end, *summary(prices)) for symbol, prices in parts.items())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -138,3 +140,23 @@ def test_what_is_no_schema_is_refused(tmp_path: Path, schemas: Any, told: str) -
     written(tmp_path, "nothing.avsc", {"type": "record", "name": "Some", "fields": nothing})
     with pytest.raises(ScenarioError, match=told):
         Avro(schemas, tmp_path)
+
+
+@pytest.mark.parametrize("nullable", [False, True])
+@pytest.mark.parametrize("kind", ["timestamp", "local-timestamp"])
+@pytest.mark.parametrize(("unit", "expected"), [("millis", 1_500), ("micros", 1_500_000)])
+def test_time_is_written_in_the_unit_of_the_schema(tmp_path: Path, unit: str, expected: int, kind: str, nullable: bool) -> None:
+    ts: Any = {"type": "long", "logicalType": f"{kind}-{unit}"}
+    fields = [{"name": "ts", "type": ["null", ts] if nullable else ts}]
+    file = written(tmp_path, "s.avsc", {"type": "record", "name": "Place", "fields": fields})
+    body = Avro(file, tmp_path).encode(Place("a", 1.0, ts=1_500_000_999, id=1, source="s"))
+    plain: Any = ["null", "long"] if nullable else "long"
+    reader = fastavro.parse_schema({"type": "record", "name": "Place", "fields": [{"name": "ts", "type": plain}]})
+    assert fastavro.schemaless_reader(io.BytesIO(body), reader) == {"ts": expected}
+
+
+def test_a_time_of_another_kind_is_refused(tmp_path: Path) -> None:
+    ts = {"type": "int", "logicalType": "time-millis"}
+    file = written(tmp_path, "s.avsc", {"type": "record", "name": "Place", "fields": [{"name": "ts", "type": ts}]})
+    with pytest.raises(ScenarioError, match="has ts as time-millis"):
+        Avro(file, tmp_path)

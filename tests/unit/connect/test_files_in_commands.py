@@ -7,6 +7,7 @@ import json
 import sqlite3
 import subprocess
 import sys
+import uuid
 from itertools import islice
 from pathlib import Path
 
@@ -273,3 +274,53 @@ def test_a_query_of_a_file_does_without_pandas(readings: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "Rise" in done.stdout
     assert done.stdout.splitlines()[-1] == "False"
+
+
+def test_types_that_share_a_source_are_told_apart(tmp_path: Path) -> None:
+    for name, half in (("alpha", ""), ("beta", ".5")):
+        rows = "".join(f"2023-11-14T22:13:0{second}{half}Z,m1,{second}\n" for second in range(5))
+        (tmp_path / f"{name}.csv").write_text("time,source,v\n" + rows)
+    files = tmp_path / "alpha.csv", tmp_path / "beta.csv"
+    assert "5 final" in slackline("query", "EVENT SEQ(alpha a, beta b) WITHIN 600 ms", *files)
+    following = Files(list(files)).follow()
+    assert len({(event.source, event.id) for some in islice(following, 2) for event in some}) == 10
+
+
+@pytest.mark.parametrize("broken", ["[" * 5_000, '{"v": ' + "[" * 3_000 + "]" * 3_000 + "}"])
+def test_a_line_nested_too_deeply_is_broken_and_no_other(tmp_path: Path, broken: str) -> None:
+    lines = [f'{{"ts": {n * 10**9}, "v": {n}}}' for n in range(1_700_000_000, 1_700_000_005)]
+    (tmp_path / "deep.jsonl").write_text("\n".join([*lines[:2], broken, *lines[2:]]))
+    told = slackline("query", "EVENT SEQ(deep a, deep b) WITHIN 1 s", tmp_path / "deep.jsonl")
+    assert "4 final" in told and "left out 1 broken line" in told
+
+
+def test_numbers_within_lists_stay_numbers(tmp_path: Path) -> None:
+    (tmp_path / "places.jsonl").write_text('{"ts": 1700000000000000000, "at": [1.50, {"x": 2.5e3}, true], "x": 1.50}\n')
+    (event,) = Files([tmp_path / "places.jsonl"]).events()
+    assert (event.at, event.x) == ('[1.50,{"x":2.5e3},true]', 1.5)  # type: ignore[attr-defined]
+
+
+def test_a_column_that_nothing_can_be_made_of_is_named(tmp_path: Path) -> None:
+    ids = pa.array([uuid.uuid4().bytes for _ in range(2)], pa.uuid())
+    times = [1_700_000_000_000_000_000, 1_700_000_001_000_000_000]
+    pq.write_table(pa.table({"ts": times, "id": ids, "source": ["a", "b"], "v": [1.0, 2.0]}), tmp_path / "odd.parquet")
+    with pytest.raises(TraceError, match=r"column id is of .*, of which no int64 can be made"):
+        Files([tmp_path / "odd.parquet"]).events()
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_results_of_another_run_are_added_to_and_none_twice(tmp_path: Path, kind: str) -> None:
+    number = event_type("Number", {"a": int})
+    events = [number(n, ts=ts, id=n, source="s") for n, ts in enumerate((50, 60, 10, 20, 60))]
+    for some in (events[:2], events[2:4], events):
+        stored = FinalsFile(str(tmp_path / f"all.{kind}"), is_endless=True)
+        for event in some:
+            stored.add(event)
+        stored.close()
+    assert sorted(row["a"] for row in rows(tmp_path / f"all.{kind}")) == [0, 1, 2, 3, 4]
+
+
+def test_a_full_disk_is_told_in_a_line(readings: Path) -> None:
+    told = CliRunner().invoke(application(), ["query", RISES, str(readings), "--json", "/dev/full"])
+    assert (told.exit_code, told.exception.__class__) == (1, SystemExit)
+    assert "could not be: No space left on device" in told.stderr

@@ -222,3 +222,9 @@ def test_a_file_that_is_cut_off_or_something_else_is_told(robot: Path) -> None:
         robot.write_bytes(content)
         with pytest.raises(TraceError, match="cannot be read as MCAP"):
             run(robot, [Distances()], mapping=POSES)
+
+
+def test_what_is_hardly_a_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.mcap").write_bytes(b"\x89MCAP")
+    with pytest.raises(TraceError, match="cannot be read as MCAP"):
+        guessed(tmp_path / "a.mcap")

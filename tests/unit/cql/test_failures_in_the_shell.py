@@ -1,5 +1,7 @@
 """``slackline sql`` says on standard error what failed, and does not end as if all were well."""
 
+import json
+
 import pytest
 import typer
 
@@ -72,3 +74,11 @@ def test_an_event_that_fails_is_told(monkeypatch, tmp_path, capsys):
     out, err = shown(capsys)
     assert "Query1: 1 event failed and left out, at last by KeyError: 'b'" in err
     assert "3 final" in out
+
+
+def test_a_file_of_results_has_those_of_all_queries(tmp_path):
+    sql(None, statements(tmp_path), final=True, results=str(tmp_path / "all.jsonl"))
+    found = [json.loads(line) for line in (tmp_path / "all.jsonl").read_text().splitlines()]
+    assert [(each["type"], each.get("k", each.get("other"))) for each in found] == [
+        *(("Query1", key) for key in "abc"), *(("Query2", key) for key in "abc")
+    ]  # fmt: skip

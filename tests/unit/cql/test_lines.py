@@ -139,3 +139,11 @@ def test_system_time_is_given_where_a_line_arrives_and_kept_where_it_is_recorded
     assert recorded == [
         event.__class__(event.at, event.x, event.came, ts=event.ts, id=event.id + 1, source="x") for event in live
     ]
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_line():
+    lines = reader("(a Int, b Int)")
+    events = lines.read(["\ufeffb,a", "1,2", "\ufeff3,4"])
+    assert [(e.a, e.b) for e in events] == [(2, 1)]
+    assert lines.bad == {"b is no Int": 1}, "further down it is a text like any other"
+    assert reader("(symbol String, a Int)").read(["\ufeffIBM,1"])[0].symbol == "IBM"

@@ -28,6 +28,11 @@ REFUSED = {
     "SELECT symbol FROM Tick WHERE symbol > 1": ("cannot bring String and Int together", 1),
     "SELECT symbol FROM Tick WHERE flag > true": ("Booleans have no order", 1),
     "SELECT price & 1 FROM Tick": ("works on whole numbers", 1),
+    "SELECT * FROM Tick [SIZE 3] ORDER BY 1 LIMIT 1": (r"ORDER BY 1 counts columns that \* stands for", 1),
+    "SELECT symbol, * FROM Tick [SIZE 3] ORDER BY 2 LIMIT 1": (r"ORDER BY 2 counts columns that \* stands for", 1),
+    "SELECT symbol FROM Tick [SIZE 3] ORDER BY 2 LIMIT 1": ("ORDER BY 2: columns are counted from 1 to 1", 1),
+    "SELECT symbol FROM Tick [SIZE 3] ORDER BY 0 LIMIT 1": ("ORDER BY 0: columns are counted from 1 to 1", 1),
+    "SELECT lag(price) OVER (ORDER BY ts), sum(price) OVER (ORDER BY ts) FROM Tick": ("lag goes by rows: .*ROWS UNBOUNDED", 1),
     "SELECT NULL FROM Tick": ("NULL alone has no type", 1),
     "SELECT symbol FROM Tick WHERE day > 'yesterday'": (r"'yesterday' is no Datetime: write 'YYYY", 1),
     "SELECT symbol FROM Tick WHERE symbol REGEX '('": ("no regular expression", 1),
@@ -190,3 +195,15 @@ def test_a_stream_may_name_the_fields_of_an_event_type_in_another_order_but_must
     script = compile_cql("CREATE STREAM Hit (peak Double NOT NULL)", [Hit])
     with pytest.raises(QueryError, match="Hit has fields that its schema does not: tags"):
         script.add("CREATE STREAM P (p Double NOT NULL); INSERT INTO Hit AS P")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT symbol FROM Tick /* keeps the following tuples */ INTO Kept",
+        "/* DROP what is old; delete */ SELECT symbol FROM Tick INTO Kept",
+        "CREATE STREAM T (following Int); SELECT t.following AS f FROM T AS t INTO Kept",
+    ],
+)
+def test_comments_and_names_are_not_taken_for_what_is_refused(text):
+    assert [operator.name for operator in compile_cql(TICK + text).operators] == ["Kept"]

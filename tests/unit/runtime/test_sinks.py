@@ -414,3 +414,18 @@ def test_an_answer_that_drips_is_cut_off_when_its_time_is_up() -> None:
             thread.join(20)
         over.set()
         assert said and said[0].endswith("it has not answered within 0.3 s")
+
+
+def test_an_address_with_a_password_is_refused_without_saying_it() -> None:
+    with pytest.raises(SinkError, match="cannot have a user and a password") as told:
+        HttpSink("http://user:secret@127.0.0.1:8080/x")
+    assert "secret" not in str(told.value)
+
+
+def test_two_outputs_in_one_database_may_have_the_same_finals(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with closing(SqliteSink(tmp_path / "both.sqlite", name)) as sink:
+            sink.take(goals(1, 2))
+            assert sink.mark == ORDER(goals(2, 2)[-1])
+    with closing(sqlite3.connect(tmp_path / "both.sqlite")) as connection:
+        assert connection.execute("SELECT count(*) FROM finals").fetchone() == (2,)
