@@ -358,7 +358,8 @@ def _telling(what: str, event: object) -> Iterator[None]:
     try:
         yield
     except (*_UNFIT, EventError) as error:
-        raise EventError(f"{what} {shown(event)}, cannot be sent: {error}".lstrip()) from error
+        why = error if isinstance(event, Event) else "it is no event: give instances of subclasses of middleware.Event"
+        raise EventError(f"{what} {shown(event)}, cannot be sent: {why}".lstrip()) from error
 
 
 def _checked(frame: Frame) -> Frame:

@@ -62,7 +62,7 @@ def test_so_are_changes_that_cannot_be_sent() -> None:
 
 @pytest.mark.parametrize("wrong", [7, None, "x"])
 def test_what_is_no_event_is_told(wrong: Any) -> None:
-    with pytest.raises(EventError, match=f"event 0, {wrong!r}, cannot be sent"):
+    with pytest.raises(EventError, match=f"event 0, {wrong!r}, cannot be sent: it is no event"):
         list(Publication([Reading]).frames([wrong]))
 
 
