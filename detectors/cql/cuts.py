@@ -157,7 +157,8 @@ class TimedCuts(_Cuts):
         """How many of the first tuples only final windows need."""
         if self.plan.shape is Shape.FIXED:
             assert self.plan.upper is not None
-            return timeline.after(final if self.plan.upper <= final else min(self.plan.lower or 0, final))
+            settled = timeline.after(final)
+            return settled if self.plan.upper <= final else self.landmark(timeline, settled)
         if self._length is not None:
             return timeline.after(final - self._length - (self.slide if self.plan.on_change else 0))
         return self.kept(timeline, timeline.after(final - self.slide), final)
@@ -331,7 +332,7 @@ class ClockCuts(_Cuts):
             assert self.plan.upper is not None
             clock = timeline.clock_before(settled)
             is_over = clock is not None and clock > self.plan.upper
-            return settled if is_over else timeline.clock_after(self.plan.lower or 0, settled)
+            return settled if is_over else self.landmark(timeline, settled)
         return self.kept(timeline, settled, timeline.events[settled - 1].ts)
 
 

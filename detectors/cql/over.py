@@ -107,7 +107,7 @@ def _common_frame(made: list[Over]) -> Preceding:
             "or use two queries and join them",
             lag.span,
         )
-    if len(frames) > 1 or (least and frame.amount is not None and not (frame.is_rows and frame.amount >= least)):
+    if len(frames) > 1 or (frame.amount is not None and frame.amount < least):
         last = list(frames.values())[-1]
         raise QueryError("all OVER of a query must have the same frame: use two queries and join them", last.span)
     return frame

@@ -174,6 +174,14 @@ def test_sql_queries_the_recording_too(yard: Path) -> None:
             assert "the recording holds nothing of Whistle" in done.stderr
 
 
+def test_query_tells_of_a_detector_on_the_way_that_fails(yard: Path) -> None:
+    command = [sys.executable, "-m", "middleware.cli.main", "query", "EVENT SEQ(Stop a, Stop b) WHERE [truck] WITHIN 1 s", "."]
+    done = subprocess.run(command, cwd=yard, capture_output=True, text=True, timeout=DEADLINE, check=False)
+    assert done.returncode == 1
+    told = " ".join(done.stderr.split())
+    assert "final" in done.stdout and "Stops: 9 events failed and left out, at last by ValueError: unlucky 13" in told
+
+
 def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:
     with (yard / "log").open("wb") as log:
         running = subprocess.Popen([*RUN, "--mode", "speculative", "--speed", "0.01x"], cwd=yard, stdout=log, stderr=log)

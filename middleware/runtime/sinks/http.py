@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import socket
 import threading
 import time
@@ -55,7 +56,7 @@ class HttpSink:
     mark: Mark | None = None
 
     def __init__(self, url: str, *, timeout: Seconds = 10.0, patience: Seconds = 60.0, cloudevents: bool = False) -> None:
-        if "@" in url.partition("://")[2].partition("/")[0]:
+        if "@" in re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]:  # a query may have one
             raise SinkError("an HTTP address cannot have a user and a password: they would stand in logs and messages")
         if not _is_http(url):
             raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
@@ -309,7 +310,7 @@ class SqliteSink:
         """See Sink."""
         rows = [(type_name(e.__class__), e.source, e.id, e.ts, msgspec.json.encode(as_record(e)).decode()) for e in events]
         mark = ORDER(events[-1])
-        had = sum(self.mark is not None and ORDER(event) <= self.mark for event in events)
+        had = bisect_right(events, self.mark, key=ORDER) if self.mark is not None else 0
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")

@@ -20,6 +20,7 @@ import msgspec
 
 from middleware.connect.files.recording import BASE_COLUMNS, Recording
 from middleware.connect.files.tally import Staged
+from middleware.connect.files.text import expanded
 from middleware.model.errors import TraceError
 from middleware.spark.jobs import interruptible
 from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
@@ -76,7 +77,7 @@ def prepare(
 
     Raises TraceError, and then leaves ``folder`` as it was. O(n log n), on disk where memory is short.
     """
-    target = Path(folder).expanduser().resolve()
+    target = expanded(Path(folder)).resolve()
     if target.exists() and not force:
         raise TraceError(f"{target} is there already: name another folder, or say --force to replace it")
     if target.exists() and not (target / DESCRIPTION).exists() and (not target.is_dir() or any(target.iterdir())):

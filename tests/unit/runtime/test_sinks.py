@@ -420,6 +420,7 @@ def test_an_address_with_a_password_is_refused_without_saying_it() -> None:
     with pytest.raises(SinkError, match="cannot have a user and a password") as told:
         HttpSink("http://user:secret@127.0.0.1:8080/x")
     assert "secret" not in str(told.value)
+    HttpSink("http://127.0.0.1:8080?mail=a@b")
 
 
 def test_two_outputs_in_one_database_may_have_the_same_finals(tmp_path: Path) -> None:
