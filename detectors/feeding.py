@@ -11,9 +11,14 @@ from middleware.model.change import Batch, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import last_line
 from middleware.model.event import TS, Event, EventType
+from middleware.model.identity import clashing
+from middleware.model.words import listed
 
 if TYPE_CHECKING:
     from middleware.ordering.unit import Unit
+
+_NAMED = 3
+"""Identities that a note names."""
 
 
 def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
@@ -26,14 +31,35 @@ def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> di
     return found
 
 
-def fresh(arrivals: Iterable[list[Event]], size: int) -> Iterator[tuple[list[Event], int]]:
-    """Recorded events in order of arrival, ``size`` at a time: the new ones, and how many were repeats."""
-    seen = SeenIds()
-    for arrived in arrivals:
-        for at in range(0, len(arrived), size):
-            part = arrived[at : at + size]
-            new = seen.take_new(part)
-            yield new, len(part) - len(new)
+class Repeats:
+    """What came again of recorded events: those with the source and id of an earlier one, which are left out."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def without(self, arrivals: Iterable[list[Event]], size: int) -> Iterator[list[Event]]:
+        """Events in order of arrival, at most ``size`` at a time: the new ones."""
+        seen = SeenIds()
+        for arrived in arrivals:
+            for at in range(0, len(arrived), size):
+                part = arrived[at : at + size]
+                new = seen.take_new(part)
+                self._count += len(part) - len(new)
+                yield new
+
+    def told(self, events: Sequence[Event] = ()) -> list[str]:
+        """Sentences about them. ``events``: all of them, if they are at hand, so that others of the same name are told from
+        those that came twice. O(events), if there are any."""
+        others = clashing(events) if self._count else []
+        same = self._count - len(others)
+        notes = [f"{same:,} events came twice, and were taken once"] if same else []
+        if others:
+            named = dict.fromkeys(f"({event.source}, {event.id})" for event in others)
+            notes.append(
+                f"left out {len(others):,} event{'s' * (len(others) > 1)} with the source and id of another one, but other "
+                f"content: {listed(named, _NAMED)}; each event needs an id of its own"
+            )
+        return notes
 
 
 def batch_of(events: list[Event]) -> Batch:

@@ -64,6 +64,11 @@ class Files:
             self._read = events, read.bad
         return self._read[0]
 
+    @property
+    def read(self) -> list[Event]:
+        """The events that have been read, if they were read as a whole."""
+        return self._read[0] if self._read is not None else []
+
     def follow(self) -> Iterator[list[Event]]:
         """Events as they are appended to the files, without an end; an empty list now and then. Raises TraceError."""
         from middleware.connect.files.following import Follower, followed

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from detectors.feeding import Failures, batch_of, fresh, needed, only
-from detectors.inputs import Files, Source, lateness_of, source_of
+from detectors.feeding import Failures, Repeats, batch_of, needed, only
+from detectors.inputs import Source, lateness_of, source_of
 from detectors.mesh import Mesh
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain import explain
@@ -117,7 +117,8 @@ def query(
     lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
     hierarchy = _hierarchy(plan, place, lateness_of(lateness), follow)
     failures = Failures(hierarchy.units)
-    given = _given(plan, place, hierarchy, follow, batch)
+    repeats = Repeats()
+    given = _given(plan, place, hierarchy, follow, batch, repeats)
     try:
         with screen.status("...") as status:
 
@@ -131,14 +132,14 @@ def query(
         lines.close(sum(each.late for each in hierarchy.statistics()))
         if algorithm is not None:
             screen.print(f"algorithm {algorithm}: {plan.work}")
-        _tell(place, given, failures, screen)
+        _tell(place, given, repeats, failures, screen)
     if failures.told():
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _tell(place: Source, given: Iterable[Batch], failures: Failures, screen: Console) -> None:
+def _tell(place: Source, given: Iterable[Batch], repeats: Repeats, failures: Failures, screen: Console) -> None:
     """What was left out, and what has failed."""
-    notes = place.files.notes() if place.files is not None else []
+    notes = [*place.files.notes(), *repeats.told(place.files.read)] if place.files is not None else repeats.told()
     for note in [*notes, *(given.notes() if isinstance(given, Mesh) else [])]:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)
     for failure in failures.told():
@@ -166,20 +167,17 @@ def _text(text: str) -> str:
         raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
 
 
-def _given(plan: SequenceQuery, place: Source, hierarchy: Hierarchy, follow: bool, size: int) -> Iterable[Batch]:
+def _given(
+    plan: SequenceQuery, place: Source, hierarchy: Hierarchy, follow: bool, size: int, repeats: Repeats
+) -> Iterable[Batch]:
     """What the query runs over: the events of a node, of files that grow, or of a recording and then its end."""
     if place.address:
         return Mesh(place.address, place.types, [type_name(each) for each in plan.subscribes])
     if follow:
         assert place.files is not None
-        return _followed(place.files)
+        return map(batch_of, repeats.without((some for some in place.files.follow() if some), LARGEST_STEP))
     ended = Batch({}, dict.fromkeys(hierarchy.subscriptions, END))
-    return chain((batch_of(events) for events, _ in fresh(place.arrivals(), size)), [ended])
-
-
-def _followed(files: Files) -> Iterator[Batch]:
-    """What is appended to files; without an end."""
-    return (batch_of(events) for events, _ in fresh((some for some in files.follow() if some), LARGEST_STEP))
+    return chain(map(batch_of, repeats.without(place.arrivals(), size)), [ended])
 
 
 def _results(

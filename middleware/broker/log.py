@@ -270,6 +270,9 @@ class Log:
                 return f"the place of subscription {peer[1]!r} belongs to another key"
             if not interest.resumes:
                 return f"{peer[1]!r} is the name of a subscription that goes on where it was: resume it, or take another name"
+            if known.final is not None and interest.final not in (None, known.final):
+                read, asked = ("final results", "early ones") if known.final else ("early results", "final ones")
+                return f"{peer[1]!r} is the name of a subscription that has read {read}: for {asked} take another name"
         elif interest.resumes and sum(each.named for each in self.readers.values()) >= MOST_NAMES:
             return f"the places of {MOST_NAMES} named subscriptions are kept here, which is all this node takes"
         return None
@@ -282,7 +285,8 @@ class Log:
                 known = Reader(patterns, self.start_of(peer, interest)[0], interest.resumes)
             elif not interest.line:
                 known.back(interest.after)
-            self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner))
+            final = known.final if interest.final is None else interest.final
+            self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner, final=final))
 
     def _keep(self, peer: PeerKey, reader: Reader) -> None:
         self.readers[peer] = reader
@@ -312,7 +316,7 @@ class Log:
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint holds of the log, at a step's end."""
-        readers = {peer: (*astuple(reader)[:-1], reader.commits.copy()) for peer, reader in self.readers.items()}
+        readers = {peer: astuple(replace(reader, commits=reader.commits.copy())) for peer, reader in self.readers.items()}
         return {
             "position": self.offset,
             "number": self.number,

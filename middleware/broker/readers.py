@@ -16,6 +16,9 @@ class Reader(msgspec.Struct):
     ``commits``
         some of its former offsets, spread over the log: (offset, mark). A reader that has at least the finals up to a mark
         loses nothing if it reads on from the offset beside it.
+    ``final``
+        whether it reads finals: one that reads changes as they come passes what is not final, which finals still need. None: it
+        has never said.
     """
 
     patterns: frozenset[str]
@@ -24,6 +27,7 @@ class Reader(msgspec.Struct):
     mark: Mark | None = None
     owner: str | None = None
     commits: list[tuple[int, Mark | None]] = []
+    final: bool | None = None
 
     def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
         """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""

@@ -33,11 +33,15 @@ class Barrier:
         newest event released, when streams that had ended go on (``Batch.ground``).
     ``violations``
         changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
+    ``joins``
+        whether the stream may have run before: then changes to events that it does not know, and that are not final, are no
+        violations. What one of them has become is held like others.
     """
 
-    def __init__(self, patterns: Collection[str]) -> None:
+    def __init__(self, patterns: Collection[str], joins: bool = False) -> None:
         self.watermark = NEVER
         self.violations: Counter[str] = Counter()
+        self._joins = joins
         self._patterns = frozenset(patterns)
         self._promised = {name: NEVER for name in patterns if not name.endswith("*")}
         self._held = HeldEvents()
@@ -143,15 +147,19 @@ class Barrier:
 
     def _retract(self, delta: Delta) -> None:
         for event in delta.retracts:
-            if not self._held.discard(event):
+            if not self._held.discard(event) and not self._came_before(event):
                 self.violations["retraction of what is final or unknown"] += 1
 
     def _revise(self, delta: Delta) -> None:
         for old, new in delta.revises:
-            if self._held.discard(old, of_any_type=True):
+            if self._held.discard(old, of_any_type=True) or self._came_before(old):
                 self._hold([new])
             else:
                 self.violations["revision of what is final or unknown"] += 1
+
+    def _came_before(self, event: Event) -> bool:
+        """Whether an event that is not held may have come before this barrier was there, and was not final then."""
+        return self._joins and event.ts > self.watermark
 
     def _hold(self, events: list[Event]) -> None:
         if refused := self._held.hold(events, self.watermark):

@@ -79,6 +79,8 @@ class Subscription:
     ``resumes``
         whether the node keeps its offset under its name. ``after``: the last final that is known to be taken. ``start``: the
         offset in the node's log at which it begins, whatever the node keeps: for who stores that himself.
+    ``joins``
+        whether it may begin in the midst of a stream (see ``Barrier``).
     ``ready``
         whether all nodes know the subscription. ``watermark``: the reader's; events read up to it do not change. It goes
         back from END when a new era begins: what comes then is newer than all that was read.
@@ -98,6 +100,7 @@ class Subscription:
         resumes: bool = False,
         after: Mark | None = None,
         start: LogOffset | None = None,
+        joins: bool = False,
     ) -> None:
         if len(patterns) > MOST_TYPES:
             raise EventError(
@@ -110,8 +113,8 @@ class Subscription:
         self.events = 0
         self.drops = Drops()
         self.interruptions: list[Interruption] = []
-        self.barrier = Barrier(patterns) if final else None
-        self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after)
+        self.barrier = Barrier(patterns, joins) if final else None
+        self._interest = Interest(1, list(patterns), on_slow, resumes=resumes, after=after, final=final)
         self._codec = codec
         self._inbox: deque[tuple[Payload, Parts, int]] = deque()
         self._start = start

@@ -147,6 +147,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     the era began; ``backdate``: how much earlier than raw events results may be; ``ground``: the time from which on all
     streams go on, if it is known; ``before``: the ground of the era before.
     ``logged``: types that no publisher there sends any more, but of which its log may hold events the receiver has yet to get.
+    ``final``: whether it reads finals, or changes as they come; None: it does not say.
     """
 
     number: Count
@@ -166,6 +167,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     ground: WatermarkTime | None = None
     logged: TypeNames = []
     before: WatermarkTime | None = None
+    final: bool | None = None
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):

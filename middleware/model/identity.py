@@ -10,10 +10,12 @@ from typing import Any
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name
 from middleware.model.errors import DetectorError
 from middleware.model.event import (
+    IDENTITY,
     MAX_TS,
     MIN_TS,
     Event,
     EventType,
+    Identity,
     check_one_class_a_name,
     derived_id,
     plain,
@@ -186,3 +188,10 @@ def levels(detectors: Mapping[str, Detector]) -> dict[str, int]:
             raise DetectorError(f"these detectors read each other in a circle: {circle}")
         found.update(ready)
     return found
+
+
+def clashing(events: Iterable[Event]) -> list[Event]:
+    """Those with the source and id of one that came before, but another content. O(n)."""
+    first: dict[Identity, Event] = {}
+    again = ((event, was) for event in events if (was := first.setdefault(IDENTITY(event), event)) is not event)
+    return [event for event, was in again if event != was and repr(event) != repr(was)]  # NaN is not equal to itself

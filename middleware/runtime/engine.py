@@ -14,7 +14,7 @@ from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name
-from middleware.model.identity import named
+from middleware.model.identity import clashing, named
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
@@ -53,7 +53,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     ``late``
         by detector name, the ledger of events that came beyond the allowed lateness and were left out.
     ``duplicates``
-        how many arrivals repeated an earlier (source, id).
+        how many arrivals repeated an earlier (source, id); ``clashes``: how many of those had another content, so that an event
+        was left out.
     ``published``, ``corrected``
         results published early, and how many of those publications were revised or withdrawn later: none where what arrived in
         order was run without steps (decision 090).
@@ -72,6 +73,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     corrected: int = 0
     failures: dict[str, list[Failure]] = {}
     halted: dict[str, str] = {}
+    clashes: int = 0
 
     def __repr__(self) -> str:
         finals = {name: len(events) for name, events in self.finals.items()}
@@ -83,7 +85,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         parts += [
             f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in left_out.items() if any(counts.values())
         ]
-        parts += [f"{self.duplicates:,} repeats"] * bool(self.duplicates)
+        parts += [f"{self.duplicates - self.clashes:,} repeats"] * (self.duplicates > self.clashes)
+        parts += [f"{self.clashes:,} left out: source and id of others"] * bool(self.clashes)
         parts += [f"{name} stopped" for name in self.halted]
         return f"<Run: {'; '.join(parts)}>"
 
@@ -224,7 +227,10 @@ def _in_steps(
     _tell([], stepper.end(), watch, step)
     if failing == "raise":
         _raise_failure(hierarchy)
-    return stepper.run()
+    result = stepper.run()
+    if result.duplicates and isinstance(events, list):
+        result.clashes = len(clashing(events))
+    return result
 
 
 def _tell(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy
 from middleware.delivery.barrier import Barrier
+from middleware.delivery.publication import Publication
 from middleware.link.codec import Changes, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Parts, decode_frame
@@ -408,7 +410,70 @@ def test_a_block_that_denies_its_times_does_not_get_them_past_anyone() -> None:
     liar.link.send([encode(Changes(6, None, [head])), block])
     simulation.run(SECOND)
     assert node.broker.drops == {"later than its block says": 1}
-    assert node.hierarchy.units[0].clock.clk == 6
+    assert node.hierarchy.units[0].clock.clk == 5
+
+
+class Unknown(Event):
+    """A type that the node does not have."""
+
+
+FAR = 3_000 * SECOND
+
+
+def send_unknown(publisher: SimulatedPublisher) -> None:
+    publisher.publish([Unknown(ts=FAR, id=1, source="q")])
+
+
+def send_malformed(publisher: SimulatedPublisher) -> None:
+    publisher.waiting.append(Publication().encoded("Ping", [encode(["x", FAR, 1, "q", 1])], 1, FAR))
+
+
+def send_a_clash(publisher: SimulatedPublisher) -> None:
+    publisher.publish([Ping("other", ts=FAR, id=SECOND, source="p")])
+
+
+def send_a_revision_of_nothing(publisher: SimulatedPublisher) -> None:
+    publisher.revise(ping(SECOND, number=77), ping(FAR, number=77))
+
+
+@pytest.mark.parametrize("bad", [send_unknown, send_malformed, send_a_clash, send_a_revision_of_nothing])
+def test_what_is_turned_away_moves_no_clock(bad: Callable[[SimulatedPublisher], None]) -> None:
+    simulation = Simulation(8)
+    node = Node(simulation)
+    good, other = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("good", "other"))
+    good.publish([ping(SECOND)])
+    simulation.run(SECOND)
+    bad(other)
+    simulation.run(SECOND)
+    good.publish([ping(2 * SECOND), ping(3 * SECOND)])
+    simulation.run(SECOND)
+    assert node.broker.tracker.clock == node.hierarchy.units[0].clock.clk == 3 * SECOND
+    assert not [turned for turned in node.turned if turned.reason != "clash"] and not node.hierarchy.units[0].late
+
+
+def test_a_revision_that_is_taken_moves_the_clock() -> None:
+    simulation = Simulation(9)
+    node = Node(simulation)
+    publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
+    publisher.publish([ping(SECOND)])
+    publisher.revise(ping(SECOND), ping(5 * SECOND, number=SECOND))
+    simulation.run(SECOND)
+    assert node.broker.tracker.clock == 5 * SECOND
+
+
+def test_a_time_that_was_too_far_ahead_is_not_believed_later_either() -> None:
+    simulation = Simulation(10)
+    node = Node(simulation)
+    node.broker.wall_is(WALL, simulation.now)
+    (publisher,) = at_wall(simulation, {"p": WALL}, [node])
+    publisher.publish([ping(WALL, number=1)])
+    publisher.publish([ping(WALL + AHEAD + 20 * SECOND, number=2)])
+    simulation.run(30 * SECOND)  # it lies within the limit now
+    for number in range(3, 8):
+        publisher.publish([ping(WALL + simulation.now, number=number)])
+        simulation.run(SECOND)
+    assert [turned.reason for turned in node.turned] == ["ahead"] and not node.hierarchy.units[0].late
+    assert node.broker.tracker.clock is not None and node.broker.tracker.clock < WALL + 40 * SECOND
 
 
 def test_what_hides_behind_a_cut_is_not_ended_by_those_in_sight() -> None:

@@ -13,7 +13,7 @@ from typing import Protocol
 from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.lines import LineReader
-from detectors.feeding import batch_of, fresh
+from detectors.feeding import Repeats, batch_of
 from detectors.inputs import Files
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch
@@ -135,7 +135,7 @@ class Recorded:
         self._scenario = scenario
         self._types = types
         self._size = batch
-        self._repeated = 0
+        self._repeats = Repeats()
         self._folder: Path | None = None
 
     def _trace(self) -> Path:
@@ -159,14 +159,12 @@ class Recorded:
     def __iter__(self) -> Iterator[Batch]:
         from middleware.spark.traces import read_trace
 
-        self._repeated = 0
-        for events, repeated in fresh(read_trace(self._trace(), self._types), self._size):
-            self._repeated += repeated
-            yield batch_of(events)
+        self._repeats = Repeats()
+        yield from map(batch_of, self._repeats.without(read_trace(self._trace(), self._types), self._size))
         yield Batch({}, dict.fromkeys(self.types, END))
 
     def notes(self) -> list[str]:
-        notes = [f"{self._repeated} events came twice, and were taken once"] if self._repeated else []
+        notes = self._repeats.told()
         if empty := sorted(self.types - self._held):
             notes.append(f"the recording holds nothing of {', '.join(empty)}")
         return notes
@@ -176,16 +174,17 @@ class FileFeed:
     """Files of any format in order of arrival, or (``follow``) what is appended to them, without an end."""
 
     def __init__(self, files: Files, follow: bool = False, batch: int = 256) -> None:
-        self._files, self._follow, self._size = files, follow, batch
+        self._files, self._follow, self._size, self._repeats = files, follow, batch, Repeats()
 
     @property
     def types(self) -> frozenset[str]:
         return frozenset(self._files.types)
 
     def __iter__(self) -> Iterator[Batch]:
-        for events, _ in fresh(self._files.follow() if self._follow else [self._files.events()], self._size):
-            yield batch_of(events)
+        self._repeats = Repeats()
+        arrivals = self._files.follow() if self._follow else [self._files.events()]
+        yield from map(batch_of, self._repeats.without(arrivals, self._size))
         yield Batch({}, dict.fromkeys(self.types, END))
 
     def notes(self) -> list[str]:
-        return self._files.notes()
+        return [*self._files.notes(), *self._repeats.told(self._files.read)]

@@ -10,7 +10,7 @@ from typing import cast
 
 import msgspec
 
-from middleware.broker.ingress.checks import Admitted, Bounds, Ingress
+from middleware.broker.ingress.checks import Admitted, Bounds, Ingress, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
 from middleware.broker.peers import Peer
 from middleware.broker.records import Behind, OnBehalf, PeerKey
@@ -104,13 +104,12 @@ class Admission:
                 admitted.append(fresh)
                 if logs:
                     heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
-                if fresh[0].newest is not None:
-                    newest = max(newest, fresh[0].newest)
+                newest = max(newest, newest_in(*fresh))
         if newest != NEVER:
             self.sources.reached(key, newest, now)
-        clock = changes.clock
-        if clock is not None and clock > high:  # not to be believed: the newest of what was taken from it stands for it
-            clock = self.sources[key].newest if self.sources[key].newest != NEVER else None
+        clock, taken = changes.clock, self.sources[key].newest
+        if clock is not None and clock > taken:  # it tells of what was turned away, now or long ago: that moves no clock
+            clock = taken if taken != NEVER else None
         if not logs and clock is changes.clock:
             return admitted, changes
         return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)

@@ -402,6 +402,16 @@ class Ingress:
         self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
 
 
+def newest_in(head: BlockHead, block: bytes, delta: Delta | None) -> int:
+    """The latest time in a block that may go on: as it says, or as was read. NEVER if neither is known. O(1), mostly."""
+    newest = head.newest if head.newest is not None else NEVER
+    if delta is None:
+        return newest
+    if head.newest is None and delta.inserted:
+        newest = delta.columns.newest if delta.columns is not None else span(delta.inserts)[1]
+    return max([newest, *(new.ts for _, new in delta.revises)])
+
+
 def _is_timely(head: BlockHead, bounds: Bounds) -> bool:
     """Whether a block of new events may come in, by the times that it names."""
     if not head.plain or head.newest is None or head.newest > bounds.high:
@@ -411,6 +421,9 @@ def _is_timely(head: BlockHead, bounds: Bounds) -> bool:
 
 def _left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[list[Any]]) -> Admitted:
     """The block of the rows that are kept of those that came in one."""
+    if len(kept) < len(rows):
+        times = [row[-4] for row in kept]
+        head.oldest, head.newest = min(times), max(times)
     head.places = packed(places_left(head, rows, kept))
     head.inserts = len(kept)
     return head, block if len(kept) == len(rows) else encode(kept), None

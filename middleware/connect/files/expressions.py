@@ -50,7 +50,7 @@ class Computed:
 
 def computed(expressions: Mapping[str, str], head: pa.Table) -> dict[str, Computed]:
     """The expressions of a mapping, by field, on a table with these first rows. Raises TraceError."""
-    kinds = tuple(kinds_of(head).items())
+    kinds = tuple(kinds_of(head, as_numbers=True).items())
     found = {}
     for name, text in expressions.items():
         try:

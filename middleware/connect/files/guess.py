@@ -26,9 +26,14 @@ if TYPE_CHECKING:
 TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t", "publish_time")
 """What columns of times are called, in small letters, the likeliest first."""
 
-_INT = re.compile(r"\s*[+-]?\d{1,18}\s*")
+_INT = re.compile(r"\s*[+-]?\d+\s*")
+_INT64 = range(-(2**63), 2**63)
+_CODE = re.compile(r"\s*[+-]?0\d+\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _BOOL = re.compile(r"\s*(true|false)\s*", re.IGNORECASE)
+_LONGEST = 100
+"""Letters of a number, with blanks around it: Python itself reads no number of thousands of them."""
+
 _MOST = 0.9
 """The share of a column's texts that must look like numbers for it to be one of numbers."""
 
@@ -82,21 +87,25 @@ def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping
     return replace(found, files=(file.name,), topics=topics)
 
 
-def kinds_of(table: pa.Table) -> dict[str, Kind]:
-    """What each column holds: int, float, bool or str; texts by what they all look like. Others are left out."""
+def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
+    """What each column holds: int, float, bool or str; texts by what they all look like. Others are left out.
+
+    Whole numbers that would not be the same ones as int64, or of which the texts differ where the numbers do not (007 and 7),
+    are names, so texts: as numbers, different ones would be one. ``as_numbers``: they are to be computed with.
+    """
     import pyarrow as pa
 
     found: dict[str, Kind] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
         if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-            found[name] = _kind_of_texts([text for text in column.to_pylist() if text is not None])
+            found[name] = _kind_of_texts([text for text in column.to_pylist() if text is not None], as_numbers)
         elif pa.types.is_boolean(kind):
             found[name] = "bool"
         elif pa.types.is_integer(kind):
             found[name] = "int"
         elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            found[name] = "float"
+            found[name] = "int" if pa.types.is_decimal(kind) and kind.scale == 0 else "float"
         elif _is_time(kind):
             found[name] = "str"
     return found
@@ -162,7 +171,7 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
         raise TraceError(f"{where}: column {name} holds {column.type}, which is no time of a day in a year: write a mapping")
     values = [value for value in column.to_pylist() if value is not None and str(value).strip()]
     if isinstance(next(iter(values), None), str):
-        if _kind_of_texts(values) in ("str", "bool"):
+        if not _are_numbers([value for value in values if value.strip()]):
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
     numbers = sorted(number for number in map(float, values) if 0 < number < math.inf)  # 0 often stands for none
@@ -177,10 +186,19 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
     raise TraceError(f"{where}: column {name} holds {middle:g}, which does not tell its unit: write a mapping that does")
 
 
-def _kind_of_texts(texts: Iterable[str]) -> Kind:
-    """What most texts look like: a number here and there that is none (n/a, -) is a broken line, and makes no texts of all."""
+def _kind_of_texts(texts: Iterable[str], as_numbers: bool) -> Kind:
     values = [text for text in texts if text.strip()]
+    if not _are_numbers(values):
+        return "bool" if values and all(map(_BOOL.fullmatch, values)) else "str"
     numbers = list(filter(_FLOAT.fullmatch, values))
-    if values and len(numbers) >= _MOST * len(values):
-        return "int" if all(map(_INT.fullmatch, numbers)) else "float"
-    return "bool" if values and all(map(_BOOL.fullmatch, values)) else "str"
+    if not all(map(_INT.fullmatch, numbers)):
+        return "float"
+    fit = all(len(text) < _LONGEST and int(text) in _INT64 for text in numbers)
+    if as_numbers:
+        return "int" if fit else "float"
+    return "int" if fit and not any(map(_CODE.fullmatch, numbers)) else "str"
+
+
+def _are_numbers(values: Sequence[str]) -> bool:
+    """A number here and there that is none (n/a, -) is a broken line, and makes no texts of all."""
+    return bool(values) and sum(map(bool, map(_FLOAT.fullmatch, values))) >= _MOST * len(values)

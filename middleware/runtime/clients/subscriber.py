@@ -118,6 +118,7 @@ class Subscriber(Connection):
             resumes=resume is not None,
             after=after,
             start=start,
+            joins=True,
         )
         greeting = self._subscription.greeting
         super().__init__(

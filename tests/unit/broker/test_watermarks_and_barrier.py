@@ -264,6 +264,20 @@ def test_the_barrier_waits_for_every_type_it_knows() -> None:
     assert wide.watermark == 3
 
 
+def test_a_barrier_that_joins_a_stream_holds_what_earlier_events_become() -> None:
+    barrier = Barrier(["Hit"], joins=True)
+    assert barrier.take(Batch({"Hit": Delta([hit(9)])}, {"Hit": 3})) == []
+    changes = Delta([], [(hit(5), hit(5, text="new")), (hit(6), hit(2))], [hit(7)])
+    assert barrier.take(Batch({"Hit": changes}, {"Hit": 4})) == []
+    assert barrier.violations == {"event at or below the watermark promised": 1}
+    assert barrier.take(Batch({"Hit": Delta([], [(hit(3), hit(8))], [hit(4)])}, {"Hit": END})) == [hit(5, text="new"), hit(9)]
+    assert barrier.violations == {
+        "event at or below the watermark promised": 1,
+        "revision of what is final or unknown": 1,
+        "retraction of what is final or unknown": 1,
+    }
+
+
 def test_changes_to_what_is_final_are_counted_and_not_let_go() -> None:
     barrier = Barrier(["Hit"])
     assert barrier.take(Batch({"Hit": Delta([hit(1), hit(5)])}, {"Hit": 3})) == [hit(1)]

@@ -1,0 +1,52 @@
+"""What the columns of a file without a mapping are taken for."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from middleware.connect.files.guess import guessed, kinds_of
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind"),
+    [
+        (["1", "-2", " 3 "], "int"),
+        (["1234567890123456788", "1234567890123456789"], "int"),  # as floats they would be one
+        (["9223372036854775807", "-9223372036854775808"], "int"),
+        (["9223372036854775808", "1"], "str"),
+        (["1" * 5_000], "str"),
+        (["007", "7"], "str"),
+        (["0", "10"], "int"),
+        (["0.5", "00.5", "1e3"], "float"),
+        (["1", "2.5"], "float"),
+        (["1"] * 19 + ["n/a"], "int"),
+        (["true", "False"], "bool"),
+        (["", "x"], "str"),
+    ],
+)
+def test_numbers_are_what_stays_different_as_numbers(texts: list[str], kind: str) -> None:
+    assert kinds_of(pa.table({"x": texts})) == {"x": kind}
+
+
+def test_what_an_expression_computes_with_is_a_number_however_it_is_written() -> None:
+    table = pa.table({"hour": ["08", "09"], "far": ["9223372036854775808", "1"]})
+    assert kinds_of(table, as_numbers=True) == {"hour": "int", "far": "float"}
+
+
+def test_whole_decimals_are_whole_numbers() -> None:
+    table = pa.table(
+        {"id": pa.array([Decimal(2**60), Decimal(2**60 + 1)], pa.decimal128(20, 0)), "x": pa.array([Decimal("1.5")] * 2)}
+    )
+    assert kinds_of(table) == {"id": "int", "x": "float"}
+
+
+def test_times_with_leading_zeros_are_times(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"time": ["0001700000000", "0001700000001"], "code": ["007", "7"]}), file)
+    mapping = guessed(file)
+    assert mapping.ts.unit == "s" and mapping.fields["code"].type == "str"

@@ -1,0 +1,51 @@
+"""Events that come again, and others that come under the same source and id: these are left out, and that is told."""
+
+from __future__ import annotations
+
+from math import nan
+
+from detectors.feeding import Repeats
+from middleware import Detector, Event, run
+from middleware.model.identity import clashing
+
+
+class Seen(Event, frozen=True):
+    value: float
+
+
+class Copied(Event, frozen=True):
+    value: float
+
+
+class Copy(Detector):
+    subscribes, publishes = (Seen,), (Copied,)
+
+    def on_event(self, event: Seen) -> Copied:
+        return Copied(event.value, ts=event.ts)
+
+
+def seen(value: float, ts: int, number: int) -> Event:
+    return Seen(value, ts=ts, id=number, source="plant")
+
+
+EVENTS = [seen(1, 1, 7), seen(nan, 2, 8), seen(3, 3, 7), seen(nan, 2, 8), seen(1, 1, 7)]
+
+
+def test_what_comes_twice_is_told_from_what_clashes() -> None:
+    assert clashing(EVENTS) == [EVENTS[2]]
+
+
+def test_a_run_tells_how_many_events_it_left_out() -> None:
+    result = run(EVENTS, [Copy()])
+    assert (result.events, result.duplicates, result.clashes) == (2, 3, 1)
+    assert repr(result) == "<Run: 2 events; 2 finals (Copy 2); 2 repeats; 1 left out: source and id of others>"
+
+
+def test_a_feed_tells_them_apart_where_it_can() -> None:
+    repeats = Repeats()
+    assert [event.ts for part in repeats.without([EVENTS], 2) for event in part] == [1, 2]
+    assert repeats.told() == ["3 events came twice, and were taken once"]
+    assert repeats.told(EVENTS) == [
+        "2 events came twice, and were taken once",
+        "left out 1 event with the source and id of another one, but other content: (plant, 7); each event needs an id of its own",
+    ]
