@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -75,8 +74,9 @@ class Files:
         from middleware.connect.files.text import existing
 
         of_file = ((file, next(one for one in self.mappings if one.matches(file.name))) for file in existing(self._paths))
-        numbers: Counter[str] = Counter()
-        self._followers = [Follower(file, mapping, self.types[mapping.type], numbers) for file, mapping in of_file]
+        self._followers = [
+            Follower(file, mapping, self.types[mapping.type], number) for number, (file, mapping) in enumerate(of_file)
+        ]
         with ExitStack() as stack:
             for follower in self._followers:
                 stack.enter_context(closing(follower))

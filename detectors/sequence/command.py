@@ -97,7 +97,7 @@ def query(
     screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)
     if results_file is not None:
-        check_results(results_file)
+        check_results(results_file, source)
     place = source_of(source, types_from or [], mapping)
     for line in place.files.told() if place.files is not None else ():
         screen.print(line, style="dim", markup=False, soft_wrap=True)
@@ -128,6 +128,7 @@ def query(
             for change in _results(given, hierarchy, type_name(plan.result), failures, tell):
                 if not lines.show(*change):
                     break
+        lines.ends()
     finally:
         lines.close(sum(each.late for each in hierarchy.statistics()))
         if algorithm is not None:
@@ -254,10 +255,15 @@ class _Lines:
         else:
             self._screen.print(line, markup=False, soft_wrap=True)
 
+    def ends(self) -> None:
+        """What there was to show has been shown, all of it, or as much as was asked for."""
+        if self._results is not None:
+            self._results.is_whole = True
+
     def close(self, late: int) -> None:
         """Sum up; ``late`` events were left out."""
-        if self._results is not None:
-            self._results.close()
+        for note in self._results.close() if self._results is not None else ():
+            self._screen.print(note, style="yellow", markup=False, soft_wrap=True)
         totals = self._totals
         self._screen.print(
             f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "

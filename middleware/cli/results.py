@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -27,9 +29,12 @@ _ENDLESS = (".jsonl", *_SQLITE)
 """The kinds that can be added to, event by event."""
 
 
-def check_results(file: str) -> None:
-    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place. Touches nothing."""
+def check_results(file: str, inputs: Iterable[str | Path] = ()) -> None:
+    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place, or as it is one of ``inputs``.
+    Touches nothing."""
     check_output(file)
+    if file != STANDARD_OUTPUT and Path(file).resolve() in [Path(each).resolve() for each in inputs]:
+        raise SinkError(f"{file} is read: give another file for the results")
     suffix = Path(file).suffix.lower()
     if file != STANDARD_OUTPUT and suffix not in _WRITERS and suffix not in _DATABASES:
         raise SinkError(f"{file}: results are not written as {suffix}: give a file that ends in {KINDS}")
@@ -59,7 +64,7 @@ def write_results(finals: Iterable[Event], file: str) -> None:
 
 class FinalsFile:
     """A file that gets final results as they come. ``is_endless``: nothing says that these were all, so each is stored at once,
-    unless the file has it from an earlier run.
+    unless the file has it from an earlier run. Other results are written when all of them are there, and ``is_whole`` is set.
 
     Raises SinkError for an endless run and a kind that is written whole. O(results that the file has) for an endless run.
     """
@@ -67,35 +72,58 @@ class FinalsFile:
     def __init__(self, file: str, is_endless: bool) -> None:
         self._file, self._events = file, list[Event]()
         self._sink = None
-        self._had: set[Identity] = set()
+        self._had: dict[Identity, int] = {}
+        self._others: list[Event] = []
+        self.is_whole = False
         if is_endless:
             if Path(file).suffix.lower() not in _ENDLESS:
                 raise SinkError(f"{file} is written whole, at the end, and there is none: give one of {', '.join(_ENDLESS)}")
             self._sink = open_sink(file)
-            self._had = _identities(file)
+            self._had = _stored(file)
 
     def add(self, event: Event) -> None:
         """Take a final result. Raises SinkError."""
         if self._sink is None:
             self._events.append(event)
-        elif IDENTITY(event) not in self._had:
+        elif (had := self._had.get(IDENTITY(event))) is None:
             self._sink.take([event])
+        elif had != _content(as_record(event)):
+            self._others.append(event)
 
-    def close(self) -> None:
-        """Write what is to be written whole. Raises SlacklineError."""
+    def close(self) -> list[str]:
+        """Write what is to be written whole; returns what there is to know of the file. Raises SlacklineError."""
         if self._sink is not None:
             self._sink.close()
-        else:
+        elif self.is_whole:
             write_results(self._events, self._file)
+        else:
+            return [f"{self._file} is left as it was: the run did not come to its end"]
+        if not self._others:
+            return []
+        first, count = self._others[0], len(self._others)
+        return [
+            f"{count:,} result{'s' * (count > 1)} not stored: {self._file} has others under their identities, the first "
+            f"({first.source}, {first.id}), from a run over other events or of another query: give each a file of its own"
+        ]
 
 
-def _identities(file: str) -> set[Identity]:
-    """Those of the results that a sink has stored in a file."""
+def _stored(file: str) -> dict[Identity, int]:
+    """The results that a sink has stored in a file, by identity. Raises SinkError for a line that is none."""
     if Path(file).suffix.lower() in _SQLITE:
         with closing(sqlite3.connect(file)) as connection:
-            return set(connection.execute("SELECT source, id FROM finals"))
-    with open(file, "rb") as lines:
-        return {(record["source"], record["id"]) for record in map(msgspec.json.decode, lines)}
+            records = [msgspec.json.decode(record) for (record,) in connection.execute("SELECT record FROM finals")]
+    else:
+        with open(file, "rb") as lines:
+            records = list(map(msgspec.json.decode, lines))
+    try:
+        return {(record["source"], record["id"]): _content(record) for record in records}
+    except (KeyError, TypeError):
+        raise SinkError(f"{file} has lines that are no results: give another file") from None
+
+
+def _content(record: dict[str, Any]) -> int:
+    """A number for a record, however it is written."""
+    return hash(msgspec.json.encode(record, order="sorted"))
 
 
 def _lines(events: Sequence[Event]) -> bytes:
@@ -112,16 +140,20 @@ def _csv(events: Sequence[Event]) -> bytes:
 
 
 def _replaced(file: str, events: Sequence[Event]) -> None:
-    """A database in place of the one that is there."""
+    """A database in place of the one that is there, once it is complete."""
     check_output(file)
-    for path in (Path(file), Path(f"{file}-wal"), Path(f"{file}-shm")):
-        path.unlink(missing_ok=True)
-    sink = open_sink(file)
+    target = Path(file)
+    part = target.with_name(f".{os.getpid()}.{target.name}")
     try:
-        if events:
-            sink.take(events)
+        with closing(open_sink(str(part))) as sink:
+            if events:
+                sink.take(events)
+        for rest in (f"{file}-wal", f"{file}-shm"):
+            Path(rest).unlink(missing_ok=True)
+        part.replace(target)
     finally:
-        sink.close()
+        for path in (part, Path(f"{part}-wal"), Path(f"{part}-shm")):
+            path.unlink(missing_ok=True)
 
 
 def _mcap(events: Sequence[Event]) -> bytes:

@@ -373,8 +373,10 @@ def test_types_that_share_a_source_are_numbered_as_in_memory(spark: SparkSession
                 "_position": list(range(count)),
             }
         )
-        for name, count in {"x.B": 40, "x.A": 30, "x.C": 5}.items()
+        for name, count in {"x.B": 40, "x.A": 30, "x.C": 5, "x.D": 9, "x.Aa": 7}.items()
     }
+    for name in ("x.D", "x.Aa"):
+        tables[name] = tables[name].append_column("id", [[rng.randrange(-5, 50) for _ in range(tables[name].num_rows)]])
     frames = {name: spark.createDataFrame(table.to_pandas()) for name, table in tables.items()}
     expected = {name: sorted(map(tuple, table.to_pandas().values)) for name, table in InOrder().tables(tables).items()}
     assert {name: sorted(map(tuple, found.collect())) for name, found in InOrder().frames(frames).items()} == expected

@@ -47,5 +47,6 @@ def test_a_feed_tells_them_apart_where_it_can() -> None:
     assert repeats.told() == ["3 events came twice, and were taken once"]
     assert repeats.told(EVENTS) == [
         "2 events came twice, and were taken once",
-        "left out 1 event with the source and id of another one, but other content: (plant, 7); each event needs an id of its own",
+        "left out 1 event with the source and id of another one, but other content: (plant, 7); "
+        "each event needs an id of its own",
     ]

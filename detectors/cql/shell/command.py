@@ -70,7 +70,7 @@ def sql(
     if not tables and (mapping is not None or follow):
         raise SlacklineError("--mapping and --follow are for files: name them with --from")
     if results is not None:
-        check_results(results)
+        check_results(results, tables or ())
     files = Files(tables, mapping, types if types_from else None) if tables else None
     if files is not None:
         types = EventTypes(dict.fromkeys(kind for some in (types, files.types) for _, kind in some.items()))
@@ -92,10 +92,12 @@ def sql(
     with closing(runner):
         if not texts:
             _interactive(runner)
+            runner.ends()
             return
         last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
         if not runner.has_run and last and last[-1]:
             runner.query(last[-1][-1])  # nothing asks for results, so those of the last stream are shown
+        runner.ends()
     if runner.has_failed:
         raise typer.Exit(ExitCode.FAILED)
 
@@ -138,11 +140,17 @@ class Runner:
         self._results = results
         self._is_endless = is_endless
         self._stored: FinalsFile | None = None
+        self._is_added_to = False
+
+    def ends(self) -> None:
+        """All has been done that was asked for."""
+        if self._stored is not None:
+            self._stored.is_whole = True
 
     def close(self) -> None:
         """Write the finals of all queries, if that is to be done at the end. Raises SlacklineError."""
-        if self._stored is not None:
-            self._stored.close()
+        for note in self._stored.close() if self._stored is not None else ():
+            self.screen.print(note, style="yellow", markup=False, soft_wrap=True)
 
     def statement(self, statement: s.Statement, text: str) -> list[Stream]:
         """Take one statement: define, explain, or run it. Raises QueryError."""
@@ -168,7 +176,8 @@ class Runner:
         self.has_run = True
         session, view = self.session, View(stream)
         feed = session.feed(session.upstream(stream), stream)
-        out = _opened(self._json) if self._json is not None else None
+        out = _opened(self._json, self._is_added_to) if self._json is not None else None
+        self._is_added_to = True  # of all queries
         if self._stored is None and self._results is not None:  # of all queries
             self._stored = FinalsFile(self._results, self._is_endless)
         stored = self._stored
@@ -213,8 +222,10 @@ class Runner:
                 self.screen.print(line, markup=False, soft_wrap=True)
 
 
-def _opened(file: str) -> IO[str]:
+def _opened(file: str, is_added_to: bool) -> IO[str]:
     try:
-        return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open("a")
+        if file == STANDARD_OUTPUT:
+            return open(os.dup(sys.stdout.fileno()), "w")
+        return Path(file).open("a" if is_added_to else "w", encoding="utf-8")
     except OSError as error:
         raise SlacklineError(f"cannot write to {file}: {error.strerror}") from None

@@ -21,6 +21,9 @@ from middleware.model.event import Event, EventType
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MOST_ROWS = 2**48
+"""Rows of a source in a file."""
+
 _PAUSE = 0.1
 """Seconds between two looks at files that have not grown."""
 
@@ -28,17 +31,18 @@ _PAUSE = 0.1
 class Follower:
     """A text file that others append to. Rows without ids are numbered as they come, for each source.
 
-    ``bad``: lines that did not fit. ``numbers``: how many each source has; files that are followed together share them. Raises
-    TraceError if the file cannot be followed, or ceases to be what it was.
+    ``bad``: lines that did not fit. ``number``: of this file among those that are followed together, which may have rows of one
+    source. The ids of the files lie far apart, so a row has the same one each time the file is read from its start, however
+    the files grow. Raises TraceError if the file cannot be followed, or ceases to be what it was.
     """
 
-    def __init__(self, file: Path, mapping: Mapping, event_type: EventType, numbers: Counter[str] | None = None) -> None:
+    def __init__(self, file: Path, mapping: Mapping, event_type: EventType, number: int = 0) -> None:
         if not is_text(file) or file.suffix in (".gz", ".bz2"):
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type
         self._parse, self._has_header = parser_of(file, mapping)
-        self._numbers: Counter[str] = Counter() if numbers is None else numbers
+        self._first, self._numbers = number * _MOST_ROWS, Counter[str]()
         self._text: BinaryIO | None = None
         self._header: bytes | None = None
         self._at = self._line = 0
@@ -128,7 +132,7 @@ class Follower:
 
     def _next(self, source: str) -> int:
         self._numbers[source] += 1
-        return self._numbers[source] - 1
+        return self._first + self._numbers[source] - 1
 
 
 def followed(followers: Sequence[Follower]) -> Iterator[list[Event]]:

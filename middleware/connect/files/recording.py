@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from middleware.model.arrays import to_array, to_column
@@ -20,6 +21,8 @@ BASE_COLUMNS = ("arrival", "ts", "id", "source")
 """The columns of every event of a recording; those of its type's fields follow."""
 
 _TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+_MOST_IDS = 2**63
 
 Chunk = Any
 """Tells an executor which piece of a recording to read; anything that can be pickled."""
@@ -97,15 +100,15 @@ class InOrder:
     """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
 
     Of several types with events of one source, the ids of one follow those of the types that come before it by name. Events
-    of a type that has ids keep them.
+    of a type that has ids keep them; the others of their sources come behind the largest of these.
     """
 
     def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """See Numbering."""
         bare = sorted(name for name, table in tables.items() if "id" not in table.column_names)
         numbered = {name: self._numbered(tables[name]) for name in bare}
-        taken: dict[str, int] = {}
-        for name in bare if len(bare) > 1 else ():
+        taken = _given([table for name, table in tables.items() if name not in numbered])
+        for name in bare if len(tables) > 1 else ():
             numbered[name] = _behind(numbered[name], taken)
         return {name: numbered.get(name, table) for name, table in tables.items()}
 
@@ -128,23 +131,44 @@ class InOrder:
 
     def frames(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
         """See Numbering."""
-        from pyspark.sql import Window
+        from pyspark.sql import DataFrame, Window
         from pyspark.sql import functions as sql
 
         order = Window.partitionBy("source").orderBy("ts", "_position")
-        numbered, before = dict(frames), None
-        for name in sorted(name for name, frame in frames.items() if "id" not in frame.columns):
+        bare = sorted(name for name, frame in frames.items() if "id" not in frame.columns)
+        # what takes ids of a source: so many events, or all up to an id that is given
+        takes = [
+            frame.groupBy("source").agg(sql.greatest(sql.max("id") + 1, sql.lit(0)).alias("_taken"))
+            for name, frame in frames.items()
+            if name not in bare
+        ]
+        before = [reduce(DataFrame.union, takes).groupBy("source").agg(sql.max("_taken").alias("_taken"))] if takes else []
+        numbered = dict(frames)
+        for name in bare:
             frame = frames[name]
             number = sql.row_number().over(order).cast("bigint") - 1
-            if before is None:
+            if not before:
                 numbered[name] = frame.withColumn("id", number)
             else:
-                taken = sql.broadcast(before.groupBy("source").agg(sql.count("*").alias("_taken")))
-                both = frame.join(taken, "source", "left").withColumn("id", number + sql.coalesce("_taken", sql.lit(0)))
-                numbered[name] = both.select(*frame.columns, "id")
-            sources = frame.select("source")
-            before = sources if before is None else before.union(sources)
+                taken = reduce(DataFrame.union, before).groupBy("source").agg(sql.sum("_taken").alias("_taken"))
+                both = frame.join(sql.broadcast(taken), "source", "left")
+                numbered[name] = both.withColumn("id", number + sql.coalesce("_taken", sql.lit(0))).select(*frame.columns, "id")
+            before.append(frame.groupBy("source").agg(sql.count("*").alias("_taken")))
         return numbered
+
+
+def _given(tables: Sequence[pa.Table]) -> dict[str, int]:
+    """By source, the number behind the largest id that one of its events has; none is negative."""
+    import numpy as np
+
+    taken: dict[str, int] = {}
+    for table in tables:
+        coded = with_coded_sources(table)["source"].combine_chunks()
+        most = np.full(len(coded.dictionary), -1, np.int64)
+        np.maximum.at(most, to_array(coded.indices), to_array(table["id"]))
+        for name, largest in zip(coded.dictionary.to_pylist(), most.tolist(), strict=True):
+            taken[name] = max(taken.get(name, 0), largest + 1)
+    return taken
 
 
 def _behind(table: pa.Table, taken: dict[str, int]) -> pa.Table:
@@ -153,8 +177,13 @@ def _behind(table: pa.Table, taken: dict[str, int]) -> pa.Table:
 
     coded = with_coded_sources(table)["source"].combine_chunks()
     names, codes = coded.dictionary.to_pylist(), to_array(coded.indices)
+    counts = np.bincount(codes, minlength=len(names)).tolist()
+    if full := [name for name, count in zip(names, counts, strict=True) if taken.get(name, 0) + count >= _MOST_IDS]:
+        raise TraceError(
+            f"no ids are left behind those that events of {full[0]!r} have: give the others ids, or another source"
+        )
     first = np.array([taken.get(name, 0) for name in names], np.int64)
-    for name, count in zip(names, np.bincount(codes, minlength=len(names)).tolist(), strict=True):
+    for name, count in zip(names, counts, strict=True):
         taken[name] = taken.get(name, 0) + count
     if not first.any():
         return table

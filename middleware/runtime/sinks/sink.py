@@ -67,11 +67,11 @@ def open_sink(to: str, name: str = "finals", /, **options: Any) -> Sink:
         return _connected(scheme, to, name, options)
     if separator:
         return _made(HttpSink, scheme, to, options)
-    if Path(to).suffix == ".mcap":
+    suffix = Path(to).suffix.lower()
+    if suffix == ".mcap":
         return _connected("mcap", to, name, options)
     if options:
         raise SinkError(f"{to}: it has no option {next(iter(options))!r}")
-    suffix = Path(to).suffix
     if suffix == ".jsonl":
         return FileSink(Path(to))
     if suffix in (".sqlite", ".db"):

@@ -10,6 +10,7 @@ import sys
 import uuid
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -318,6 +319,77 @@ def test_results_of_another_run_are_added_to_and_none_twice(tmp_path: Path, kind
             stored.add(event)
         stored.close()
     assert sorted(row["a"] for row in rows(tmp_path / f"all.{kind}")) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
+def test_results_of_a_run_over_other_events_are_not_taken_for_those_that_are_there(tmp_path: Path, kind: str) -> None:
+    number, file = event_type("Number", {"a": int}), str(tmp_path / f"all.{kind}")
+    for first, told in ((0, 0), (0, 0), (7, 1)):
+        stored = FinalsFile(file, is_endless=True)
+        stored.add(number(first, ts=1, id=1, source="s"))
+        assert len(notes := stored.close()) == told
+    assert "1 result not stored" in notes[0] and "(s, 1)" in notes[0]
+    assert [row["a"] for row in rows(tmp_path / f"all.{kind}")] == [0]
+
+
+def test_a_file_of_other_lines_is_no_file_of_results(tmp_path: Path) -> None:
+    file = tmp_path / "all.jsonl"
+    file.write_text('{"a": 1}\n')
+    with pytest.raises(SlacklineError, match=r"all\.jsonl"):
+        FinalsFile(str(file), is_endless=True)
+    assert file.read_text() == '{"a": 1}\n'
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.DB", "out.SQLITE", "out.jsonl"])
+def test_a_run_that_breaks_off_leaves_the_file_as_it_was(readings: Path, tmp_path: Path, name: str) -> None:
+    out = tmp_path / name
+    out.write_text("kept")
+    stored = FinalsFile(str(out), is_endless=False)
+    stored.add(event_type("Number", {"a": int})(1, ts=1, id=1, source="s"))
+    assert stored.close() == [f"{out} is left as it was: the run did not come to its end"] and out.read_text() == "kept"
+    told = CliRunner().invoke(application(), ["query", RISES, str(readings), "--results", str(out)])
+    assert told.exit_code == 0 and out.read_bytes() != b"kept"
+    assert [path.name for path in tmp_path.iterdir() if name in path.name] == [name]
+
+
+def test_results_do_not_go_where_events_come_from(readings: Path) -> None:
+    before = readings.read_bytes()
+    for command in (["query", RISES, str(readings)], ["sql", "--from", str(readings), "-e", "SELECT * FROM readings"]):
+        told = CliRunner().invoke(application(), [*command, "--results", str(readings)])
+        assert told.exit_code == 2 and "is read: give another file" in told.stderr
+    assert readings.read_bytes() == before
+
+
+def test_lines_of_an_earlier_call_are_replaced(readings: Path, tmp_path: Path) -> None:
+    out, many = tmp_path / "out.jsonl", ["-e", "SELECT * FROM readings; SELECT * FROM readings"]
+    counts = []
+    for _ in range(2):
+        CliRunner().invoke(application(), ["sql", "--from", str(readings), *many, "--json", str(out)])
+        counts.append(len(out.read_text().splitlines()))
+    assert counts[0] == counts[1] > 0
+
+
+def test_rows_of_files_that_are_followed_together_have_the_same_ids_however_they_grow(tmp_path: Path) -> None:
+    mapping = tmp_path / "m.toml"
+    mapping.write_text(
+        "\n".join(
+            f'[[events]]\ntype = "{name}"\nfiles = ["{name}.csv"]\nts = {{column = "ts", unit = "ns"}}\n'
+            'source = {value = "one"}\nfields = {x = {column = "x", type = "int"}}'
+            for name in "ab"
+        )
+    )
+    files = [tmp_path / "a.csv", tmp_path / "b.csv"]
+    for file in files:
+        file.write_text("ts,x\n")
+    growing = Files(files, mapping).follow()
+    came: list[Any] = []
+    for n in range(6):
+        with files[n % 2].open("a") as out:
+            out.write(f"{n + 1},{n}\n")
+        came += next(growing)
+    whole: list[Any] = next(Files(files, mapping).follow())
+    assert len({(event.source, event.id) for event in came}) == 6
+    assert {event.x: event.id for event in came} == {event.x: event.id for event in whole}
 
 
 def test_a_full_disk_is_told_in_a_line(readings: Path) -> None:

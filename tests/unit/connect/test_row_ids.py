@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.connect.files.recording import InOrder
+from middleware.model.errors import TraceError
 
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-3, 3)), min_size=1, max_size=30)
 
@@ -48,4 +50,10 @@ def test_no_two_events_of_a_source_have_one_id_whatever_their_types(rows) -> Non
 def test_types_that_have_ids_keep_them() -> None:
     bare, own = table_of([("a", 1), ("a", 2)]), table_of([("a", 1)]).append_column("id", [[7]])
     numbered = InOrder().tables({"Own": own, "Bare": bare})
-    assert (numbered["Own"]["id"].to_pylist(), numbered["Bare"]["id"].to_pylist()) == ([7], [0, 1])
+    assert (numbered["Own"]["id"].to_pylist(), numbered["Bare"]["id"].to_pylist()) == ([7], [8, 9])
+
+
+def test_ids_that_have_no_number_behind_them_are_told() -> None:
+    bare, own = table_of([("a", 1), ("a", 2)]), table_of([("a", 1)]).append_column("id", [[2**63 - 2]])
+    with pytest.raises(TraceError, match="no ids are left behind those that events of 'a' have"):
+        InOrder().tables({"Own": own, "Bare": bare})
