@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
-from msgspec import convert
 
 from detectors.flow.calls import Failures
 from detectors.flow.items import ABSENT, Change, Position, same
@@ -14,7 +13,7 @@ from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
+from middleware.model.event import Event, EventType, Key, Value, converted, field_names, type_name
 from middleware.model.operator import Origin
 
 _REMEMBERED = 65_536
@@ -97,12 +96,12 @@ class ByKey(Output):
         self._part: dict[str, int] = {}
 
     def _made(self, position: Position, value: Value, origin: Origin) -> Event:
+        if self._value is not None:
+            value = converted(value, self._value)  # another node could not read a value of another type
         key = self._key(value)
         part = self._part.get(key) if key.__class__ is str else None
         if part is None:
             part = self._learn(key)
-        if self._value is not None:
-            value = convert(value, self._value)  # another node could not read a value of another type
         made: Event = self._makers[part](
             value,
             position[1:] + self._from,
@@ -161,6 +160,7 @@ class Sink(Output):
             raise DetectorError(f"{type_name(self._type)} has the fields {', '.join(self._names)}, but was given {fields!r}")
         number = origin.id(self.outlet.to.name, self.outlet.node.name, *position)
         try:
-            return convert([*fields, position[0], number, origin.source, origin.level], self._type)
+            made: Event = converted([*fields, position[0], number, origin.source, origin.level], self._type)
         except msgspec.ValidationError as error:
             raise DetectorError(f"{type_name(self._type)}: {error} (fields: {', '.join(self._names)})") from None
+        return made

@@ -14,6 +14,5 @@ def part_of(key: Key, parts: int) -> int:
     >>> part_of("word", 8) == part_of("word", 8), part_of(1, 8) == part_of(1.0, 8)
     (True, True)
     """
-    if key.__class__ is str:
-        return stable_hash(key) % parts
-    return stable_hash(repr(canonical(key))) % parts
+    known = canonical(key)
+    return stable_hash(known if known.__class__ is str else repr(known)) % parts

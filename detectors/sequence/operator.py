@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import astuple
 
-from detectors.outcomes import difference, unchecked, withheld
+from detectors.outcomes import difference, misfit, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
@@ -21,7 +21,7 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import DetectorError
-from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, type_name
+from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, converted
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
 
@@ -174,7 +174,7 @@ class SequenceOperation(Operation):
         if not made and not withdrawn:
             return Delta(columns=columns)
         try:
-            out = difference(msgspec.convert(withdrawn, self._results), msgspec.convert(made, self._results))
+            out = difference(converted(withdrawn, self._results), converted(made, self._results))
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
             out = withheld(self, difference(before, after), self._misfit)
@@ -199,17 +199,14 @@ class SequenceOperation(Operation):
     def _result(self, row: Row) -> Event:
         """A result, even if its type does not take it."""
         try:
-            return msgspec.convert(row, self._plan.result)
+            made: Event = converted(row, self._plan.result)
         except msgspec.ValidationError:
             return unchecked(self._plan.result, row)
+        return made
 
     def _misfit(self, result: Event) -> str | None:
         """What is wrong with an unchecked result; None if it is right."""
-        try:
-            msgspec.convert(astuple(result), self._plan.result)
-        except msgspec.ValidationError as error:
-            return f"{type_name(self._plan.result)} does not take what RETURN gives at {result.ts} ns: {error}"
-        return None
+        return misfit(result, "RETURN gives")
 
     @property
     def held(self) -> int:

@@ -11,12 +11,13 @@ from typing import Any, ClassVar
 import msgspec
 import msgspec.structs
 
-from detectors.outcomes import beyond
+from detectors.outcomes import beyond, misfit, unchecked
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
-from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
+from middleware.model.event import Event, EventType, Key, Value, converted, field_names, type_name
+from middleware.model.identity import canonical
 from middleware.model.operator import Operator, described
 
 EMITS = ("close", "change", "final")
@@ -51,6 +52,8 @@ class WindowsPlan(Operator):
             raise WindowError(f'key names fields of the events: "sensor", ("room", "sensor") or None, not {key!r}')
         self.parted_by = self.key_fields
         self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
+        self.has_misfits = False
+        """Whether the result type has not taken some result yet: then all are looked at."""
         self.may_overflow = tuple(field for field, aggregate in self.aggregates.items() if aggregate.may_overflow)
         for event_type in reads:
             for field in self.key_fields:
@@ -74,7 +77,7 @@ class WindowsPlan(Operator):
         return attrgetter(*self.key_fields) if self.key_fields else lambda event: ()
 
     def shown(self, key: Value, known: Value) -> tuple[Value, ...]:
-        """The key's fields in results, for a key and its canonical form (``derivation.canonical``).
+        """The key's fields in results, for a key and its canonical form (``identity.canonical``).
 
         All equal keys give the same fields, so results never show which of them came first: the key in the result's types, else
         (truth values, enums) as it is. Raises WindowError if the types do not take it.
@@ -83,9 +86,10 @@ class WindowsPlan(Operator):
         return tuple([self._shown(field, *pair) for field, pair in zip(self.key_fields, pairs, strict=True)])
 
     def _shown(self, field: str, value: Value, known: Value) -> Value:
-        for form, strict in ((known, True), (value, True), (known, False)):
+        for form, strict in ((known, True), (_one_form(value), True), (value, True), (known, False)):
             with suppress(Exception):  # a type may raise anything for a foreign value
-                found = msgspec.convert(form, self._types[field], strict=strict)
+                kind = self._types[field]
+                found = converted(form, kind) if strict else msgspec.convert(form, kind, strict=False)
                 if found == value:
                     return found
         raise WindowError(f"{type_name(self.result)}.{field} does not take {value!r}, by which the windows are to be keyed")
@@ -96,18 +100,25 @@ class WindowsPlan(Operator):
         return [names.index(field) for field in self.result.__struct_fields__]
 
     def events(self, rows: list[tuple[Value, ...]]) -> list[Event]:
-        """Results from the values of their fields. Raises WindowError if the result type does not take them."""
+        """Results from the values of their fields. One that the result type does not take is made unchecked: ask ``wrong``."""
         try:
-            return msgspec.convert(rows, self._results)
-        except msgspec.ValidationError as error:
-            fields = ", ".join(self.result.__struct_fields__)
-            raise WindowError(
-                f"{type_name(self.result)} does not take what was aggregated: {error} (fields: {fields})"
-            ) from None
+            made: list[Event] = converted(rows, self._results)
+        except msgspec.ValidationError:
+            self.has_misfits = True
+            return list(map(self._event, rows))
+        return made
 
-    def beyond(self, event: Event) -> str | None:
-        """The error of a result with a number beyond 64 bits; None for any other."""
-        return beyond(event, self.may_overflow)
+    def _event(self, row: tuple[Value, ...]) -> Event:
+        try:
+            made: Event = converted(row, self.result)
+        except msgspec.ValidationError:
+            return unchecked(self.result, row)
+        return made
+
+    def wrong(self, event: Event) -> str | None:
+        """What is wrong with a result: a number beyond 64 bits, or what its type does not take; None for any other."""
+        found = beyond(event, self.may_overflow)
+        return misfit(event, "was aggregated") if found is None and self.has_misfits else found
 
     def _made(self, reads: tuple[EventType, ...]) -> EventType:
         """A result type: the key's fields have the types of the events read, the others take any value."""
@@ -138,3 +149,12 @@ class WindowsPlan(Operator):
                 f"{type_name(self.result)} must have just the fields {', '.join(wanted)} (key, window, values), "
                 f"but has {', '.join(field_names(self.result))}"
             )
+
+
+def _one_form(value: Value) -> Value:
+    """A key in the form that all equal ones have, whatever was put into a set first."""
+    if isinstance(value, frozenset | tuple):
+        kind = frozenset if isinstance(value, frozenset) else tuple
+        return kind(map(_one_form, value))
+    known = canonical(value)
+    return known if known == value else value

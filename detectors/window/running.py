@@ -72,7 +72,8 @@ class WindowsOperation(Operation):
         if self._plan.emit != "change":
             self._pass(final if self._plan.emit == "final" else emitted, out)
         self._purge(final)
-        return withheld(self, out, self._plan.beyond) if self._plan.may_overflow and out else out
+        may_be_wrong = self._plan.may_overflow or self._plan.has_misfits
+        return withheld(self, out, self._plan.wrong) if may_be_wrong and out else out
 
     # Changes.
 

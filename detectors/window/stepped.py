@@ -67,7 +67,7 @@ class SteppedWindows(SteppedOperation):
         if columns is not None and not inserted and not is_beyond:
             return Delta(None, revised, gone, columns=columns)
         out = Delta(joined(columns, events(inserted)), revised, gone)
-        return withheld(self, out, self._plan.beyond) if is_beyond else out
+        return withheld(self, out, self._plan.wrong) if is_beyond or self._plan.has_misfits else out
 
     def _takes(self, event_type: EventType) -> bool:
         """Besides, results must take the keys of these columns, whichever they are."""

@@ -197,7 +197,9 @@ Columns = list[tuple[bytes, Callable[[bytes], bytes]]]
 
 _COMMIT, _RELATION, _INSERT, _UPDATE, _TEXT, _NULL, _OLD = b"CRIUtnO"
 
-_UNCHANGED = b'"left as it was by an update, and so not in the log: ALTER TABLE ... REPLICA IDENTITY FULL"'
+_UNKNOWN = b'["left as it was by an update, and so not in the log: ALTER TABLE ... REPLICA IDENTITY FULL", 1%b]' % (b"0" * 400)
+"""In place of a value that is not in the log: no field takes a text and a number beyond all bounds, not even one of lists, so
+that the row is listed as unread with it."""
 
 
 class _Decoder:
@@ -257,14 +259,9 @@ def _object(data: bytes, columns: Columns) -> bytes:
             elif kind == _NULL:
                 row.append(b"null")
             else:  # a long value that the update has left as it was: the log has it in the old row, or not at all
-                row.append(whole[at] if whole is not None else _unknown(form))
+                row.append(whole[at] if whole is not None else _UNKNOWN)
         whole = row if is_whole else None
     return b"{" + b",".join([key + value for (key, _), value in zip(columns, row, strict=True)]) + b"}"
-
-
-def _unknown(form: Callable[[bytes], bytes]) -> bytes:
-    """In place of a value that is not in the log: one that no field takes, so that the row is listed as unread with it."""
-    return _UNCHANGED if form is bytes else b"[" + _UNCHANGED + b"]"
 
 
 def _text(value: bytes) -> bytes:

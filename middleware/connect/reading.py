@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -219,7 +220,8 @@ class MessageReader:
             return value * self._unit
         try:
             if isinstance(value, float):
-                return round(value * self._unit)
+                whole = math.floor(value)  # no float holds the nanoseconds of our days, but it may hold those of the fraction
+                return whole * self._unit + round((value - whole) * self._unit)
             if isinstance(value, str):
                 return moment(value)
         except (ValueError, OverflowError):

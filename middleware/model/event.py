@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Iterable, Iterator
+from enum import Enum
 from inspect import get_annotations
 from itertools import chain
 from operator import attrgetter, is_not
@@ -209,12 +210,36 @@ def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
     return event_type(*own, ts=ts, id=number, source=source, level=level)
 
 
+def converted(value: Any, kind: Any) -> Any:
+    """``msgspec.convert``, which by itself does not take members of an enum whose values are numbers."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        if (by_value := _by_value(value)) is value:
+            raise
+        return msgspec.convert(by_value, kind)
+
+
+def _by_value(value: Any) -> Any:
+    """A value with the members of enums in it replaced by their values; the value itself if it has none."""
+    if isinstance(value, Enum):
+        return value.value
+    kind = type(value)
+    if kind in (list, tuple, set, frozenset):
+        items = list(map(_by_value, value))
+        return kind(items) if any(map(is_not, items, value)) else value
+    if kind is dict:
+        pairs = [(_by_value(key), _by_value(item)) for key, item in value.items()]
+        return dict(pairs) if any(map(is_not, chain.from_iterable(pairs), chain.from_iterable(value.items()))) else value
+    return value
+
+
 def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
     """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
     event_type = event.__class__
     values = astuple(event)[:-3]
     try:
-        return msgspec.convert([*values, id, source, level], event_type)
+        return converted([*values, id, source, level], event_type)
     except msgspec.ValidationError as error:
         if (plain_values := plain(values)) is not values:
             return stamped(_made(event_type, (*plain_values, id, source, level)), id, source, level)

@@ -92,8 +92,8 @@ def canonical(key: Any) -> Any:
         return tuple(map(canonical, key))
     if isinstance(key, frozenset):
         return ("frozenset", *sorted(repr(canonical(item)) for item in key))
-    if isinstance(key, Enum):
-        return (type(key).__name__, key.name)
+    if isinstance(key, Enum):  # a member of one that is of texts or numbers, too, is equal to its value
+        return canonical(key.value) if isinstance(key, str | int | float) else (type(key).__name__, key.name)
     if isinstance(key, int | float) and (key >= 2**63 or key < -(2**63)):
         return _wide(key)
     if isinstance(key, bool | float) and key == key // 1:

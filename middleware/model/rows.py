@@ -11,7 +11,7 @@ import msgspec
 from middleware import native
 from middleware.model.arrays import to_array
 from middleware.model.errors import EventError
-from middleware.model.event import Event, EventType, type_name
+from middleware.model.event import Event, EventType, converted, type_name
 from middleware.model.making import recipe
 from middleware.model.schema import fields_of, without_none
 
@@ -106,7 +106,7 @@ def _converted(event_type: EventType, lists: list[list[Any]], length: int) -> li
     if len(lists) == len(event_type.__struct_fields__) - 1:
         lists = [*lists, [0] * length]
     try:
-        return cast("list[Event]", msgspec.convert(list(zip(*lists, strict=True)), list[event_type]))  # type: ignore[valid-type]
+        return cast("list[Event]", converted(list(zip(*lists, strict=True)), list[event_type]))  # type: ignore[valid-type]
     except msgspec.ValidationError as error:
         raise EventError(f"a row does not fit {type_name(event_type)}: {error}") from None
 

@@ -154,11 +154,14 @@ class Unit:
         settled = self.final  # what is admitted now may be older than what is final when it is emitted
         if not delta and not more and not self._waiting and not self._columns:
             self.pass_time(mark, promised, is_open)
-            if self._operator is not None:
-                self._reach()
+            if self._operator is None:
+                return []
+            self._reach()
             deltas = self._emit(_NOTHING, [], self.final) if self._is_due() else []
-            if self._operator is not None and self.final == END != settled:
+            if self.final == END != settled:
                 self._end(settled)
+            if self.final >= self._failing.since:
+                self._list_failures()
             return deltas
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
         arrived = self._admitted(delta, mark, more)

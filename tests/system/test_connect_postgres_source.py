@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,10 +15,17 @@ from slackline_benchmarks.servers import Postgres, free_port, received, serving,
 from structlog.testing import capture_logs
 
 from middleware.connect.postgres_source import PostgresSource
+from middleware.connect.reading import MessageReader
+from middleware.connect.schemas.types import event_type
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
+from middleware.model.event import Event, EventTypes
 
 pytestmark = pytest.mark.system
+
+
+class Kept(Event, frozen=True):
+    n: int
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +113,12 @@ def test_log_that_the_server_has_thrown_away_is_told(server: Postgres, tmp_path:
 def test_who_writes_is_not_hindered_and_long_values_and_partitions_are_read_right(server: Postgres, tmp_path: Path) -> None:
     server.do(
         "CREATE TABLE plain (k int, note text)",
-        "CREATE TABLE long (k int PRIMARY KEY, n int, note text)",
+        "CREATE TABLE long (k int PRIMARY KEY, n int, note jsonb)",
         "ALTER TABLE long ALTER note SET STORAGE EXTERNAL",
         "CREATE TABLE part (k int PRIMARY KEY) PARTITION BY RANGE (k)",
         "CREATE TABLE part_1 PARTITION OF part FOR VALUES FROM (0) TO (100)",
         "INSERT INTO plain VALUES (1, 'old')",
-        "INSERT INTO long VALUES (1, 0, repeat('x', 16000)), (2, 0, repeat('y', 16000))",
+        "INSERT INTO long VALUES (1, 0, to_jsonb(repeat('x', 16000))), (2, 0, to_jsonb(repeat('y', 16000)))",
     )
     with closing(PostgresSource(SourceSpec(server.address, "plain", ["plain"], tmp_path / "plain"))) as source:
         server.do("UPDATE plain SET note = 'new'", "DELETE FROM plain", "INSERT INTO plain VALUES (2, 'two')")
@@ -123,6 +131,12 @@ def test_who_writes_is_not_hindered_and_long_values_and_partitions_are_read_righ
         came = received(source, 3)
     unknown, whole, part = (json.loads(each.body) for each in came)
     assert (unknown["k"], unknown["n"]) == (1, 1) and "REPLICA IDENTITY FULL" in unknown["note"][0]
+    kept, unread = MessageReader({"long": "Kept"}, EventTypes([Kept])).read(Messages.of([came[0]]))
+    assert [each.n for each in kept] == [1] and not unread, "it does not ask for what is unknown"  # type: ignore[attr-defined]
+    for kind in (str, Any, int, float, list[str], list[Any], dict[str, Any], str | None):
+        noted = event_type("Noted", {"n": int, "note": kind})
+        read, unread = MessageReader({"long": "Noted"}, EventTypes([noted])).read(Messages.of([came[0]]))
+        assert not read and len(unread) == 1, kind
     assert whole == {"k": 2, "n": 2, "note": "y" * 16000}
     assert (came[2].topic, part) == ("part", {"k": 7})
 

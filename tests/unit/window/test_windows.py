@@ -134,9 +134,10 @@ def test_what_makes_no_sense_is_refused():
 
 
 def test_a_result_type_that_does_not_fit_is_named():
-    plan = Windows(Reading, Tumbling(10), {"highest": (MAX, "value")}, result=Texts)
-    with pytest.raises(WindowError, match="Texts does not take what was aggregated: Expected `str`"):
-        plan.start("w", 1).apply(Delta([Reading(1, 2.0, 1, ts=5)]), END, END)
+    operation = Windows(Reading, Tumbling(10), {"highest": (MAX, "value")}, result=Texts).start("w", 1)
+    assert not operation.apply(Delta([Reading(1, 2.0, 1, ts=5)]), END, END)
+    ((_, failure),) = operation.failed(END)
+    assert "Texts does not take what was aggregated at 10 ns: Expected `str`" in failure
 
 
 def test_windows_run_in_a_unit_with_late_events():
