@@ -11,8 +11,9 @@ import msgspec
 import typer
 
 from middleware.cli.options import AllowList, KeyFile, NodeName
-from middleware.cli.output import JsonFile, console, write_json
-from middleware.link.codec import BLOCK_TARGET
+from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.cli.pubsub import told
+from middleware.link.codec import BLOCK_TARGET, BlockHead, array_of, packed
 from middleware.model.errors import LedgerError, last_line
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.runtime.storage.late_ledger import LedgerEntry, Query, gone_from, read_entry, read_ledger, summary
@@ -144,7 +145,7 @@ def replay(
 
     To one that has not seen them they are new; a node that listed an event as late knows it, and drops it as a repeat: its
     finals stand. So replay late events into a second run. What was turned away as too far ahead was never taken: its own
-    node takes it once its time has come.
+    node takes it once its time has come. Ends with 1 if the node does not take all of them.
 
     Examples:
 
@@ -162,14 +163,34 @@ def replay(
     )
     with Publisher(address, keys=own, node=node) as publisher:
         for batch in _batches(chosen):
-            for name in dict.fromkeys(entry.type for entry in batch):
-                same = [entry for entry in batch if entry.type == name]
-                publisher.publish_encoded(name, [entry.record for entry in same], len(same), max(entry.ts for entry in same))
-        publisher.flush()
+            publisher.publish_blocks(_blocks(batch))
+        receipt = publisher.flush()
     screen = console(json)
-    screen.print(f"published {len(chosen):,} events to {address}; left out {left_out:,} (derived, revised, or listed twice)")
+    of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats:,} of "
+    screen.print(
+        f"published {of}{len(chosen):,} events to {address}; left out {left_out:,} (derived, revised, or listed twice)"
+    )
+    for line in told(receipt):
+        screen.print(line, markup=False)
     if json:
-        write_json({"published": len(chosen), "left_out": left_out}, json)
+        outcome = {"published": receipt.taken + receipt.repeats, "left_out": left_out, **msgspec.structs.asdict(receipt)}
+        write_json(outcome, json)
+    if not receipt.is_whole:
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _blocks(batch: list[LedgerEntry]) -> list[tuple[BlockHead, bytes]]:
+    """Events in order, of several types, for one frame: were one type sent first, it would make the others late."""
+    places: dict[str, list[int]] = {}
+    for place, entry in enumerate(batch):
+        places.setdefault(entry.type, []).append(place)
+    blocks = []
+    for name, own in places.items():
+        times = [batch[place].ts for place in own]
+        head = BlockHead(name, len(own), raw=True, oldest=min(times), newest=max(times))
+        head.places = packed(own) if len(places) > 1 else None
+        blocks.append((head, array_of([batch[place].record for place in own])))
+    return blocks
 
 
 def _batches(entries: list[LedgerEntry]) -> Iterator[list[LedgerEntry]]:

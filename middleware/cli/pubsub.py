@@ -162,6 +162,7 @@ def check_known(types: list[str], known: EventTypes, modules: list[str]) -> None
 def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> None:
     out, aside = console(json_file), console(STANDARD_OUTPUT)
     gaps, last = 0, "the beginning"
+    stopped_at: Change | None = None
     try:
         with _writer(json_file) if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
@@ -177,15 +178,31 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> 
                 else:
                     out.print(_line(change), markup=False)
                 if number == count:
+                    stopped_at = change
                     break
+        _commit(subscriber, stopped_at)
     except NetworkError as error:
         error.add_note(f"what followed {last} is missing here")
         raise
     missing = _missing(subscriber)
+    if subscriber.node_has_left and not subscriber.has_ended:
+        aside.print("the node has left before the streams have ended")
+        if held_back := subscriber.statistics().held_back:
+            missing["event that was not final when the node left"] = held_back
     for reason, dropped in missing.items():
         aside.print(f"not shown: {dropped} x {reason}")
     if missing:
         raise typer.Exit(ExitCode.FAILED)
+
+
+def _commit(subscriber: Subscriber, stopped_at: Change | None) -> None:
+    """What was printed does not come again under this name; of early changes that came together, all or none."""
+    if subscriber.node_has_left:
+        return
+    if isinstance(stopped_at, Insert) and subscriber.consistency == "final":
+        subscriber.commit_upto(stopped_at.event)
+    else:
+        subscriber.commit()
 
 
 def _keep(subscriber: Subscriber, sink: Sink, count: int | None, json_file: str | None) -> None:

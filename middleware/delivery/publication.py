@@ -183,6 +183,15 @@ class Publication:
             self._numbers[source] = number
         return number is not None
 
+    def number(self, source: str) -> int:
+        """The next number for an event of this source without an id."""
+        return self._numbers.get(source, 0)
+
+    def number_back(self, source: str, reached: int, first: int) -> None:
+        """Rows that got the numbers from ``first`` on will be given again, and get the same ones, if none came after them."""
+        if self.number(source) == reached:
+            self._numbers[source] = first
+
     def columns(self, table: pa.RecordBatch | pa.Table, event_type: EventType, source: str) -> EventColumns:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
         import numpy as np

@@ -40,7 +40,7 @@ from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Change, Delta, Insert, Retract, Revise, Watermark, combined, grouped
 from middleware.model.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, NEVER, Event, EventType, type_name
+from middleware.model.event import END, NEVER, ORDER, Event, EventType, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,6 +126,7 @@ class Subscription:
         self._taken = start or _NOWHERE
         self._cursor = Cursor(after, start or _NOWHERE)
         self._passed = Passed(0, 0)
+        self._before_line = self._before = 0  # where the cursor was when finals were read last
 
     # -- what arrives -------------------------------------------------------------------------------------------------
 
@@ -302,9 +303,14 @@ class Subscription:
             return self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
         return *self._taken, None
 
-    def passed(self) -> Parts | None:
-        """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new."""
+    def passed(self, upto: Event | None = None) -> Parts | None:
+        """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new.
+
+        ``upto``: of the finals that were read last, the last one that is safe.
+        """
         line, offset, mark = self.reached()
+        if upto is not None:  # what it rests on is to be read again, with those behind it
+            offset, mark = self._before if self._before_line == line else 0, ORDER(upto)
         if not self._interest.resumes or not line:
             return None
         passed = Passed(line, offset, mark)
@@ -317,6 +323,7 @@ class Subscription:
         """The events that the barrier releases and that were not delivered before."""
         if not self._interest.resumes:
             return self._cursor.fresh(barrier.take(*self._steps(arrived)))
+        self._before_line, self._before, _ = self.reached()
         batch = self._decoded(arrived)
         for delta in batch.deltas.values():
             delta.make_rows()  # the cursor counts events

@@ -33,11 +33,8 @@ from middleware.ordering.robust import RobustSlack
 from middleware.ordering.runs import RUN, Runs
 from middleware.ordering.waiting import Waiting
 
-_PURGE_EVERY = 1024
-"""The number of events that a unit runs, again or for the first time, between two purges."""
-
-_LOOK_EVERY = 65_536
-"""The most events that a unit emits between two checks that its detector's shared state is unchanged."""
+_PURGE_EVERY = 1024  # events that a unit runs, again or for the first time, between two purges
+_LOOK_EVERY = 65_536  # most events that a unit emits between two checks that its detector's shared state is unchanged
 
 _NOTHING = Ready([], [])
 

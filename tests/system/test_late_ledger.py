@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from middleware.cli.late import app
 from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError
-from middleware.model.event import END, Event
+from middleware.model.event import END, Event, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
@@ -78,8 +78,11 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
     with node_thread("second", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
         subscriber.wait_ready(DEADLINE)
         told = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
-        assert "published 1 events" in told.stdout, told.output
+        assert "published 1 events" in told.stdout and told.exit_code == 0, told.output
         assert collect(subscriber, 1) == [hit(50 * SECOND, 2)]
+    with node_thread("third", "tcp://127.0.0.1:*", types=EventTypes([Echo])) as node:
+        told = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
+        assert "published 0 of 1 events" in told.stdout and "1 turned away: unknown type" in told.stdout and told.exit_code == 1
 
 
 @pytest.mark.parametrize("is_bare", [True, False])
@@ -169,6 +172,37 @@ def test_what_the_disk_refuses_to_list_is_not_acknowledged(tmp_path: Path) -> No
                 publisher.flush(1.0)
         publisher.flush(DEADLINE)
         assert [entry.id for entry in read_ledger(state)] == [1]
+
+
+class Mark(Event, frozen=True):
+    note: str
+
+
+class Both(Detector):
+    subscribes, publishes = (Hit, Mark), (Echo,)
+
+    def on_event(self, event: Event) -> None:
+        return None
+
+
+def test_late_events_of_several_types_are_replayed_in_order_of_time(tmp_path: Path) -> None:
+    types = EventTypes([Hit, Mark, Echo])
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=types, ledger=Ledger("a", tmp_path)) as first,
+        Publisher(first.address, types=[Hit, Mark]) as publisher,
+    ):
+        publisher.advance([Hit, Mark], 10**15)
+        text = "x" * 900
+        hits = [Hit(0.5, text, ts=20 * number * SECOND, id=number, source="ball") for number in range(1, 1_001)]
+        marks = [Mark(text, ts=(20 * number + 10) * SECOND, id=number, source="line") for number in range(1, 1_001)]
+        publisher.publish([event for pair in zip(hits, marks, strict=True) for event in pair])
+        publisher.flush(DEADLINE)
+    hierarchy = Hierarchy([Both()])
+    with node_thread("b", "tcp://127.0.0.1:*", None, hierarchy, types) as second:
+        told = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
+        assert "published 2,000 events" in told.stdout and told.exit_code == 0, told.output
+        poll_until(lambda: hierarchy.units[0].received == 2_000, "all have come")
+    assert not hierarchy.units[0].late
 
 
 def test_large_late_events_are_replayed_in_several_batches(tmp_path: Path) -> None:

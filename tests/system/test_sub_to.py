@@ -185,8 +185,39 @@ def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
         assert [json.loads(line)["id"] for line in finished(sub).splitlines()] == [1, 2, 3, 4, 5]
         publisher.publish(hits(6, 5))
         publisher.advance(["Hit"], END)
-        lines = [json.loads(line) for line in finished(slackline(tmp_path, *arguments)).splitlines()]
-        assert {line["id"] for line in lines if line["change"] == "insert"} >= {6, 7, 8, 9, 10}
+        for there in ({6, 7, 8, 9, 10}, set()):
+            lines = [json.loads(line) for line in finished(slackline(tmp_path, *arguments)).splitlines()]
+            assert {line["id"] for line in lines if line["change"] == "insert"} == there
+        other = slackline(tmp_path, *arguments, "--consistency", "final")  # what was not final then would be missing
+        _, said = other.communicate(timeout=DEADLINE)
+        assert other.returncode == 1 and "'eye' is the name of a subscription that has read early results" in said
+
+
+def test_finals_are_printed_a_few_at_a_time_each_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state", "a")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "eye", "--consistency", "final"]
+        sub = slackline(tmp_path, *arguments, "--json", "-", "--count", "1")
+        poll_until(lambda: attached(node, "eye"), "sub has attached")
+        publisher.publish(hits(1, 7))
+        publisher.advance(["Hit"], END)
+        printed = [finished(sub)]
+        printed += [finished(slackline(tmp_path, *arguments, "--json", "-", "--count", "2")) for _ in range(3)]
+        ids = [[line["id"] for line in map(json.loads, some.splitlines()) if line["change"] == "insert"] for some in printed]
+        assert ids == [[1], [2, 3], [4, 5], [6, 7]]
+
+
+def test_who_prints_finals_hears_that_the_node_left_with_some_held_back(tmp_path: Path) -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--consistency", "final", "--json", "-"]
+        sub = slackline(tmp_path, *arguments)
+        poll_until(lambda: any(peer.link.bytes_in > 0 for peer in node.statistics().peers), "sub has attached")
+        with Publisher(node.address) as publisher:
+            publisher.publish(hits(1, 5))
+            publisher.flush()
+    printed, said = sub.communicate(timeout=DEADLINE)
+    assert (sub.returncode, printed.strip()) == (1, "")
+    assert "not shown: 5 x event that was not final when the node left" in said
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -18,7 +20,7 @@ from middleware.link.codec import BlockHead, places_of
 from middleware.link.columnar import pack_columns
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
-from middleware.model.errors import EventError
+from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, Event
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
@@ -241,3 +243,20 @@ def test_asyncio_publishes_and_receives_tables(node: Node) -> None:
             return (await subscriber.receive_tables(DEADLINE))["Hit"]
 
     assert events_in(asyncio.run(both()).drop_columns(["op"])) == hits(0, COUNT)
+
+
+def test_rows_that_are_given_again_after_an_error_count_once() -> None:
+    rows = pa.table({"peak": [0.5] * 200_000, "text": ["some text"] * 200_000, "ts": range(1, 200_001)})
+    with NodeProcess("a", "tcp://127.0.0.1:*") as node, Publisher(node.address, types=[Hit], patience=1.0) as publisher:
+        publisher.publish_table(table(count=1), Hit)
+        publisher.flush(DEADLINE)
+        assert node.process.pid is not None
+        os.kill(node.process.pid, signal.SIGSTOP)
+        try:
+            with pytest.raises(NetworkError):
+                publisher.publish_table(rows, Hit, source="rows")
+        finally:
+            os.kill(node.process.pid, signal.SIGCONT)
+        publisher.publish_table(rows, Hit, source="rows")
+        receipt = publisher.flush(DEADLINE)
+    assert receipt.taken == 200_000 and receipt.repeats > 0 and not receipt.turned

@@ -206,7 +206,7 @@ class Publisher(Connection):
             Without a column ``id``, rows are numbered from 0 on, by source, as long as this publisher lives.
 
         It needs the extra ``tables``. Raises EventError, before anything is sent, that names the column and the row for what
-        cannot be an event; NetworkError.
+        cannot be an event; NetworkError: then publish the same rows again, and what the node had of them counts once.
         """
         self._publish_tables({type: table}, source or self._own_source, by_arrival=False)
 
@@ -226,15 +226,22 @@ class Publisher(Connection):
                 if self._held(partial(publication.hold, given, source, by_arrival)):
                     return
         with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
+            first = publication.number(source)
             if by_arrival:
                 columns, places = publication.tables(given, source)
             else:
                 columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
-        if native.AVAILABLE and 0 < rows < FEW_ROWS:
-            self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
-            return
-        for frame in publication.slices(columns, places):
-            self._send(frame)
+            reached = publication.number(source)
+        try:
+            if native.AVAILABLE and 0 < rows < FEW_ROWS:
+                self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
+                return
+            for frame in publication.slices(columns, places):
+                self._send(frame)
+        except (NetworkError, EventError):  # some rows may have been taken: given again, they are the same events
+            with self._numbering:
+                publication.number_back(source, reached, first)
+            raise
 
     def retract(self, event: Event) -> None:
         """Withdraw an event that was published."""

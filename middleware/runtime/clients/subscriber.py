@@ -20,7 +20,7 @@ from middleware.link.frames import Parts
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Change
 from middleware.model.errors import NetworkError
-from middleware.model.event import END, EventType, EventTypes, type_name
+from middleware.model.event import END, Event, EventType, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
@@ -209,11 +209,18 @@ class Subscriber(Connection):
 
         In the middle of an iteration there is nothing to tell yet: what has arrived together is committed together.
         """
+        self._commit(None)
+
+    def commit_upto(self, event: Event) -> None:
+        """The same where an iteration over finals stops at this event: those behind it come again."""
+        self._commit(event)
+
+    def _commit(self, upto: Event | None) -> None:
         if self._closing.is_set():
             self._check_alive()
-        if self.rest:
+        if self.rest and upto is None:
             return
-        passed = self._subscription.passed()
+        passed = self._subscription.passed(upto if self.rest else None)
         if passed is not None:
             with self._lock:
                 self._link.send(passed)
