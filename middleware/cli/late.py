@@ -228,6 +228,8 @@ def _why(entry: LedgerEntry) -> str:
         return f"the detector raised, and did without it\n{entry.told.rstrip()}"
     if entry.reason == "unread":
         return f"the message is no event: {entry.told}"
+    if entry.reason == "clash" and entry.change != "insert":
+        return f"the change is of another event than the one with this source and id, which stands\n  {entry.told}".rstrip()
     if entry.reason == "clash":
         return f"another event came first with this source and id, and stands\n  {entry.told}"
     by = spoken_duration(entry.lateness)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from contextlib import suppress
+from decimal import Decimal
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +14,7 @@ import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, console, write_json
 from middleware.model.errors import EventError, RunError, ScenarioError
-from middleware.model.event import END, IDENTITY, ORDER, TS, Event, EventType, Identity, type_name
+from middleware.model.event import IDENTITY, ORDER, TS, Event, EventType, Identity, type_name
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import SECOND
 
@@ -131,12 +132,16 @@ class _Asked:
 
     def fits(self, event: Event, past: Past) -> bool:
         """Whether a result is like that."""
-        if any(_text(getattr(event, name)) != value for name, value in self._fields.items()):
+        if not all(_is(getattr(event, name), value) for name, value in self._fields.items()):
             return False
         ts = _of_day(event.ts) if self._is_of_day(event.ts) else event.ts
         if (self._after is not None and ts < self._after) or (self.before is not None and ts > self.before):
             return False
         return not self._corrected or len(past.moments(IDENTITY(event))) > 1
+
+    def needs(self, ts: int, latest: int) -> bool:
+        """Whether an event of this time may count, where none comes more than ``latest`` late."""
+        return self.before is None or self._is_of_day(ts) or ts <= self.before + latest
 
     def _is_of_day(self, ts: int) -> bool:
         """Whether times were given as times of day, and this is a date."""
@@ -197,10 +202,10 @@ def _from_trace(
     detectors = closure(asked.wanted, plan.detectors)
     kinds = {kind for each in detectors.values() for kind in each.subscribes}
     latest = max(each.max_lateness for each in load_trace(trace).types.values())
-    until = asked.before + latest if asked.before is not None else END
     with step(screen, f"{', '.join(detectors)} run again over {trace}"):
-        chunks = takewhile(lambda chunk: min(chunk, key=TS).ts <= until, read_trace(trace, plan.types))
-        events = taken(event for chunk in chunks for event in chunk if event.__class__ in kinds and event.ts <= until)
+        chunks = takewhile(lambda chunk: asked.needs(min(chunk, key=TS).ts, latest), read_trace(trace, plan.types))
+        counted = (event for chunk in chunks for event in chunk if event.__class__ in kinds)
+        events = taken(event for event in counted if asked.needs(event.ts, latest))
         past, run = recorded(asked.wanted, events, detectors, policies=plan.policies(0.0))
     note = "the trace was run again to find this: a live run may have corrected other results, but its finals are the same"
     return past, run.late_identities(), [note]
@@ -217,25 +222,28 @@ def _type(plan: Scenario, name: str) -> EventType:
 
 def _time(text: str) -> int:
     """A moment, ns: seconds, a time of day, or a date."""
+    from middleware.connect.reading import moment
+
     if clock := _CLOCK.fullmatch(text):
-        return round((int(clock[1]) * 3600 + int(clock[2]) * 60 + float(clock[3] or 0)) * SECOND)
+        return round((int(clock[1]) * 3600 + int(clock[2]) * 60 + Decimal(clock[3] or 0)) * SECOND)
+    with suppress(ArithmeticError, ValueError):  # infinite, or not a number
+        return round(Decimal(text.removesuffix("s")) * SECOND)
     try:
-        return round(float(text.removesuffix("s")) * SECOND)
-    except ValueError:
-        pass
-    try:
-        moment = datetime.fromisoformat(text)
+        return moment(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no time: write 7.5 (seconds), 12:03:10, or 2026-05-01T12:03:10") from None
-    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * SECOND + moment.microsecond * 1_000
 
 
 def _of_day(ts: int) -> int:
     return ts % (24 * 3600 * SECOND)
 
 
-def _text(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+def _is(value: Any, text: str) -> bool:
+    """Whether a field is as it was written: a number in any form, or as it is shown."""
+    if isinstance(value, float):
+        with suppress(ValueError):
+            return float(text) == value or text == f"{value:g}"
+    return text == str(value)
 
 
 def _told(event: Event) -> str:

@@ -56,6 +56,15 @@ class ChangedEvents:
         versions[IDENTITY(old)] = (ts, None if new is None else version(new), None)
         return "new"
 
+    def is_of(self, name: str, old: Event) -> bool | None:
+        """Whether an event is what a change says it was; None if it was never changed. Of one that is withdrawn, or of which a
+        change was refused, ``change`` tells."""
+        known = self._types.get(name, {}).get(IDENTITY(old))
+        if known is None:
+            return None
+        _, stands, refused = known
+        return stands is None or refused is not None or stands == version(old)
+
     def refuse(self, name: str, identity: Identity, ts: int, stands: int, reason: Refusal) -> None:
         """Note that a change was refused: the event stands as it was. Kept until changes up to ``ts`` are too late."""
         self._types.setdefault(name, {})[identity] = (ts, stands, reason)

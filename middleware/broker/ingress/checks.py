@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
-from middleware.broker.ingress.copies import Copies, Copy
+from middleware.broker.ingress.copies import MOST_READ, Copies, Copy
 from middleware.broker.ingress.seen import SeenIds, left_out
 from middleware.link.codec import (
     OTHER_FIELDS,
@@ -49,7 +49,7 @@ class Turned(msgspec.Struct, frozen=True):
 
     ``reason``
         "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
-        "clash": another event came first with this source and id.
+        "clash": another event came first with this source and id, or a change is of another one than the event is.
     ``bound``
         the promise, or the limit; of a clash, the time of the event that came first.
     ``change``
@@ -59,7 +59,8 @@ class Turned(msgspec.Struct, frozen=True):
     ``stands``
         of a change: digest of the event as it still is.
     ``first``
-        of a clash: type and record of the event that came first.
+        of a clash: type and record of the event that came first; None if the event was revised since, so only that its change
+        is of another one is known.
     """
 
     reason: Reason
@@ -120,10 +121,12 @@ class Ingress:
         self.turned: list[Turned] = []
         self.drops = self._drops = drops
         self._types, self._codec = types, codec
+        self._to_read = MOST_READ  # bytes that may be read to hold changes against what came first
 
     def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
         """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too."""
         runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
+        self._to_read = min(self._to_read + len(block), MOST_READ)
         if head.type not in self._types and len(self._types):
             self._drop("unknown type", max(head.count, 1), head.type)
             return []
@@ -288,7 +291,10 @@ class Ingress:
         if strays := len(delta) - len(delta.inserts) - len(known) - len(gone):
             drops["change to an event never seen"] += strays
         retracts, revises = [], []
+        self.copies.begin(min(self._to_read, MOST_READ))
         for old, after in [*((event, None) for event in gone), *known]:
+            if not self._is_of(name, old, after):
+                continue
             outcome = self.changed.change(name, old, after)
             if outcome == "again":
                 drops["change made before"] += 1
@@ -299,7 +305,22 @@ class Ingress:
                 retracts.append(old)
             else:
                 revises.append((old, after))
+        self._to_read += self.copies.left - min(self._to_read, MOST_READ)
         return Delta(new, revises, retracts)
+
+    def _is_of(self, name: str, old: Event, after: Event | None) -> bool:
+        """Whether an event is what its change says it was, as far as that is known; if not, the change is turned away: its
+        readers would be left with different events. Reads no more bytes than have come in."""
+        stands = self.changed.is_of(name, old)
+        if stands or (stands is not None and after is not None):  # ``changed`` looks at revisions
+            return True
+        first = self.copies.find(old.source, old.id) if stands is None else None
+        if stands is None and (first is None or (first[0] == name and self._codec.same(name, first[2], encode(old)))):
+            return True
+        change, record = "retract" if after is None else "revise", encode(after or old)
+        at, came = (_time(first[1]), (first[0], first[2])) if first is not None else (old.ts, None)
+        self.turned.append(Turned("clash", at, change, name, old.ts, old.id, old.source, record, first=came))
+        return False
 
     def came_again(
         self, name: str, events: Iterable[tuple[int, int, str, bytes]], here: Mapping[Identity, Copy] | None = None
@@ -312,8 +333,7 @@ class Ingress:
             first = (here or {}).get((source, number)) or self.copies.find(source, number)
             kind, at, was = first or (name, 0, record)
             if kind != name or (was != record and not self._codec.same(name, was, record)):
-                bound = min(max(at, MIN_TS), MAX_TS)  # read from bytes that went on unread, so it may be any number
-                self.turned.append(Turned("clash", bound, "insert", name, ts, number, source, record, first=(kind, was)))
+                self.turned.append(Turned("clash", _time(at), "insert", name, ts, number, source, record, first=(kind, was)))
                 continue
             self._drops["duplicate"] += 1
             if first is None:
@@ -400,6 +420,11 @@ class Ingress:
         """Count rows whose identity had been seen; ``kept``: the new ones of the same block."""
         here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
         self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
+
+
+def _time(at: int) -> int:
+    """A time that was read from bytes that went on unread, so it may be any number."""
+    return min(max(at, MIN_TS), MAX_TS)
 
 
 def newest_in(head: BlockHead, block: bytes, delta: Delta | None) -> int:

@@ -140,9 +140,14 @@ class Copies:
         blocks = self._indexed or self._fresh
         return blocks[0].at if blocks else None
 
-    def begin(self) -> None:
-        """The repeats of another block are about to be looked for."""
-        self._left = MOST_READ
+    def begin(self, most: int = MOST_READ) -> None:
+        """The repeats of another block are about to be looked for, in so many bytes at most."""
+        self._left = most
+
+    @property
+    def left(self) -> int:
+        """Bytes that may still be read; less than none if the last block was larger."""
+        return self._left
 
     def find(self, source: str, number: int) -> Copy | None:
         """The event that came with this identity, if it is still known. O(1) where repeats come together."""

@@ -246,13 +246,41 @@ def test_what_rests_on_a_change_that_was_turned_away_is_too(ingress: Ingress) ->
     for each in (ingress, again):
         assert revised(each, at(150), at(160), promised) == []
         assert [(turned.reason, turned.change, turned.ts) for turned in each.turned][-1] == ("late", "revise", 160)
-    ingress.admit(*block([replace(ping(2), ts=100)]), decode=True)
+    ingress.admit(*block([ping(2)]), decode=True)
     assert revised(ingress, ping(2, text=""), replace(ping(2), ts=900), further) == []
     assert ingress.turned[-1].reason == "ahead"
     assert revised(ingress, replace(ping(2), ts=900), replace(ping(2), ts=120), further) == []
     assert revised(ingress, ping(2), replace(ping(2), ts=400), further) == [(ping(2), replace(ping(2), ts=400))], (
         "it still is that"
     )
+
+
+def test_a_change_of_another_event_than_the_one_of_that_name_is_a_clash(ingress: Ingress) -> None:
+    def change(delta: Delta, name: str = "Ping") -> list[str]:
+        before = len(ingress.turned)
+        for part in encode_delta(name, delta):
+            ingress.admit(*part, decode=True)
+        return [turned.reason for turned in ingress.turned[before:]]
+
+    ingress.admit(*block([ping(number) for number in range(1, 6)], [("p", 1, 5)]), decode=False)
+    assert change(Delta(retracts=[replace(ping(1), ts=7)])) == ["clash"]
+    assert ingress.turned[-1].told == "Ping ('', 101, 1, 'p', 0) came first"
+    assert change(Delta(retracts=[Pong(ts=101, id=1, source="p")]), "Pong") == ["clash"]
+    assert change(Delta(revises=[(ping(1, text="other"), ping(1, text="new"))])) == ["clash"]
+    assert change(Delta(revises=[(ping(1), ping(1, text="new"))])) == []
+    assert change(Delta(retracts=[ping(1)])) == ["clash"], "it is another one since"
+    assert change(Delta(retracts=[ping(1, text="new"), ping(2)])) == [] == change(Delta(retracts=[ping(2)]))
+    assert ingress.drops == {"change made before": 1}
+
+
+def test_changes_of_what_is_no_longer_known_are_taken(ingress: Ingress) -> None:
+    """Events are kept for a while; and no more bytes are read to find them than have come in."""
+    text = "x" * 2**20
+    for number in range(1, 15):
+        ingress.admit(*block([ping(number, text=text)]), decode=True)
+    for number in (14, 13, 12, 1):
+        [(_, _, kept)] = ingress.admit(*encode_delta("Ping", Delta(retracts=[ping(number)]))[0], decode=True) or [(0, 0, None)]
+        assert (kept is None) == (number == 14), number
 
 
 def test_a_broker_without_types_looks_for_repeats_too() -> None:
