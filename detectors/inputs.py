@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +74,7 @@ class Files:
         from middleware.connect.files.following import Follower, followed
         from middleware.connect.files.text import existing
 
-        of_file = ((file, next(one for one in self.mappings if one.matches(file.name))) for file in existing(self._paths))
+        of_file = ((file, next(one for one in self.mappings if one.matches(file))) for file in existing(self._paths))
         self._followers = [
             Follower(file, mapping, self.types[mapping.type], number) for number, (file, mapping) in enumerate(of_file)
         ]
@@ -185,7 +186,7 @@ def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mappin
     found = []
     for file in existing(paths):
         if types is None:
-            found.append(replace(guessed(file), files=(file.name,)))
+            found.append(replace(guessed(file), files=(escape(str(file)),)))
         else:
             kind = _class_of(file, types)
             found.append(mapping_for(file, type_name(kind), fields_wanted(kind)))

@@ -61,16 +61,19 @@ def _numbered(select: s.Select, number: int, span: Span) -> SyntaxNode:
 
 
 def without_ranking(select: s.Select) -> s.Select:
-    """The query whose results are to be ranked: with a column more for each key of ORDER BY."""
-    keys = [s.Target(each.key, f"sort_key_{number}", span=each.span) for number, each in enumerate(sort_keys(select), 1)]
+    """The query whose results are to be ranked: with a column more for each key of ORDER BY that is no column."""
+    more = [key for key, place in _places_of_keys(select) if place is None]
+    keys = [s.Target(key.key, f"sort_key_{number}", span=key.span) for number, key in enumerate(more, 1)]
     return replace(select, targets=(*select.targets, *keys), is_distinct=False, order_by=(), limit=None, into=None)
 
 
 def ranking_of(select: s.Select, inner: str, names: Sequence[str]) -> s.Select:
     """The query that ranks the results of ``without_ranking``, which are the stream ``inner`` with these attributes."""
-    count = len(names) - len(select.order_by)
+    placed = _places_of_keys(select)
+    count = len(names) - sum(place is None for _, place in placed)
     targets = tuple(s.Target(Name(name, span=select.span), span=select.span) for name in names[:count])
-    keys = zip(select.order_by, names[count:], strict=True)
+    more = iter(names[count:])
+    keys = [(key, next(more) if place is None else names[place]) for key, place in placed]
     order = tuple(replace(each, key=Name(name, span=each.span)) for each, name in keys)
     return s.Select(
         targets,
@@ -81,6 +84,12 @@ def ranking_of(select: s.Select, inner: str, names: Sequence[str]) -> s.Select:
         limit=select.limit,
         span=select.span,
     )
+
+
+def _places_of_keys(select: s.Select) -> list[tuple[s.Ordering, int | None]]:
+    """The keys of ORDER BY, each with the place of the column that it is, if it is one."""
+    shown = [target.expression for target in select.targets]
+    return [(key, shown.index(key.key) if None not in shown and key.key in shown else None) for key in sort_keys(select)]
 
 
 def over(select: s.Select, inner: str, window: s.Window | None, change: Callable[[SyntaxNode], SyntaxNode | None]) -> s.Select:
@@ -125,6 +134,8 @@ def group_window(select: s.Select) -> s.Select:
 
     def bound(node: SyntaxNode) -> SyntaxNode | None:
         if isinstance(node, Call) and node.name.startswith(f"{name}_") and node.name[len(name) + 1 :] in _PARTS:
+            if node.arguments not in ((), call.arguments):
+                raise QueryError(f"{node.name.upper()} is of another window than {name.upper()} in GROUP BY", node.span)
             return Call(_PARTS[node.name[len(name) + 1 :]], span=node.span)
         return None
 

@@ -43,6 +43,9 @@ class Streams(Mapping[str, EventType]):
         return len(list(self._catalog))
 
 
+_TOO_DEEP = "an expression is too long, or nested too deeply: split it"
+
+
 class Script:
     """The result of compiling statements. More can be added; a refused statement leaves everything as it was before it.
 
@@ -109,6 +112,9 @@ class Script:
         except QueryError as error:
             self._planner.reset(before)
             raise error.located(text) from None
+        except RecursionError:
+            self._planner.reset(before)
+            raise QueryError(_TOO_DEEP, statement.span).located(text) from None
         self.operators += made
         return written
 
@@ -120,6 +126,8 @@ class Script:
             return self._planner.plans[len(self.operators) :]
         except QueryError as error:
             raise error.located(text) from None
+        except RecursionError:
+            raise QueryError(_TOO_DEEP, statement.span).located(text) from None
         finally:
             self._planner.reset(before)
 

@@ -301,9 +301,8 @@ def _explain_event(plan: SequenceQuery, place: Source, named: str, screen: Conso
     recorded = [event for part in place.arrivals() for event in part]
     deriving = needed(plan.subscribes, place.detectors)
     derived = run(recorded, deriving).finals if deriving else {}
-    there = {
-        IDENTITY(e): e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes
-    }
+    read = [e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes]
+    there = {IDENTITY(e): e for e in reversed(read)}  # of those with one identity the first counts
     event = there.get((source, int(number)))
     if event is None:
         raise SlacklineError(

@@ -47,7 +47,7 @@ class _Inquiry:
     def lines(self) -> list[str]:
         failed = [test for test in self._step.filters if not test.test(self._alone(self._step, self._event))]
         if failed:
-            return [f"it is not kept: {_values(test, {self._step.slot: self._event})}" for test in failed]
+            return [f"it is not kept: {self._values(test, {self._step.slot: self._event})}" for test in failed]
         roles = {step.slot: key for step, key in self._roles(self._event) if step is not None}
         if self._step.slot not in roles:
             return [f"it has no key: {', '.join(self._step.key or ())} is NULL"]
@@ -80,13 +80,15 @@ class _Inquiry:
     def _missing(self, step: Step, key: Value) -> list[str]:
         """Which of type, filter, key and time leaves no candidate for a step."""
         later = step.place > self._step.place
-        side = [each for each in self._near if (each.ts > self._event.ts) == later and each is not self._event]
-        of_type = [each for each in side if each.__class__ in step.types]
+        others = [each for each in self._near if each.__class__ in step.types and each is not self._event]
+        of_type = [each for each in others if (each.ts > self._event.ts if later else each.ts < self._event.ts)]
         where = f"within {format_duration(self._plan.within)} {'after' if later else 'before'} it"
         kinds = " or ".join(map(type_name, step.types))
         in_time = [each for each in of_type if abs(each.ts - self._event.ts) <= self._plan.within]
         if not in_time:
-            return [f"there is no {kinds} for {_name(step)} {where}"]
+            same = sum(each.ts == self._event.ts for each in others)
+            more = f"; {same} at the same time, which is not in sequence" if same else ""
+            return [f"there is no {kinds} for {_name(step)} {where}{more}"]
         key_of = key_maker(step)
         of_key = [each for each in in_time if key_of is None or key_of(each) == key]
         if not of_key:
@@ -95,7 +97,7 @@ class _Inquiry:
         lines = [f"{len(of_key)} {kinds} {where} could be {_name(step)}, but:"]
         for each in of_key[:_SHOWN]:
             failed = [test for test in step.filters if not test.test(self._alone(step, each))]
-            lines += [f"  {_event(each)} fails {_values(test, {step.slot: each})}" for test in failed]
+            lines += [f"  {_event(each)} fails {self._values(test, {step.slot: each})}" for test in failed]
         return lines
 
     def _combinations(self, candidates: list[list[Event]], chosen: Match) -> Iterator[Match]:
@@ -112,12 +114,13 @@ class _Inquiry:
         judged = [(self._failed(match), match) for match in combinations]
         fewest = min(len(failed) for failed, _ in judged)
         best = [(failed, match) for failed, match in judged if len(failed) == fewest]
-        lines = [f"{len(combinations)} combinations in order within the window"]
+        alone = " with one event in each group (larger ones are not tried)" if any(s.kleene for s in self._plan.steps) else ""
+        lines = [f"{len(combinations)} combinations in order within the window{alone}"]
         if fewest:
             lines.append(f"each fails at least {fewest} condition{'s' * (fewest > 1)}; the closest:")
             for failed, match in best[:_SHOWN]:
                 lines.append(f"  {_shown(match)}")
-                lines += [f"    fails {_values(test, self._bound(match))}" for test in failed]
+                lines += [f"    fails {self._values(test, self._bound(match))}" for test in failed]
             return lines
         ruled = [(self._ruled_out(match), match) for _, match in best]
         standing = [match for by, match in ruled if by is None]
@@ -150,6 +153,21 @@ class _Inquiry:
                     return event
         return None
 
+    def _values(self, test: Condition, bound: dict[int, Part]) -> str:
+        """A condition with the values of its fields."""
+        slots = {step.variable: step.slot for step in (*self._plan.steps, *self._plan.negations) if step.variable}
+        found: dict[str, Value] = {}
+        for node in [name for name in names(test.expression) if isinstance(name, Field)]:
+            own = slots.get(node.variable)
+            for slot in test.slots if own is None else (own,):
+                part = bound[slot]
+                events = part if isinstance(part, tuple) else (part,)
+                if all(node.name in columns(each.__class__) for each in events):
+                    several = [getattr(each, node.name) for each in events]
+                    found.setdefault(str(node), several if len(events) > 1 else several[0])
+        values = ", ".join(f"{name} is {value!r}" for name, value in found.items())
+        return f"{test} ({values})" if values else str(test)
+
 
 def _name(step: Step) -> str:
     kinds = " or ".join(map(type_name, step.types))
@@ -163,17 +181,3 @@ def _shown(match: Match) -> str:
 def _event(event: Event) -> str:
     values = ", ".join(f"{name}={getattr(event, name)!r}" for name in own_fields(event.__class__))
     return f"{event.__class__.__name__}({values}, ts={event.ts})"
-
-
-def _values(test: Condition, bound: dict[int, Part]) -> str:
-    """A condition with the values of its fields."""
-    found: dict[str, Value] = {}
-    for node in [name for name in names(test.expression) if isinstance(name, Field)]:
-        for slot in test.slots:
-            part = bound[slot]
-            events = part if isinstance(part, tuple) else (part,)
-            if all(node.name in columns(each.__class__) for each in events):
-                several = [getattr(each, node.name) for each in events]
-                found.setdefault(str(node), several if len(events) > 1 else several[0])
-    values = ", ".join(f"{name} is {value!r}" for name, value in found.items())
-    return f"{test} ({values})" if values else str(test)

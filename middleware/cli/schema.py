@@ -63,11 +63,16 @@ def _mapping(file: Path) -> str:
         "",
         "[fields]",
         *(
-            f"{name} = {{ column = {_text(field.column)}, type = {_text(field.type)}{', optional = true' * field.optional} }}"
+            f"{_key(name)} = {{ column = {_text(field.column)}, type = {_text(field.type)}"
+            f"{', optional = true' * field.optional} }}"
             for name, field in found.fields.items()
         ),
     ]
     return "\n".join(lines) + "\n"
+
+
+def _key(name: str) -> str:
+    return name if name.isascii() else _text(name)
 
 
 def _text(value: str) -> str:

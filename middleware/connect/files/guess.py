@@ -6,6 +6,7 @@ import keyword
 import math
 import re
 from collections.abc import Iterable, Sequence
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping
     """
     topics = (type_name,) if format_of(file) == "mcap" and type_name in topics_of(file) else ()
     found = mapping_of(head(file, topics=topics), type_name, str(file), fields)
-    return replace(found, files=(file.name,), topics=topics)
+    return replace(found, files=(escape(str(file)),), topics=topics)
 
 
 def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:

@@ -58,7 +58,7 @@ def _assigned(files: Sequence[Path], mappings: Sequence[Mapping]) -> list[tuple[
     """Each file with the first mapping that is for it (MCAP: with all). Raises TraceError if a file or a mapping has none."""
     found = []
     for file in files:
-        some = [mapping for mapping in mappings if mapping.matches(file.name)]
+        some = [mapping for mapping in mappings if mapping.matches(file)]
         if not some:
             patterns = listed(pattern for mapping in mappings for pattern in mapping.files)
             raise TraceError(f"{file}: no mapping is for it; they are for {patterns}")

@@ -83,7 +83,8 @@ class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files; none: all.
+    """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files, or,
+    with folders, of their paths; none: all.
     ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
     """
 
@@ -109,9 +110,9 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The expressions on columns, by field."""
         return {name: field.expression for name, field in self.fields.items() if field.expression}
 
-    def matches(self, file: str) -> bool:
-        """Whether it is for a file of this name."""
-        return not self.files or any(fnmatchcase(file, pattern) for pattern in self.files)
+    def matches(self, file: Path) -> bool:
+        """Whether it is for this file: by its name or, where a pattern has folders, by the whole path."""
+        return not self.files or any(fnmatchcase(str(file) if "/" in each else file.name, each) for each in self.files)
 
 
 class _Several(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

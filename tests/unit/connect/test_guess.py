@@ -8,7 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
+from detectors.inputs import Files
+from middleware.cli.main import application
 from middleware.connect.files.guess import guessed, kinds_of
 
 
@@ -50,3 +53,21 @@ def test_times_with_leading_zeros_are_times(tmp_path: Path) -> None:
     pq.write_table(pa.table({"time": ["0001700000000", "0001700000001"], "code": ["007", "7"]}), file)
     mapping = guessed(file)
     assert mapping.ts.unit == "s" and mapping.fields["code"].type == "str"
+
+
+def test_files_are_known_by_their_paths_whatever_their_names(tmp_path: Path) -> None:
+    files = [tmp_path / name for name in ("t[1].csv", "one/t.csv", "two/t.csv")]
+    for number, file in enumerate(files):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(f"ts,x\n170000000{number}000000000,{number}\n")
+    assert [event.x for event in Files(files[:1]).events()] == [0]  # type: ignore[attr-defined]
+    assert [event.x for event in Files(files[1:]).events()] == [1, 2]  # type: ignore[attr-defined]
+
+
+def test_a_mapping_that_was_written_for_a_file_can_be_read(tmp_path: Path) -> None:
+    file, mapping = tmp_path / "r.csv", tmp_path / "m.toml"
+    file.write_text("ts,température,x\n1700000001000000000,1,2\n")
+    assert CliRunner().invoke(application(), ["schema", str(file), "--out", str(mapping)]).exit_code == 0
+    assert 'x = { column = "x", type = "int" }' in mapping.read_text()
+    (event,) = Files([file], mapping).events()
+    assert (event.température, event.x) == (1, 2)  # type: ignore[attr-defined]

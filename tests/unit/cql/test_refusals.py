@@ -10,6 +10,10 @@ TICK = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int, 
 OTHER = "CREATE STREAM Quote (symbol String, price Double);"
 
 REFUSED = {
+    "SELECT max(at) AS a, tumble_end(ts, INTERVAL '9' SECONDS) AS e FROM Tick GROUP BY TUMBLE(ts, INTERVAL '3' SECONDS)": (
+        "TUMBLE_END is of another window than TUMBLE in GROUP BY",
+        1,
+    ),
     "SELCT symbol FROM Tick": (r"line 1, column 1: unexpected 'SELCT'; did you mean 'SELECT'\?", 1),
     "SELECT symbol FORM Tick": (r"unexpected 'Tick' after 'FORM'; did you mean 'FROM'\?", 1),
     "SELECT\n  prise FROM Tick": (r"line 2, column 3: unknown attribute 'prise'; did you mean 'price'\?", 2),
@@ -178,6 +182,14 @@ def test_attributes_may_be_named_like_fields_of_events_and_words():
     out = made.apply(Delta(rows), 9, 9).inserts
     assert [(e.id_, e.source_, e.class_, e.every, e.from_) for e in out] == [(2, "x", 4, 2, 6)]
     assert {e.source for e in out} == {"T"}
+
+
+def test_an_expression_that_is_too_long_is_refused_and_leaves_all_as_it_was():
+    script = Script()
+    script.add(TICK)
+    with pytest.raises(QueryError, match="too long, or nested too deeply: split it"):
+        script.add(f"SELECT at{' + 1' * 700} AS a FROM Tick")
+    assert not script.operators and script.add("SELECT at + 1 AS a FROM Tick INTO More")
 
 
 class Swapped(Event, frozen=True):
