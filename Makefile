@@ -17,7 +17,7 @@ env: ## Create or update ./.venv with everything (quick when nothing changed)
 demo: env ## Run the demo: a match, detected early, corrected, and final
 	@.venv/bin/slackline run soccer --spark
 
-test: env ## Run every check and every test
+test: ## Run every check and every test
 	@bash tools/run_checks.sh
 
 site: env ## Make the documentation as a site: out/site/index.html

@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# Every check and every test, in order; called by 'make test' from the top of the checkout, in a complete ./.venv.
+# Every check and every test, in order; called by 'make test' from the top of the checkout. It makes ./.venv first, if need be.
 # All of them run even if one fails, so that one run tells everything; the summary at the end has pytest's closing lines.
+#
+# run_checks.sh sources: only what needs no core, which make_env.sh runs while it waits for the compiler.
 set -uo pipefail
 
 PATH=$PWD/.venv/bin:$PATH
 # Tests start hundreds of processes: with bytecode, and the tables of parsers beside it, each starts in half the time.
 unset PYTHONDONTWRITEBYTECODE
-work=$(mktemp -d)
-trap 'for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; rm -rf "$work"' EXIT
+stop_all() { for job in $(jobs -p); do kill -- "-$job" 2>/dev/null; done; }
+trap stop_all EXIT
 
 # beside FILE COMMAND...: start a command with a process group of its own, so that it ends with this script; its output goes to FILE.
 beside() {
@@ -39,38 +41,38 @@ check_rust() {
     check "cargo test" env PYO3_PYTHON="$PWD/.venv/bin/python" LD_LIBRARY_PATH="$libraries" cargo test --manifest-path $manifest
 }
 
-# Each time Spark starts, Java loads and checks some 12,000 classes. From a file that it has written once it has them in no time:
-# Spark starts, and does little jobs, in 10 s instead of 19.
-classes=$PWD/.venv/spark.jsa
-share_classes() {
-    rm -f "$classes"
-    JAVA_TOOL_OPTIONS="$JAVA_TOOL_OPTIONS -XX:ArchiveClassesAtExit=$classes.part" PYTHONPATH=$PWD \
-        spark-submit --master "local[2]" --conf spark.ui.enabled=false tools/train_spark.py && mv "$classes.part" "$classes"
-}
-# Spark is started a dozen times, each for seconds: Java's second compiler costs more than it gains there. Of classes that it cannot
-# share Java would tell on standard output.
-export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -Xlog:disable -Xlog:all=error:stderr ${JAVA_TOOL_OPTIONS:-}"
-if [ ! "$classes" -nt .venv/.complete ]; then beside "$work/classes" share_classes; fi
-
 # Beside each other, as each needs one processor.
-if [ -e $manifest ] && command -v cargo >/dev/null; then
-    beside "$work/rust" check_rust
-    rust=$!
-elif [ -e $manifest ]; then
-    echo "SKIPPED Rust checks          no cargo" >>"$work/summary"
-fi
-check "ruff check" ruff check .
-check "ruff format" ruff format --check .
-check "mypy" mypy
-check "import layers" lint-imports
-if [ -n "${rust-}" ]; then
+check_sources() {
+    local rust=
+    if [ -e $manifest ] && command -v cargo >/dev/null; then
+        beside "$work/rust" check_rust
+        rust=$!
+    elif [ -e $manifest ]; then
+        echo "SKIPPED Rust checks          no cargo" >>"$work/summary"
+    fi
+    check "ruff check" ruff check .
+    check "ruff format" ruff format --check .
+    check "mypy" mypy
+    check "import layers" lint-imports
+    [ -n "$rust" ] || return 0
     wait "$rust" || echo "FAILED  Rust checks: they did not come to their end" >>"$work/summary"
     cat "$work/rust"
+}
+
+if [ "${1-}" = sources ]; then
+    check_sources
+    exit 0
 fi
+work=$(mktemp -d)
+export work
+trap 'stop_all; rm -rf "$work"' EXIT
+sh tools/make_env.sh bash tools/run_checks.sh sources || exit
 
 mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
 mapfile -t real < <(existing tests/system tests/docs)
-export JAVA_TOOL_OPTIONS="-XX:SharedArchiveFile=$classes $JAVA_TOOL_OPTIONS" # as soon as it is there
+# Spark is started a dozen times, each for seconds: Java's second compiler costs more than it gains there. Of classes that it cannot
+# share Java would tell on standard output.
+export JAVA_TOOL_OPTIONS="-XX:TieredStopAtLevel=1 -XX:SharedArchiveFile=$PWD/.venv/spark.jsa -Xlog:disable -Xlog:all=error:stderr ${JAVA_TOOL_OPTIONS:-}"
 # limit SECONDS: a test that hangs ends its worker, with a traceback, not the run.
 limit() { printf '%s\n' -o "faulthandler_timeout=$1" -o faulthandler_exit_on_timeout=true; }
 # Real tests mostly wait, for processes and sockets; pure ones, which compute, run beside them and give way.
