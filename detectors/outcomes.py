@@ -151,6 +151,7 @@ class Checked(Operation):
 
     def restore(self, state: Snapshot) -> None:
         self._inner.restore(state)
+        self.failures = self._inner.failures
 
 
 def _misfit(event: Event) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext, suppress
 from pathlib import Path
 from typing import IO, Annotated
 from uuid import uuid4
@@ -197,12 +197,11 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> 
 
 def _commit(subscriber: Subscriber, stopped_at: Change | None) -> None:
     """What was printed does not come again under this name; of early changes that came together, all or none."""
-    if subscriber.node_has_left:
-        return
-    if isinstance(stopped_at, Insert) and subscriber.consistency == "final":
-        subscriber.commit_upto(stopped_at.event)
-    else:
-        subscriber.commit()
+    with suppress(NetworkError):  # the node has left: what it was not told of comes again
+        if isinstance(stopped_at, Insert) and subscriber.consistency == "final":
+            subscriber.commit_upto(stopped_at.event)
+        else:
+            subscriber.commit()
 
 
 def _keep(subscriber: Subscriber, sink: Sink, count: int | None, json_file: str | None) -> None:

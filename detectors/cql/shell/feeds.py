@@ -5,8 +5,11 @@ from __future__ import annotations
 import selectors
 import socket
 import time
-from collections.abc import Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
+from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +21,7 @@ from detectors.inputs import Files
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
-from middleware.model.event import END, EventTypes, type_name
+from middleware.model.event import END, NEVER, Event, EventTypes, type_name
 from middleware.runtime.scenario import Scenario
 
 _LINES = 1024
@@ -43,7 +46,7 @@ class Feed(Protocol):
 
 
 class RawSources:
-    """SOURCE FILE and SOURCE HOST. Files are read side by side, a block of lines of each in turn."""
+    """SOURCE FILE and SOURCE HOST. Files are read side by side in time: a tuple comes once the others have got as far."""
 
     def __init__(self, streams: list[Stream], folder: Path) -> None:
         self._readers: list[tuple[LineReader, s.Host | s.File]] = []
@@ -58,25 +61,31 @@ class RawSources:
 
     @property
     def types(self) -> frozenset[str]:
-        return frozenset(type_name(reader.stream.event_type) for reader, _ in self._readers)
+        return frozenset(_name(reader) for reader, _ in self._readers)
 
     def __iter__(self) -> Iterator[Batch]:
+        left = Counter(_name(reader) for reader, _ in self._readers)
+
+        def ends(reader: LineReader) -> Iterator[Batch]:
+            left[_name(reader)] -= 1
+            if not left[_name(reader)]:
+                yield Batch({}, {_name(reader): END})
+
         with ExitStack() as stack:
-            open_ones: list[tuple[LineReader, Iterator[list[str]]]] = []
+            files = [
+                _Ahead(reader, self._file(source, stack)) for reader, source in self._readers if isinstance(source, s.File)
+            ]
+            parts = [_in_time(files, ends)]
             for reader, source in self._readers:
-                lines = self._file(source, stack) if isinstance(source, s.File) else _host(source, stack)
-                open_ones.append((reader, lines))
-            while open_ones:
-                for reader, lines in list(open_ones):
-                    block = next(lines, None)
-                    name = type_name(reader.stream.event_type)
-                    if block is None:
-                        open_ones.remove((reader, lines))
-                        if all(type_name(other.stream.event_type) != name for other, _ in open_ones):
-                            yield Batch({}, {name: END})
-                        continue
-                    events = reader.read(block)
-                    yield batch_of(events) if events else Batch()
+                if isinstance(source, s.Host):
+                    parts.append(_as_they_come(reader, _host(source, stack), ends))
+            while parts:
+                for part in list(parts):
+                    batch = next(part, None)
+                    if batch is None:
+                        parts.remove(part)
+                    else:
+                        yield batch
 
     def _file(self, source: s.File, stack: ExitStack) -> Iterator[list[str]]:
         path = self._folder / source.path
@@ -95,6 +104,60 @@ class RawSources:
                 notes.append(f"{name}: {count} lines not taken: {reason}")
             notes += reader.examples
         return notes
+
+
+def _name(reader: LineReader) -> str:
+    return type_name(reader.stream.event_type)
+
+
+class _Ahead:
+    """What was read of a file and has not come yet, with the latest time up to each tuple."""
+
+    def __init__(self, reader: LineReader, lines: Iterator[list[str]]) -> None:
+        self.reader, self._lines = reader, lines
+        self.tuples: deque[tuple[int, Event]] = deque()
+        self.has_more = True
+        self._reached = NEVER
+
+    def read(self) -> None:
+        """Read on until there is a tuple, or no more."""
+        while self.has_more and not self.tuples:
+            block = next(self._lines, None)
+            self.has_more = block is not None
+            for event in self.reader.read(block) if block is not None else ():
+                self._reached = max(self._reached, event.ts)
+                self.tuples.append((self._reached, event))
+
+    def take(self, until: int) -> list[tuple[int, Event]]:
+        """The tuples up to this time."""
+        taken = []
+        while self.tuples and self.tuples[0][0] <= until:
+            taken.append(self.tuples.popleft())
+        return taken
+
+
+def _in_time(files: list[_Ahead], ends: Callable[[LineReader], Iterator[Batch]]) -> Iterator[Batch]:
+    """The tuples of files, each once all others have got as far in time. O(log files) each."""
+    while files:
+        for file in files:
+            file.read()
+        until = min((file.tuples[-1][0] for file in files if file.has_more), default=END)
+        found = [event for _, event in merge(*(file.take(until) for file in files), key=itemgetter(0))]
+        for at in range(0, len(found), _LINES):
+            yield batch_of(found[at : at + _LINES])
+        for file in files:
+            if not file.has_more and not file.tuples:
+                yield from ends(file.reader)
+        files = [file for file in files if file.has_more or file.tuples]
+
+
+def _as_they_come(
+    reader: LineReader, blocks: Iterator[list[str]], ends: Callable[[LineReader], Iterator[Batch]]
+) -> Iterator[Batch]:
+    for block in blocks:
+        events = reader.read(block)
+        yield batch_of(events) if events else Batch()
+    yield from ends(reader)
 
 
 def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:

@@ -446,7 +446,7 @@ def _is_timely(head: BlockHead, bounds: Bounds) -> bool:
 
 def _left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[list[Any]]) -> Admitted:
     """The block of the rows that are kept of those that came in one."""
-    if len(kept) < len(rows):
+    if len(kept) < len(rows) or head.newest is None:
         times = [row[-4] for row in kept]
         head.oldest, head.newest = min(times), max(times)
     head.places = packed(places_left(head, rows, kept))
