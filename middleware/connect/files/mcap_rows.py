@@ -40,7 +40,10 @@ def topics_of(file: Path) -> list[str]:
 
 
 def rows_of(file: Path, patterns: Collection[str] = ()) -> Iterator[dict[str, Any]]:
-    """The messages of the topics that fit one of the patterns (none: all), in order of log time. Raises TraceError."""
+    """The messages of the topics that fit one of the patterns (none: all), in order of log time. Raises TraceError.
+
+    A message that is none, behind others of its channel that are, has no time: so its row is listed as broken.
+    """
     present = topics_of(file)
     chosen = {topic for topic in present if not patterns or any(fnmatchcase(topic, each) for each in patterns)}
     if not chosen:
@@ -49,13 +52,18 @@ def rows_of(file: Path, patterns: Collection[str] = ()) -> Iterator[dict[str, An
         raise TraceError(f"{file} has several topics ({listed(sorted(chosen))}): say in a mapping which one (topics)")
     with _opened(file) as reader:
         decoders: dict[int, Decode] = {}
+        sound: set[int] = set()
         for schema, channel, message in reader.iter_messages(topics=chosen):
             if channel.id not in decoders:
                 decoders[channel.id] = _decoder(file, channel, schema)
             try:
                 row = decoders[channel.id](message.data)
             except Exception as error:  # of any kind: each encoding has its own
+                if channel.id in sound:
+                    yield dict.fromkeys(STAMPS)
+                    continue
                 raise TraceError(f"{file}: {channel.topic} at {message.log_time}: {error or type(error).__name__}") from None
+            sound.add(channel.id)
             yield row | dict(zip(STAMPS, (message.publish_time, message.log_time, channel.topic), strict=True))
 
 

@@ -21,6 +21,7 @@ from middleware.connect.files.guess import guessed
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.mapping import mappings_of
 from middleware.connect.files.reading import read_events
+from middleware.connect.schemas.types import event_type
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
 from middleware.runtime.sinks.sink import open_sink
@@ -194,6 +195,21 @@ def test_no_number_is_a_gap(tmp_path: Path) -> None:
     mapping = BATTERY | {"topics": ["/tag/7/pose"], "fields": fields}
     events, _ = read_events(mapped_recording([tmp_path / "robot.mcap"], mappings_of(mapping)), EventTypes([Battery]))
     assert [event.volts for event in events if isinstance(event, Battery)] == [1.5, None]
+
+
+def test_a_message_that_is_none_costs_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "robot.mcap"
+    with file.open("wb") as out:
+        writer = Writer(out)
+        writer.start()
+        channel = writer.register_channel("/battery", "json", writer.register_schema("any", "jsonschema", b"{}"))
+        for step in range(5):
+            writer.add_message(channel, START + step, b'{"volts": ' if step == 2 else b'{"volts": 1}', START + step)
+        writer.finish()  # type: ignore[no-untyped-call]
+    for mapping in (mappings_of(BATTERY), [guessed(file)]):
+        types = EventTypes([event_type(mapping[0].type, {"volts": float | None})])
+        events, read = read_events(mapped_recording([file], mapping), types)
+        assert [event.ts - START for event in events] == [0, 1, 3, 4] and read.bad.count == 1
 
 
 @pytest.mark.parametrize("encoding", ["cdr", "protobuf"])
