@@ -75,7 +75,7 @@ def why(
     if log and trace is not None:
         raise typer.BadParameter("give --log or --trace, not both")
     plan = load_scenario(scenario)
-    asked = _Asked(_type(plan, result[0]), result[1:])
+    asked = Asked(_type(plan, result[0]), result[1:])
     screen, aside = console(json), console(STANDARD_OUTPUT)  # what is going on is no part of the answer
     past, late, notes = _from_trace(plan, asked, trace, aside) if trace is not None else _from_logs(plan, asked, log, aside)
     fitting = _fitting(past, asked, result[1:])
@@ -91,7 +91,7 @@ def why(
         write_json(_plain(answer, state), json)
 
 
-def _fitting(past: Past, asked: _Asked, words: list[str]) -> list[Event]:
+def _fitting(past: Past, asked: Asked, words: list[str]) -> list[Event]:
     """The results that are as asked for, in total order. Raises RunError if there are none."""
     fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
     if not fitting:
@@ -104,7 +104,7 @@ def _fitting(past: Past, asked: _Asked, words: list[str]) -> list[Event]:
     return fitting
 
 
-class _Asked:
+class Asked:
     """What a result is to be like."""
 
     def __init__(self, wanted: EventType, words: list[str]) -> None:
@@ -120,7 +120,7 @@ class _Asked:
             if equals and name in wanted.__struct_fields__:
                 self._fields[name] = value
             elif word in ("after", "before"):
-                at = _time(next(rest, ""))
+                at = moment_of(next(rest, ""))
                 self._after, self.before = (at, self.before) if word == "after" else (self._after, at)
             elif word == "corrected":
                 self._corrected = True
@@ -150,7 +150,7 @@ class _Asked:
 
 
 def _from_logs(
-    plan: Scenario, asked: _Asked, folders: list[Path] | None, screen: Console
+    plan: Scenario, asked: Asked, folders: list[Path] | None, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """What the logs know of results of that type; which events were late; and what is not kept any more."""
     from middleware.cli.live import step
@@ -190,7 +190,7 @@ def _from_logs(
 
 
 def _from_trace(
-    plan: Scenario, asked: _Asked, trace: Path, screen: Console
+    plan: Scenario, asked: Asked, trace: Path, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
     from middleware.cli.live import step
@@ -220,7 +220,7 @@ def _type(plan: Scenario, name: str) -> EventType:
     return plan.types[fitting[0]]
 
 
-def _time(text: str) -> int:
+def moment_of(text: str) -> int:
     """A moment, ns: seconds, a time of day, or a date."""
     from middleware.connect.reading import moment
 

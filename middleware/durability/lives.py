@@ -129,7 +129,7 @@ def _take_again(broker: Broker, taken: Received) -> None:
     for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
         reads = head.type in broker.subscriptions
         is_raw = taken.peer[0] == "publisher"
-        for admitted in broker.ingress.admit(head, block, reads) if is_raw else [(head, block, None)]:
+        for admitted in broker.ingress.admit(head, block, reads, is_logged=True) if is_raw else [(head, block, None)]:
             if reads:
                 admitted[0].arrival = head.arrival
                 broker.inbox.put(taken.peer, *admitted)

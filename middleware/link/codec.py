@@ -251,6 +251,9 @@ def _plain(value: Any) -> Any:
 
 
 encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
+encode_alike = msgspec.msgpack.Encoder(enc_hook=_plain, order="deterministic").encode
+"""The same bytes for equal sets and dicts, whatever their order."""
+
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
 _any = msgspec.msgpack.Decoder().decode
@@ -442,14 +445,13 @@ class EventCodec:
         return codec is None or codec.fits(head)
 
     def same(self, name: str, one: bytes, other: bytes) -> bool:
-        """Whether two records of a type are the same event, however they were encoded. False if one cannot be read."""
+        """Whether two records of a type are equal events, however they were encoded. False if one cannot be read."""
         codec = self._codec(name)
         try:
-            if codec is not None:
-                return encode(codec.event(one)) == encode(codec.event(other))
-            return encode(_any(one)) == encode(_any(other))
+            first, second = (codec.event(each) if codec is not None else _any(each) for each in (one, other))
         except _BAD:
             return False
+        return bool(first == second) or repr(first) == repr(second)  # NaN is not equal to itself
 
     def _codec(self, name: str) -> _TypeCodec | None:
         codec = self._codecs.get(name)

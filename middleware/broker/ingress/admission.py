@@ -104,7 +104,7 @@ class Admission:
                 admitted.append(fresh)
                 if logs:
                     heads.append(msgspec.structs.replace(fresh[0], runs=runs) if runs and fresh[1] is block else fresh[0])
-                newest = max(newest, newest_in(*fresh))
+                newest = max(newest, newest_in(*fresh, high))
         if newest != NEVER:
             self.sources.reached(key, newest, now)
         clock, taken = changes.clock, self.sources[key].newest

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import xxhash
 
-from middleware.link.codec import encode
+from middleware.link.codec import encode_alike
 from middleware.model.event import IDENTITY, Event, Identity
 
 FEW = 1_024
@@ -96,5 +96,5 @@ def _known(ts: int, stands: Version, refused: Refusal | bool | None) -> tuple[in
 
 
 def version(event: Event) -> int:
-    """A digest of an event."""
-    return xxhash.xxh3_64_intdigest(encode(event))
+    """A digest of an event, whatever the order of what is in its sets and dicts."""
+    return xxhash.xxh3_64_intdigest(encode_alike(event))

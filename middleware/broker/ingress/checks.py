@@ -32,11 +32,12 @@ from middleware.link.encoding import as_rows, encode_delta
 from middleware.link.identities import identities_in
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
-from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
+from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
 _row = msgspec.msgpack.Decoder(list[Any]).decode
+_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], Any]).decode
 
 Admitted = tuple[BlockHead, bytes, Delta | None]
 """A block that may go on, and the changes in it if they had to be decoded."""
@@ -122,9 +123,14 @@ class Ingress:
         self.drops = self._drops = drops
         self._types, self._codec = types, codec
         self._to_read = MOST_READ  # bytes that may be read to hold changes against what came first
+        self._is_logged = False
 
-    def admit(self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME) -> list[Admitted]:
-        """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too."""
+    def admit(
+        self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME, is_logged: bool = False
+    ) -> list[Admitted]:
+        """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too. ``is_logged``: it was
+        admitted in a former life, so its changes are what they say."""
+        self._is_logged = is_logged
         runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
         self._to_read = min(self._to_read + len(block), MOST_READ)
         if head.type not in self._types and len(self._types):
@@ -154,7 +160,8 @@ class Ingress:
             is_near = head.newest is not None and head.newest <= bounds.high  # then so is all that was decoded
             credible = delta if is_near else self._credible(delta, bounds.high)
             fresh = self._timely(head.type, self._fresh(head.type, credible, bounds), bounds)
-        self.changed.forget(head.type, bounds.low)
+        if bounds.low != END:  # one publisher has ended the type, and others may still change what they sent
+            self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
         if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
@@ -311,6 +318,8 @@ class Ingress:
     def _is_of(self, name: str, old: Event, after: Event | None) -> bool:
         """Whether an event is what its change says it was, as far as that is known; if not, the change is turned away: its
         readers would be left with different events. Reads no more bytes than have come in."""
+        if self._is_logged:
+            return True
         stands = self.changed.is_of(name, old)
         if stands or (stands is not None and after is not None):  # ``changed`` looks at revisions
             return True
@@ -427,14 +436,28 @@ def _time(at: int) -> int:
     return min(max(at, MIN_TS), MAX_TS)
 
 
-def newest_in(head: BlockHead, block: bytes, delta: Delta | None) -> int:
-    """The latest time in a block that may go on: as it says, or as was read. NEVER if neither is known. O(1), mostly."""
+def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> int:
+    """The latest time in a block that may go on: as it says, or as was read. NEVER if there is none up to ``high``.
+
+    O(1), but for revisions.
+    """
     newest = head.newest if head.newest is not None else NEVER
     if delta is None:
-        return newest
+        return max([newest, *(ts for ts in _times_of_changes(head, block) if ts <= high)])
     if head.newest is None and delta.inserted:
         newest = delta.columns.newest if delta.columns is not None else span(delta.inserts)[1]
     return max([newest, *(new.ts for _, new in delta.revises)])
+
+
+def _times_of_changes(head: BlockHead, block: bytes) -> list[int]:
+    """The times to which revisions of a type that is not known here lead, and those of new events beside them."""
+    if head.plain:
+        return []
+    try:
+        inserts, _, revises, _ = _parts(block)
+        return [row[-4] for row in (*inserts, *(new for _, new in revises)) if row[-4].__class__ is int]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):
+        return []
 
 
 def _is_timely(head: BlockHead, bounds: Bounds) -> bool:

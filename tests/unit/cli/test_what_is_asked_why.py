@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from middleware.cli.why import _Asked, _time
+from middleware.cli.why import Asked, moment_of
 from middleware.model.event import Event
 from middleware.model.time import SECOND
 from middleware.observe.provenance.past import Past
@@ -29,24 +29,24 @@ class Far(Event, frozen=True):
     ],
 )
 def test_a_moment_is_what_was_written(text: str, ns: int) -> None:
-    assert _time(text) == ns
+    assert moment_of(text) == ns
 
 
 @pytest.mark.parametrize("text", ["inf", "nan", "soon", ""])
 def test_what_is_no_moment_is_told(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no time"):
-        _time(text)
+        moment_of(text)
 
 
 @pytest.mark.parametrize("words", [["x=5.1234567"], ["x=5.12346"], ["x=512.34567e-2"], ["before", "08:00:06.7"], []])
 def test_a_result_is_known_by_what_is_said_of_it(words: list[str]) -> None:
-    asked, event = _Asked(Far, words), Far(5.1234567, ts=DATED, id=1, source="s")
+    asked, event = Asked(Far, words), Far(5.1234567, ts=DATED, id=1, source="s")
     assert asked.fits(event, Past(Far, {})) and asked.needs(event.ts, 0)
 
 
 def test_others_do_not_fit() -> None:
     event = Far(5.1234567, ts=DATED, id=1, source="s")
     for words in (["x=5.1234568"], ["x=five"], ["after", "2024-05-13T08:00:06.1"]):
-        assert not _Asked(Far, words).fits(event, Past(Far, {}))
-    asked = _Asked(Far, ["before", "2024-05-13T08:00:05"])
+        assert not Asked(Far, words).fits(event, Past(Far, {}))
+    asked = Asked(Far, ["before", "2024-05-13T08:00:05"])
     assert asked.needs(event.ts, SECOND) and not asked.needs(event.ts + 1, SECOND)
