@@ -35,7 +35,7 @@ class Repeats:
     """What came again of recorded events: those with the source and id of an earlier one, which are left out."""
 
     def __init__(self) -> None:
-        self._count = 0
+        self._count = self._fed = 0
 
     def without(self, arrivals: Iterable[list[Event]], size: int) -> Iterator[list[Event]]:
         """Events in order of arrival, at most ``size`` at a time: the new ones."""
@@ -44,13 +44,14 @@ class Repeats:
             for at in range(0, len(arrived), size):
                 part = arrived[at : at + size]
                 new = seen.take_new(part)
+                self._fed += len(part)
                 self._count += len(part) - len(new)
                 yield new
 
     def told(self, events: Sequence[Event] = ()) -> list[str]:
         """Sentences about them. ``events``: all of them, if they are at hand, so that others of the same name are told from
         those that came twice. O(events), if there are any."""
-        others = clashing(events) if self._count else []
+        others = clashing(events[: self._fed]) if self._count else []
         same = self._count - len(others)
         notes = [f"{same:,} events came twice, and were taken once"] if same else []
         if others:

@@ -100,15 +100,18 @@ give_up() {
     fail "the packages could not be installed (see above). If no package registry was reached: check the network and '$VENV/bin/pip config list'."
 }
 
-# Each time Spark starts, Java loads and checks some 12,000 classes. From a file that it has written once it has them in no time:
-# Spark starts, and does little jobs, in 10 s instead of 19. Sessions on this machine, and the tests, take the file where it is.
+# Runs a command in a group of its own, where the system can, so that it ends with all that it has started: see end_all.
+on_its_own() {
+    if have setsid; then exec setsid "$@"; fi
+    exec "$@"
+}
+
+end_all() { for job in ${building-} ${sharing-}; do kill -- "-$job" 2>/dev/null || kill "$job" 2>/dev/null || true; done; }
+
+# Java without Spark's classes at hand starts Spark all the same, later.
 share_classes() {
-    rm -f $VENV/spark.jsa
     [ "$(java_version)" -ge 17 ] || return 0
-    JAVA_TOOL_OPTIONS="-XX:ArchiveClassesAtExit=$VENV/spark.jsa.part -XX:TieredStopAtLevel=1 -Xlog:disable" PYTHONPATH=$PWD \
-        PYSPARK_PYTHON=$PWD/$VENV/bin/python PATH=$PWD/$VENV/bin:$PATH \
-        spark-submit --master "local[2]" --conf spark.ui.enabled=false tools/train_spark.py >$VENV/spark.log 2>&1 &&
-        mv $VENV/spark.jsa.part $VENV/spark.jsa || say "Spark starts slower than it could: its classes could not be kept, see $VENV/spark.log"
+    on_its_own sh tools/share_classes.sh $VENV
 }
 
 # Waits for Slackline itself, and says what went wrong with it.
@@ -130,9 +133,9 @@ install() {
     say "installing Slackline and what it needs into $VENV"
     install_tools || give_up
     # The core takes the compiler two minutes on one processor: all else is fetched meanwhile.
-    $VENV/bin/python -m pip install --quiet --no-deps --use-pep517 --no-build-isolation --editable . </dev/null >$VENV/slackline.log 2>&1 &
+    on_its_own $VENV/bin/python -m pip install --quiet --no-deps --use-pep517 --no-build-isolation --editable . </dev/null >$VENV/slackline.log 2>&1 &
     building=$!
-    trap 'kill $building ${sharing-} 2>/dev/null || true' EXIT
+    trap end_all EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM
     ensure_servers
@@ -140,8 +143,8 @@ install() {
     share_classes &
     sharing=$!
     "$@"
-    wait $sharing
-    built || give_up
+    wait $sharing || say "Spark starts slower than it could: its classes could not be kept, see $VENV/spark.log"
+    built || { rm -f $BUILDING; fail "Slackline could not be built: see above."; }
     trap - EXIT INT TERM
     fingerprint >$STAMP
     rm -f $BUILDING

@@ -66,7 +66,10 @@ fi
 work=$(mktemp -d)
 export work
 trap 'stop_all; rm -rf "$work"' EXIT
-sh tools/make_env.sh bash tools/run_checks.sh sources || exit
+if ! sh tools/make_env.sh bash tools/run_checks.sh sources; then
+    cat "$work/summary" 2>/dev/null
+    exit 1
+fi
 
 mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
 mapfile -t real < <(existing tests/system tests/docs)

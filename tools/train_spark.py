@@ -1,4 +1,4 @@
-"""Lets Spark do a little of all that tests let it do, so that Java can keep what it has loaded: see ``make_env.sh``."""
+"""Lets Spark do a little of all that tests let it do, so that Java can keep what it has loaded: see ``share_classes.sh``."""
 
 from __future__ import annotations
 

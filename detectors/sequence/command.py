@@ -19,7 +19,7 @@ from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.whynot import why_not
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
 from middleware.cli.pubsub import described
-from middleware.cli.results import KINDS, FinalsFile, check_results
+from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Batch, Change, Insert, Revise
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name
@@ -97,7 +97,8 @@ def query(
     screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)
     if results_file is not None:
-        check_results(results_file, source)
+        check_results(results_file)
+    check_not_read((results_file, json_file), source)
     place = source_of(source, types_from or [], mapping)
     for line in place.files.told() if place.files is not None else ():
         screen.print(line, style="dim", markup=False, soft_wrap=True)

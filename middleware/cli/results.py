@@ -29,15 +29,20 @@ _ENDLESS = (".jsonl", *_SQLITE)
 """The kinds that can be added to, event by event."""
 
 
-def check_results(file: str, inputs: Iterable[str | Path] = ()) -> None:
-    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place, or as it is one of ``inputs``.
-    Touches nothing."""
+def check_results(file: str) -> None:
+    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place. Touches nothing."""
     check_output(file)
-    if file != STANDARD_OUTPUT and Path(file).resolve() in [Path(each).resolve() for each in inputs]:
-        raise SinkError(f"{file} is read: give another file for the results")
     suffix = Path(file).suffix.lower()
     if file != STANDARD_OUTPUT and suffix not in _WRITERS and suffix not in _DATABASES:
         raise SinkError(f"{file}: results are not written as {suffix}: give a file that ends in {KINDS}")
+
+
+def check_not_read(outputs: Iterable[str | None], inputs: Iterable[str | Path]) -> None:
+    """Raise SinkError if a file that is to be written is one that is read."""
+    read = {Path(each).resolve() for each in inputs}
+    for file in outputs:
+        if file is not None and file != STANDARD_OUTPUT and Path(file).resolve() in read:
+            raise SinkError(f"{file} is read: give another file for the results")
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
@@ -87,7 +92,7 @@ class FinalsFile:
             self._events.append(event)
         elif (had := self._had.get(IDENTITY(event))) is None:
             self._sink.take([event])
-        elif had != _content(as_record(event)):
+        elif had != _content(msgspec.json.decode(msgspec.json.encode(as_record(event)))):
             self._others.append(event)
 
     def close(self) -> list[str]:
@@ -122,8 +127,14 @@ def _stored(file: str) -> dict[Identity, int]:
 
 
 def _content(record: dict[str, Any]) -> int:
-    """A number for a record, however it is written."""
-    return hash(msgspec.json.encode(record, order="sorted"))
+    """A number for a record as it is read, in whatever order its sets, which are lists there, are written."""
+    return hash(msgspec.json.encode(_ordered(record), order="sorted"))
+
+
+def _ordered(value: Any) -> Any:
+    if isinstance(value, list):
+        return sorted(map(_ordered, value), key=msgspec.json.encode)
+    return {name: _ordered(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 def _lines(events: Sequence[Event]) -> bytes:

@@ -408,5 +408,9 @@ def net_effect(changes: Iterable[Change]) -> Batch:
 
 
 def _latest_watermarks(arrived: Arrived) -> dict[str, int]:
-    """Each set of watermarks from a node is complete, so the last one counts."""
-    return next((changes.watermarks for changes, _ in reversed(arrived) if changes.watermarks is not None), {})
+    """The largest of each type in the present era: one that its publishers have left is open again, but was promised."""
+    latest: dict[str, int] = {}
+    for changes, _ in arrived:
+        if changes.watermarks is not None and changes.era == arrived[-1][0].era:
+            latest |= {name: max(until, latest.get(name, until)) for name, until in changes.watermarks.items()}
+    return latest

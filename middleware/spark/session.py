@@ -60,7 +60,7 @@ _LOCAL = _EVERYWHERE | {
 _JAVA = "-XX:+UseSerialGC -Xshare:auto"
 
 _CLASSES = Path(sys.prefix, "spark.jsa")
-"""Java's archive of Spark's classes, if the installation has made one (tools/make_env.sh): sessions start in half the time."""
+"""Java's archive of Spark's classes, if the installation has made one (tools/share_classes.sh): sessions start sooner."""
 
 _PORTS = {"spark": 7077, "sc": 15002}
 """Where a standalone master, and a server of Spark Connect, listen unless their address says otherwise."""

@@ -568,3 +568,13 @@ def test_whatever_sources_do_no_promise_is_broken_and_every_event_is_taken_or_li
     assert unit.final >= newest, "it is final, a while after the last word"
     assert sum(isinstance(event, Pong) for event in subscriber.events) == sent - listed
     assert Barrier(["Pong"]).violations == {}
+
+
+def test_a_revision_moves_the_clock_of_a_node_without_types_too() -> None:
+    simulation = Simulation(11)
+    node = SimulatedNode(simulation, "a")
+    publisher = SimulatedPublisher(simulation, "p", "a", [Ping])
+    publisher.publish([ping(SECOND)])
+    publisher.revise(ping(SECOND), ping(5 * SECOND, number=SECOND))
+    simulation.run(SECOND)
+    assert node.broker.tracker.clock == 5 * SECOND

@@ -220,6 +220,19 @@ def test_who_prints_finals_hears_that_the_node_left_with_some_held_back(tmp_path
     assert "not shown: 5 x event that was not final when the node left" in said
 
 
+def test_what_was_not_asked_for_is_not_missing(tmp_path: Path) -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--consistency", "final", "--json", "-"]
+        sub = slackline(tmp_path, *arguments, "--count", "2")
+        poll_until(lambda: any(peer.link.bytes_in > 0 for peer in node.statistics().peers), "sub has attached")
+        with Publisher(node.address, types=["Hit"]) as publisher:
+            publisher.publish(hits(1, 10))
+            publisher.advance(["Hit"], hits(1, 10)[4].ts)
+            publisher.flush()
+            printed, said = sub.communicate(timeout=DEADLINE)
+    assert (sub.returncode, len(printed.splitlines())) == (0, 2), said
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -22,7 +22,7 @@ from detectors.cql.shell.view import View
 from detectors.inputs import Files, lateness_of
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
 from middleware.cli.pubsub import described, event_types
-from middleware.cli.results import KINDS, FinalsFile, check_results
+from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import Event, EventTypes
@@ -70,7 +70,8 @@ def sql(
     if not tables and (mapping is not None or follow):
         raise SlacklineError("--mapping and --follow are for files: name them with --from")
     if results is not None:
-        check_results(results, tables or ())
+        check_results(results)
+    check_not_read((results, json_file), tables or ())
     files = Files(tables, mapping, types if types_from else None) if tables else None
     if files is not None:
         types = EventTypes(dict.fromkeys(kind for some in (types, files.types) for _, kind in some.items()))
@@ -175,6 +176,7 @@ class Runner:
         """Run the operators that derive a stream, and show its results until its feed ends."""
         self.has_run = True
         session, view = self.session, View(stream)
+        check_not_read((self._results, self._json), session.paths)
         feed = session.feed(session.upstream(stream), stream)
         out = _opened(self._json, self._is_added_to) if self._json is not None else None
         self._is_added_to = True  # of all queries

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from detectors.cql import statements as s
 from detectors.cql.catalog import Stream
 from detectors.cql.script import Script
 from detectors.cql.shell.feeds import PATIENCE, Feed, FileFeed, RawSources, Recorded
@@ -58,6 +59,12 @@ class Session:
         self.late = 0
         self.failures: list[str] = []
         self._policies = Policies(alpha=0.0, lateness=Lateness(floor=lateness) if lateness is not None else Lateness())
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files that statements read."""
+        sources = (stream.source for stream in self.script.catalog)
+        return [self._folder / source.path for source in sources if isinstance(source, s.File)]
 
     def add(self, text: str) -> list[Stream]:
         """Take statements; returns the streams that they write. Raises QueryError."""

@@ -103,10 +103,11 @@ def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
             found[name] = _kind_of_texts([text for text in column.to_pylist() if text is not None], as_numbers)
         elif pa.types.is_boolean(kind):
             found[name] = "bool"
-        elif pa.types.is_integer(kind):
-            found[name] = "int"
+        elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
+            fits = all(int(value) in _INT64 for value in column.to_pylist() if value is not None)
+            found[name] = "int" if fits else "float" if as_numbers else "str"
         elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-            found[name] = "int" if pa.types.is_decimal(kind) and kind.scale == 0 else "float"
+            found[name] = "float"
         elif _is_time(kind):
             found[name] = "str"
     return found

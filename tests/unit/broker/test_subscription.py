@@ -15,7 +15,7 @@ from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Delta, Insert
 from middleware.model.columns import EventColumns
-from middleware.model.event import END, ORDER, Event, EventTypes
+from middleware.model.event import END, NEVER, ORDER, Event, EventTypes
 
 
 class Tick(Event):
@@ -304,3 +304,10 @@ def test_what_has_stopped_is_told_and_what_came_before_stands() -> None:
         reader.receive(parts)
     assert finals(reader) == [1], "it was withdrawn by name, so the rest is still good"
     assert reader.interruptions == [Interruption(0, stopped=("Low",))]
+
+
+def test_what_was_promised_before_its_publishers_left_counts() -> None:
+    reader = subscription()
+    reader.receive(payload([tick(1), tick(9)], 5))
+    reader.receive(payload([], NEVER))
+    assert finals(reader) == [1] and reader.watermark == 5

@@ -328,6 +328,11 @@ def test_results_of_a_run_over_other_events_are_not_taken_for_those_that_are_the
         stored = FinalsFile(file, is_endless=True)
         stored.add(number(first, ts=1, id=1, source="s"))
         assert len(notes := stored.close()) == told
+    tags = event_type("Tags", {"a": set[str]})
+    for names in (["x", "y", "z"], ["z", "y", "x"]):
+        stored = FinalsFile(str(tmp_path / f"tags.{kind}"), is_endless=True)
+        stored.add(tags(set(names), ts=1, id=1, source="s"))
+        assert stored.close() == []
     assert "1 result not stored" in notes[0] and "(s, 1)" in notes[0]
     assert [row["a"] for row in rows(tmp_path / f"all.{kind}")] == [0]
 
@@ -354,9 +359,16 @@ def test_a_run_that_breaks_off_leaves_the_file_as_it_was(readings: Path, tmp_pat
 
 def test_results_do_not_go_where_events_come_from(readings: Path) -> None:
     before = readings.read_bytes()
-    for command in (["query", RISES, str(readings)], ["sql", "--from", str(readings), "-e", "SELECT * FROM readings"]):
-        told = CliRunner().invoke(application(), [*command, "--results", str(readings)])
-        assert told.exit_code == 2 and "is read: give another file" in told.stderr
+    source = f"CREATE STREAM R (at Long NOT NULL) SOURCE FILE ('{readings}', ','); SELECT * FROM R"
+    commands = (
+        ["query", RISES, str(readings)],
+        ["sql", "--from", str(readings), "-e", "SELECT * FROM readings"],
+        ["sql", "-e", source],
+    )
+    for command in commands:
+        for option in ("--results", "--json"):
+            told = CliRunner().invoke(application(), [*command, option, str(readings)])
+            assert told.exit_code == 2 and "is read: give another file" in told.stderr
     assert readings.read_bytes() == before
 
 

@@ -46,6 +46,8 @@ def test_whole_decimals_are_whole_numbers() -> None:
         {"id": pa.array([Decimal(2**60), Decimal(2**60 + 1)], pa.decimal128(20, 0)), "x": pa.array([Decimal("1.5")] * 2)}
     )
     assert kinds_of(table) == {"id": "int", "x": "float"}
+    large = pa.table({"id": pa.array([Decimal(10**20)], pa.decimal128(38, 0)), "n": pa.array([2**64 - 1], pa.uint64())})
+    assert kinds_of(large) == {"id": "str", "n": "str"} and kinds_of(large, as_numbers=True) == {"id": "float", "n": "float"}
 
 
 def test_times_with_leading_zeros_are_times(tmp_path: Path) -> None:
