@@ -6,6 +6,7 @@ import errno
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from traceback import walk_tb
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -13,8 +14,8 @@ from typer.core import TyperGroup
 
 from middleware import __version__
 from middleware.cli.command import CommandEntry
-from middleware.cli.output import exit_code, log_to_standard_error, print_error
-from middleware.cli.termination import end_in_order, interrupted
+from middleware.cli.output import ExitCode, exit_code, log_to_standard_error, print_error
+from middleware.cli.termination import Terminated, end_in_order, interrupted
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
 from middleware.model.errors import RunError, SlacklineError
@@ -93,6 +94,14 @@ class Lazy(TyperGroup):
             raise typer.Exit(exit_code(lacking)) from None
         except KeyboardInterrupt:
             raise typer.Exit(interrupted()) from None
+        except Terminated:
+            raise
+        except SystemExit as error:  # what Slackline itself raises on purpose is no SystemExit
+            *_, (place, line) = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
+            print_error(
+                RunError(f"sys.exit was called at {place}:{line}, in code that is not to end the program: raise an error")
+            )
+            raise typer.Exit(ExitCode.FAILED) from None
         except OSError as error:
             if error.errno not in _FULL:
                 raise

@@ -9,6 +9,11 @@ from types import FrameType
 
 from middleware.cli.output import ExitCode
 
+
+class Terminated(SystemExit):
+    """SIGTERM has come: not a ``sys.exit`` in somebody's code."""
+
+
 _DEFERRING = "middleware.runtime.interrupts"
 """The module whose handler of Ctrl-C only notes it, and raises KeyboardInterrupt a moment later."""
 
@@ -48,7 +53,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
             on_interrupt(signal.SIGINT, frame)
         if getattr(on_interrupt, "__module__", "") == _DEFERRING:
             return  # a process is being started: it is known, and can be ended, when KeyboardInterrupt comes
-    raise SystemExit(ExitCode.TERMINATED)
+    raise Terminated(ExitCode.TERMINATED)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

@@ -334,6 +334,12 @@ def _unsaved(detector: Detector, state: dict[str, object], error: Exception) -> 
     return DetectorError(f"the state of {name} cannot be saved: {error}")
 
 
+def _key(name: str, detector: Detector) -> Any:
+    if isinstance(type(detector).key, property) or "key" in getattr(detector, "__dict__", {}):
+        raise DetectorError(f"{name}.key is read from the class, and is the same for all instances: set it in the class")
+    return type(detector).key
+
+
 def check_declaration(detector: Detector) -> None:
     """Raise DetectorError if a detector's declarations make no sense."""
     name = detector_name(detector)
@@ -353,7 +359,7 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
     if detector.identity not in ("cause", "time"):
         raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
-    key = type(detector).key
+    key = _key(name, detector)
     if takes_batches(type(detector)):
         _check_batches(name, type(detector))
     for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():

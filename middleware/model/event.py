@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Hashable, Iterable, Iterator
+from copy import deepcopy
 from enum import Enum
+from functools import cache
 from inspect import get_annotations
 from itertools import chain
 from operator import attrgetter, is_not
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
 
 import msgspec
 import xxhash
@@ -210,6 +212,9 @@ def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
     return event_type(*own, ts=ts, id=number, source=source, level=level)
 
 
+_UNCHANGING = frozenset({int, float, str, bool, bytes, type(None), None})
+
+
 def converted(value: Any, kind: Any) -> Any:
     """``msgspec.convert``, which by itself does not take members of an enum whose values are numbers."""
     try:
@@ -234,10 +239,34 @@ def _by_value(value: Any) -> Any:
     return value
 
 
+def _unshared(event_type: EventType, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The values of an event, those copied that whoever made it may still change, and that ``converted`` takes as they are."""
+    open_to_change = [at for at in _loose(event_type) if values[at].__class__ not in _UNCHANGING]
+    if not open_to_change:
+        return values
+    own = list(values)
+    for at in open_to_change:
+        own[at] = deepcopy(own[at])
+    return tuple(own)
+
+
+@cache
+def _loose(event_type: EventType) -> tuple[int, ...]:
+    """The places of fields that may hold what ``msgspec.convert`` does not copy: structs, dataclasses, anything."""
+    kinds = [field.type for field in msgspec.structs.fields(event_type)]
+    return tuple(at for at, kind in enumerate(kinds[:-4]) if _may_be_shared(kind))
+
+
+def _may_be_shared(kind: Any) -> bool:
+    if arguments := [each for each in get_args(kind) if each is not Ellipsis]:
+        return get_origin(kind) is not Literal and any(map(_may_be_shared, arguments))
+    return not (kind in _UNCHANGING or isinstance(kind, msgspec.Meta))
+
+
 def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
     """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
     event_type = event.__class__
-    values = astuple(event)[:-3]
+    values = _unshared(event_type, astuple(event)[:-3])
     try:
         return converted([*values, id, source, level], event_type)
     except msgspec.ValidationError as error:

@@ -341,7 +341,14 @@ class Hierarchy:
         """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are
         now. See ``Unit.state``."""
         units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
-        return {"units": units, "code": self.code, "clock": self.clock, "promised": dict(self._promised)}
+        backdates = {placed.unit.name: placed.unit.detector.backdate for placed in self._placed}
+        return {
+            "units": units,
+            "code": self.code,
+            "backdates": backdates,
+            "clock": self.clock,
+            "promised": dict(self._promised),
+        }
 
     def parts(self, count: int) -> dict[str, list[KeyedLane]]:
         """The next keyed lanes by unit, at most ``count`` in all, as they were at the call of ``state``; empty at the end."""
@@ -356,9 +363,11 @@ class Hierarchy:
         """Become the hierarchy that gave ``state`` and these ``parts``: the detectors resume where they were.
 
         A detector of another version migrates its state. Raises DetectorError if it cannot, if a detector is new (it would
-        start in the middle), if its event types have changed, or if one with stored state is gone: no state is dropped unasked.
+        start in the middle), if its event types have changed, or if one with stored state is gone: no state is dropped unasked;
+        or if its ``backdate`` has changed, by which it has promised what is final.
         """
         self._check_names(state["units"].keys())
+        self._check_backdates(state.get("backdates", {}))  # former versions stored none
         self.clock = state["clock"]
         units = {placed.unit.name: placed.unit for placed in self._placed}
         versions = {name: _checked(unit, *state["code"][name]) for name, unit in units.items()}
@@ -391,6 +400,15 @@ class Hierarchy:
                 "start the node with --rebuild to run all detectors over the whole log again, or, if the log does not reach "
                 "back to its beginning, in a new state folder"
             )
+
+    def _check_backdates(self, stored: Mapping[str, int]) -> None:
+        for placed in self._placed:
+            name, backdate = placed.unit.name, placed.unit.detector.backdate
+            if stored.get(name, backdate) != backdate:
+                raise DetectorError(
+                    f"{name}.backdate was {stored[name]} ns when its state was stored, and is {backdate}: what is final was "
+                    "promised by it; put it back, give the detector another name, or start the node in a new state folder"
+                )
 
     def take_listed(self) -> list[Listed]:
         """The events that units have listed since the last call, late and failed ones. O(units)."""

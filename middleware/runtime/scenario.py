@@ -292,7 +292,12 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
         if not isinstance(made, Iterable):
             raise ScenarioError(f"detectors: {plan.detectors} gives {made!r}: it must give detectors, in a list or a dict")
         return named(made)
-    return named([_made(target, plan.settings.get(target.partition(":")[2], {}), folder) for target in plan.detectors])
+    names = [target.partition(":")[2] for target in plan.detectors]
+    if stray := sorted(plan.settings.keys() - set(names)):
+        raise ScenarioError(f"settings.{stray[0]}: there is no such detector; there are {listed(names)}")
+    return named(
+        [_made(target, plan.settings.get(name, {}), folder) for target, name in zip(plan.detectors, names, strict=True)]
+    )
 
 
 def _made(target: str, settings: Mapping[str, object], folder: Path) -> Detector:

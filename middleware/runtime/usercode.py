@@ -27,6 +27,10 @@ def import_user_module(name: str) -> ModuleType:
         raise ScenarioError(f"cannot import {name}: {error}{_hidden(name)}") from None
     except Exception as error:
         raise ScenarioError(f"cannot import {name}: {_told(error)}") from error
+    except SystemExit:  # not of SIGTERM, which is answered once an import is over
+        raise ScenarioError(
+            f"cannot import {name}: it ends the program as it is imported (sys.exit): put that below if __name__ == '__main__':"
+        ) from None
 
 
 def load_object(target: str, folder: Path | None = None) -> Any:

@@ -8,6 +8,7 @@ fields of any type, or of several.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -194,7 +195,12 @@ def _simple(ddl: str) -> str:
 
 def _values(name: str, column: Column, array: pa.Array) -> list[Any]:
     """A column as Python values, as ``msgspec.convert`` takes them."""
+    import pyarrow as pa
+
     _check_nulls(name, column, array)
+    if array.type != column.kind.arrow and "timestamp" in str(array.type):
+        with suppress(pa.ArrowNotImplementedError):
+            array = array.cast(column.kind.arrow)  # Spark gives times in the session's zone
     back, found = column.kind.back, values(array)
     return [None if value is None else back(value) for value in found] if back else found
 

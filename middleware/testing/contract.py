@@ -18,7 +18,7 @@ from middleware.model.constants import differing, picture
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
-from middleware.model.identity import levels
+from middleware.model.identity import canonical, levels
 from middleware.model.state import same_state
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
@@ -64,7 +64,7 @@ def keys(trial: Trial, events: list[Event]) -> str:
     for event in events if key else ():
         try:
             if key is not None:
-                hash(key(event))
+                canonical(key(event))
         except Exception as error:
             return f"key of {event!r}: {type(error).__name__}: {error}"
     return ""

@@ -9,11 +9,15 @@ import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from datetime import time as dtime
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
+import pyarrow as pa
 import pyspark
 import pytest
 
@@ -60,6 +64,11 @@ pytestmark = [pytest.mark.system, pytest.mark.spark]
 
 class Said(Event, frozen=True):
     words: str
+
+
+@dataclass(frozen=True)
+class Part:
+    count: int
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +280,37 @@ def test_different_events_with_one_identity_are_told(spark: SparkSession) -> Non
     again = given.union(spark.createDataFrame([(1, 5.0, 40, 3, "s")], given.schema))
     with pytest.raises(Exception, match="two different events have source 's', id 3 and ts 40"):
         archive(again, [Peaks()]).collect()
+
+
+class Clock(Event, frozen=True):
+    at: Annotated[datetime, msgspec.Meta(tz=True)]
+    since: dtime
+    of: Part
+
+
+class Hour(Event, frozen=True):
+    hour: int
+    count: int
+
+
+class Hours(Detector):
+    subscribes, publishes = (Clock,), (Hour,)
+
+    def on_event(self, event: Clock) -> Hour:
+        return Hour(event.at.hour, event.of.count, ts=event.ts)
+
+
+def test_times_are_what_they_are_in_any_zone_and_exact_repeats_count_once(spark: SparkSession) -> None:
+    noon = datetime(2024, 1, 1, 12, tzinfo=UTC)
+    events = [Clock(noon, dtime(1, 2), Part(n), ts=n, id=n, source="s") for n in (1, 2, 2)]
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    try:
+        spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+        frame = spark.createDataFrame(pa.Table.from_batches([schema_of(Clock).batch(events)]))
+        found = archive({Clock: frame}, [Hours()]).collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", zone)
+    assert [(event.hour, event.count) for event in found] == [(12, 1), (12, 2)]
 
 
 def test_of_different_events_that_arrive_at_one_moment_the_same_one_counts_however_they_are_read(spark: SparkSession) -> None:

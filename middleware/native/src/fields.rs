@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyType};
 use pyo3::{Borrowed, BoundObject};
 
 /// In how many types a field is looked up where it lies; in others it is asked for by name.
@@ -215,6 +215,16 @@ impl Kind {
     }
 }
 
+/// Whether it is a value that nothing can change.
+fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+    value.is_none()
+        || value.is_exact_instance_of::<PyInt>()
+        || value.is_exact_instance_of::<PyFloat>()
+        || value.is_exact_instance_of::<PyString>()
+        || value.is_exact_instance_of::<PyBool>()
+        || value.is_exact_instance_of::<PyBytes>()
+}
+
 /// Makes events of one type from the values of all their fields, as `msgspec.convert` would, at a third of the time.
 pub struct Maker {
     of: Py<PyType>,
@@ -263,6 +273,12 @@ impl Maker {
     pub fn takes(&self, field: usize, value: &Bound<'_, PyAny>) -> bool {
         let (_, kind, nullable) = self.fields[field];
         kind.takes(value) || (nullable && value.is_none())
+    }
+
+    /// Whether a field takes a value as it is, and nobody can change it where it came from.
+    #[inline]
+    pub fn keeps(&self, field: usize, value: &Bound<'_, PyAny>) -> bool {
+        self.takes(field, value) && (!matches!(self.fields[field].1, Kind::Any) || is_plain(value))
     }
 
     /// An event with these values in the order of its fields; None if a field does not take its value as it is.

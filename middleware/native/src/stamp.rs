@@ -57,7 +57,7 @@ impl Stamp {
         let own = self.makers[at].fields() - Stamps::COUNT + 1;
         for field in 0..own {
             match self.makers[at].value(event, field) {
-                Some(value) if self.makers[at].takes(field, &value) => {}
+                Some(value) if self.makers[at].keeps(field, &value) => {}
                 _ => return Ok(None),
             }
         }

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from middleware.link.codec import encode_alike
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.state import same_event
@@ -161,7 +162,7 @@ def _stamp(event: Event) -> tuple[int, str, int]:
 
 def _check_repeat(was: Event, now: Event) -> None:
     """Raise EventError unless these events, which have one identity and one time, are equal."""
-    if type(was) is not type(now) or not same_event(was, now):
+    if type(was) is not type(now) or not (same_event(was, now) or encode_alike(was) == encode_alike(now)):
         raise EventError(
             f"two different events have source {now.source!r}, id {now.id} and ts {now.ts}: {was} and {now}; leave one of them "
             "out, or give a column arrival, so that the first to arrive counts"

@@ -42,7 +42,8 @@ class Row(NamedTuple):
     ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON ("NaN",
     "Infinity" and "-Infinity" are texts there), or, of what is late or failed, where and why. ``body``: the whole event as
     msgpack.
-    A clash is an event whose source and id another one had that came before; it is left out. An event that comes again after it
+    A clash is an event whose source and id another one had that came before in this shard, which leaves it out: others, to
+    which only one of them is hashed, do not know. An event that comes again after it
     has become final is ``late``: older identities are not kept.
     """
 

@@ -43,8 +43,9 @@ def stream(
 
     ``frames``
         streaming DataFrames as ``archive`` takes them. Rows with a value in a column ``watermark`` (bigint, ns), if there is
-        one, are promises: no event at or below it will come in any shard, ``event.END`` ends the stream. Without any, a
-        result is final ``lateness`` behind the newest event of the stream; what comes later than that is in rows ``late``.
+        one, are promises for all frames, whichever they come in: no event of any type at or below it will come, in any
+        shard; ``event.END`` ends the stream. Without any, a result is final ``lateness`` behind the newest event of the
+        stream; what comes later than that is in rows ``late``.
     ``shards``
         into how many parts events are hashed by a detector's key. Detectors whose keys have a field in common share them;
         those without, and those without a key (one shard), get theirs in a stage of their own above those that they read:

@@ -86,6 +86,13 @@ def test_a_sound_scenario(write):
     assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
 
 
+def test_a_module_that_ends_the_program_is_told(write):
+    folder = write(GOOD.replace("watch:", "leaves:"))
+    (folder / "leaves.py").write_text(CODE + "\nimport sys\nsys.exit(0)\n")
+    with pytest.raises(ScenarioError, match=r"cannot import leaves: it ends the program as it is imported \(sys.exit\)"):
+        load_scenario(folder)
+
+
 def test_operators_stand_beside_detectors(write):
     plan = GOOD.replace(
         '"watch:Alarms"]', '"watch:Alarms", "watch:query", "watch:make"]\nsettings = { make = { name = "Made" } }'
@@ -97,6 +104,11 @@ def test_operators_stand_beside_detectors(write):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        (
+            ("[recording]", "[settings.Alarm]\nlimit = 3\n[recording]"),
+            "settings.Alarm: there is no such detector",
+        ),
+        (("[recording]", "[settings]\nlimit = 3\n[recording]"), "settings.limit: there is no such detector"),
         (("[[nodes]]", "[[node]]"), r"nodes.toml: top level: Object (missing|contains)"),
         (('results = ["Alarm"]', 'result = ["Alarm"]'), "unknown field `result`"),
         (

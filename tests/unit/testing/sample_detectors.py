@@ -6,6 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from datetime import datetime
+from decimal import Decimal
 from typing import Annotated, Any
 
 import numpy as np
@@ -248,6 +249,12 @@ class Undeclared(Base):
 class WrongField(Base):
     def on_event(self, event: Reading) -> Any:
         return Alarm(event.device, "high", ts=event.ts)  # type: ignore[arg-type]
+
+
+class KeyWithoutForm(GoodKeyed):
+    """It can be hashed, but has no form that is the same everywhere."""
+
+    key = staticmethod(lambda event: Decimal(event.id))
 
 
 class BadKey(Base):

@@ -55,6 +55,7 @@ BROKEN = [
     (samples.Undeclared, {"results well formed"}, 1),
     (samples.WrongField, {"results well formed"}, 1),
     (samples.BadKey, {"keys"}, 1),
+    (samples.KeyWithoutForm, {"keys"}, 1),
     (samples.NoSubscription, {"declaration"}, 0),
     (samples.ReadsItself, {"declaration"}, 0),
     (samples.CannotBeMade, {"declaration"}, 0),
