@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import sys
 from collections import deque
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
@@ -28,6 +29,7 @@ from middleware.model.attributes import Attributes
 from middleware.model.event import Event, EventType, Int64, Timestamp
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
+_MAIN = "__main__"
 _all_atoms = _ATOMS.issuperset
 
 
@@ -58,6 +60,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._owner = owner
 
     def persistent_id(self, item: object) -> str | None:
+        if isinstance(item, type):  # of a script or a notebook: by value, msgspec's notes on it could not be pickled
+            name = item.__qualname__
+            return f"{_MAIN}:{name}" if item.__module__ == _MAIN and _of_main(name) is item else None
         return "owner" if item is self._owner and item is not None else None
 
 
@@ -66,8 +71,16 @@ class _Unpickler(pickle.Unpickler):
         super().__init__(file)
         self._owner = owner
 
-    def persistent_load(self, name: object) -> Any:
-        return self._owner
+    def persistent_load(self, name: str) -> Any:
+        return self._owner if name == "owner" else _of_main(name.partition(":")[2])
+
+
+def _of_main(name: str) -> object:
+    """What has this qualified name in the module that runs as a script; None if nothing does."""
+    found: object = sys.modules.get(_MAIN)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 class Packed(NamedTuple):

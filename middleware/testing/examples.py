@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 from msgspec import inspect
 
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError
-from middleware.model.event import IDENTITY, ORDER, Event, EventType, Value, type_name
+from middleware.model.event import IDENTITY, MAX_TS, MIN_TS, ORDER, Event, EventType, Value, type_name
 from middleware.model.time import MILLISECOND, SECOND
+from middleware.model.words import shown
 
 SCALES = (2, 5, 50, 10_000)
 GAPS = (0, 1, MILLISECOND, 20 * MILLISECOND, SECOND, 10 * SECOND)
@@ -32,13 +33,29 @@ def sequences(detector_class: type[Detector], count: int, length: int, seed: int
     """
     given = getattr(detector_class, "examples", None)
     if given is not None:
-        return [_numbered(given(), detector_class)]
+        return [_numbered(_given(given, detector_class.__name__), detector_class)]
     drawn = []
     for number in range(count):
         generator = random.Random(seed * 1_000_003 + number)
         wanted = max(1, length * (number + 1) // count)
         drawn.append(draw_events(detector_class.subscribes, wanted, generator))
     return drawn
+
+
+def _given(examples: Callable[[], Iterable[Event]], name: str) -> list[Event]:
+    """A detector's own examples. Raises EventError for what are none."""
+    try:
+        events = list(examples())
+    except Exception as error:
+        raise EventError(
+            f"{name}.examples() fails: {type(error).__name__}: {error}; it is a class method that returns a list of events"
+        ) from None
+    for event in events:
+        if not (isinstance(event, Event) and type(event.ts) is type(event.id) is int and isinstance(event.source, str)):
+            raise EventError(f"{name}.examples() gives {shown(event)}: its items are events, with whole numbers as ts and id")
+        if not MIN_TS < event.ts < MAX_TS:
+            raise EventError(f"{name}.examples() gives an event at {event.ts} ns, which is no time")
+    return events
 
 
 def _numbered(events: Sequence[Event], detector_class: type[Detector]) -> list[Event]:

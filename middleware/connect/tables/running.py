@@ -114,7 +114,7 @@ def events_in(
             raise TraceError("a mapping is for tables and files; these are events already")
         events: Iterable[Event] = source
         return events
-    if is_frame(source) and hasattr(source, "__len__") and len(source) == 0:
+    if all(map(_is_empty, source.values())) if by_type else _is_empty(source):
         return []  # whatever its columns are: those of an empty table often have no types
     types = _read_types(detectors)
     if by_type:
@@ -125,6 +125,12 @@ def events_in(
     if read.bad.count:
         raise _broken(read.bad, sum(read.rows.values()))
     return found if found.is_numbered() else found.events()
+
+
+def _is_empty(source: Any) -> bool:
+    from middleware.connect.tables.frames import is_frame
+
+    return is_frame(source) and hasattr(source, "__len__") and len(source) == 0
 
 
 def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping: Mapped | None) -> Recording:

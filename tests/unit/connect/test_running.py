@@ -259,6 +259,7 @@ def test_what_may_be_dates_or_nanoseconds_is_not_guessed(unit: str) -> None:
 def test_an_empty_frame_has_no_events() -> None:
     assert run(FRAME[:0], [Heat()]).events == 0
     assert run(pd.DataFrame(), [Heat()]).finals == {"Heat": []}
+    assert run({Reading: FRAME[:0]}, [Heat()]).finals == {"Heat": []}
 
 
 def test_a_mapping_is_not_for_events_nor_for_another_type() -> None:

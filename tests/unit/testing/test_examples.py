@@ -108,3 +108,38 @@ def test_wrong_examples_are_refused(monkeypatch: pytest.MonkeyPatch, given: list
     monkeypatch.setattr(GivenReader, "examples", classmethod(lambda cls: given))
     with pytest.raises(EventError, match=message):
         sequences(GivenReader, 1, 1, 0)
+
+
+class Ticked(Event, frozen=True):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (lambda cls: 1 / 0, "examples.. fails: ZeroDivisionError"),
+        (lambda cls: None, "examples.. fails: TypeError.*returns a list of events"),
+        (lambda cls: [7], "gives 7: its items are events"),
+        (lambda cls: [Ticked(ts=1.5)], "its items are events, with whole numbers"),
+        (lambda cls: [Ticked(ts=2**62)], "which is no time"),
+        (lambda cls: [], "gives no events"),
+    ],
+)
+def test_examples_that_are_none_are_told(given: Any, told: str) -> None:
+    class Gives(Detector):
+        subscribes, publishes = (Ticked,), (Ticked,)
+        examples = classmethod(given)
+
+    with pytest.raises(EventError, match=told):
+        sequences(Gives, 1, 1, 1)
+
+
+def test_examples_may_come_one_by_one() -> None:
+    class Gives(Detector):
+        subscribes, publishes = (Ticked,), (Ticked,)
+
+        @classmethod
+        def examples(cls) -> Any:
+            yield from (Ticked(ts=at, id=at) for at in (2, 1))
+
+    assert [event.ts for event in sequences(Gives, 1, 1, 1)[0]] == [1, 2]
