@@ -15,7 +15,7 @@ import xxhash
 from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
-from middleware.connect.postgres_connection import CONNECTING, judged, refused
+from middleware.connect.postgres_connection import CONNECTING, is_alone, judged, refused
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, UnreachableError
@@ -106,8 +106,7 @@ class PostgresSink:
         longest = execute("SELECT current_setting('max_identifier_length')::int").fetchone()
         self._longest: int = longest[0] if longest is not None else 0
         execute(sql.SQL("SET search_path TO {}").format(self._identifier(self._schema, "schema")))
-        taken = execute("SELECT pg_try_advisory_lock(%s)", (_lock_of(f"slackline {self._schema} {self._name}"),)).fetchone()
-        if taken is None or not taken[0]:
+        if not is_alone(self._connection, "%s", _lock_of(f"slackline {self._schema} {self._name}")):
             raise UnreachableError(f"PostgreSQL: another connection writes under the name {self._name!r}, or has not ended yet")
         with self._connection.transaction():
             self._make_alone()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import psycopg
@@ -17,6 +18,9 @@ CONNECTING: dict[str, Any] = {
     "tcp_user_timeout": 30_000,
 }
 """How a connection is made, and known to be lost."""
+
+_ENDING, _PAUSE = 1.0, 0.05
+"""Seconds that a server may take to notice that a connection has been closed, and between two looks."""
 
 _HOPELESS = (
     "password authentication failed",
@@ -47,3 +51,17 @@ def judged(error: psycopg.Error, hopeless: type[SlacklineError]) -> SlacklineErr
     text = f"PostgreSQL: {str(error).strip() or type(error).__name__}"
     passes = isinstance(error, psycopg.OperationalError | errors.ObjectInUse) and (error.sqlstate or "")[:2] != "54"
     return UnreachableError(text) if passes else hopeless(text)
+
+
+def is_alone(connection: psycopg.Connection[Any], lock: str, value: object) -> bool:
+    """Whether this connection has an advisory lock now. One that has just been closed may hold it for a moment still.
+
+    ``lock``: the SQL of its number, from ``value``.
+    """
+    take = f"SELECT pg_try_advisory_lock({lock})".encode()
+    deadline = time.monotonic() + _ENDING
+    while connection.execute(take, (value,)).fetchone() != (True,):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_PAUSE)
+    return True

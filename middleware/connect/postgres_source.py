@@ -21,7 +21,7 @@ from psycopg import errors, sql
 from psycopg.rows import scalar_row
 
 from middleware.connect.numbering import Numbering
-from middleware.connect.postgres_connection import CONNECTING, judged, refused
+from middleware.connect.postgres_connection import CONNECTING, is_alone, judged, refused
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.time import SECOND
@@ -82,8 +82,7 @@ class PostgresSource:
 
     def _begin(self) -> None:
         execute = self._connection.execute
-        taken = execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", (self._slot,)).fetchone()
-        if taken is None or not taken[0]:
+        if not is_alone(self._connection, "hashtextextended(%s, 0)", self._slot):
             raise UnreachableError(f"PostgreSQL: another connection reads {self._slot}, or has not ended yet")
         for setting in _TEXTS:
             execute(f"SET {setting}".encode())
