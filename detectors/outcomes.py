@@ -107,6 +107,15 @@ def unchecked(event_type: EventType, values: Iterable[Value]) -> Event:
     return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
 
 
+def event_of(event_type: EventType, values: tuple[Value, ...]) -> Event:
+    """An event from the values of all its fields; without checks if its type does not take them (see ``misfit``)."""
+    try:
+        event: Event = converted(values, event_type)
+    except msgspec.ValidationError:
+        return unchecked(event_type, values)
+    return event
+
+
 Failures = Mapping[Identity, tuple[Event, str]]
 
 

@@ -17,7 +17,7 @@ fail() { printf 'make env: %s\n' "$*" >&2; exit 1; }
 have() { command -v "$1" >/dev/null 2>&1; }
 
 fingerprint() {
-    { pwd; cat pyproject.toml requirements.lock setup.py Makefile tools/make_env.sh
+    { pwd; cat pyproject.toml requirements.lock setup.py Makefile tools/make_env.sh tools/share_classes.sh tools/train_spark.py
       if [ -d middleware/native ]; then command -v cargo || true; find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +; fi
     } | cksum
 }

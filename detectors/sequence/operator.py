@@ -8,7 +8,7 @@ from typing import Protocol
 import msgspec
 from msgspec.structs import astuple
 
-from detectors.outcomes import difference, misfit, unchecked, withheld
+from detectors.outcomes import difference, event_of, misfit, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
@@ -176,7 +176,7 @@ class SequenceOperation(Operation):
         try:
             out = difference(converted(withdrawn, self._results), converted(made, self._results))
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
-            before, after = (list(map(self._result, rows)) for rows in (withdrawn, made))
+            before, after = ([event_of(self._plan.result, row) for row in rows] for rows in (withdrawn, made))
             out = withheld(self, difference(before, after), self._misfit)
         return out if columns is None else Delta(None, [], out.retracts, columns=columns)
 
@@ -195,14 +195,6 @@ class SequenceOperation(Operation):
                 columns = None if block is None else EventColumns.from_block(self._plan.result, block, in_time=True)
                 return made, withdrawn, columns
         return *self._apply(delta.inserts, retracts, emitted, final), None
-
-    def _result(self, row: Row) -> Event:
-        """A result, even if its type does not take it."""
-        try:
-            made: Event = converted(row, self._plan.result)
-        except msgspec.ValidationError:
-            return unchecked(self._plan.result, row)
-        return made
 
     def _misfit(self, result: Event) -> str | None:
         """What is wrong with an unchecked result; None if it is right."""

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import msgspec
 import msgspec.structs
 
-from detectors.outcomes import beyond, misfit, unchecked
+from detectors.outcomes import beyond, event_of, misfit
 from detectors.window.aggregates import Aggregate, Field, aggregate_of
 from detectors.window.kinds import WindowKind
 from detectors.window.monoid import Monoid
@@ -105,14 +105,7 @@ class WindowsPlan(Operator):
             made: list[Event] = converted(rows, self._results)
         except msgspec.ValidationError:
             self.has_misfits = True
-            return list(map(self._event, rows))
-        return made
-
-    def _event(self, row: tuple[Value, ...]) -> Event:
-        try:
-            made: Event = converted(row, self.result)
-        except msgspec.ValidationError:
-            return unchecked(self.result, row)
+            return [event_of(self.result, row) for row in rows]
         return made
 
     def wrong(self, event: Event) -> str | None:

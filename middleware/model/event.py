@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import deepcopy
 from enum import Enum
 from functools import cache
@@ -190,13 +190,19 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
-    if kind in (list, tuple, set, frozenset):
-        items = list(map(plain, value))
-        return kind(items) if any(map(is_not, items, value)) else value
+    return _rebuilt(value, kind, plain) if kind in _COLLECTIONS else value
+
+
+_COLLECTIONS = (list, tuple, set, frozenset, dict)
+
+
+def _rebuilt(value: Any, kind: type, replaced: Callable[[Any], Any]) -> Any:
+    """A collection of this kind with what it holds replaced; the value itself if nothing was."""
     if kind is dict:
-        pairs = [(plain(key), plain(item)) for key, item in value.items()]
+        pairs = [(replaced(key), replaced(item)) for key, item in value.items()]
         return dict(pairs) if any(map(is_not, chain.from_iterable(pairs), chain.from_iterable(value.items()))) else value
-    return value
+    items = list(map(replaced, value))
+    return kind(items) if any(map(is_not, items, value)) else value
 
 
 def with_plain_values(event: Event) -> Event:
@@ -230,13 +236,7 @@ def _by_value(value: Any) -> Any:
     if isinstance(value, Enum):
         return value.value
     kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        items = list(map(_by_value, value))
-        return kind(items) if any(map(is_not, items, value)) else value
-    if kind is dict:
-        pairs = [(_by_value(key), _by_value(item)) for key, item in value.items()]
-        return dict(pairs) if any(map(is_not, chain.from_iterable(pairs), chain.from_iterable(value.items()))) else value
-    return value
+    return _rebuilt(value, kind, _by_value) if kind in _COLLECTIONS else value
 
 
 def _unshared(event_type: EventType, values: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -298,7 +298,7 @@ class Ingress:
         if strays := len(delta) - len(delta.inserts) - len(known) - len(gone):
             drops["change to an event never seen"] += strays
         retracts, revises = [], []
-        self.copies.begin(min(self._to_read, MOST_READ))
+        self.copies.begin(self._to_read)
         for old, after in [*((event, None) for event in gone), *known]:
             if not self._is_of(name, old, after):
                 continue
@@ -312,7 +312,7 @@ class Ingress:
                 retracts.append(old)
             else:
                 revises.append((old, after))
-        self._to_read += self.copies.left - min(self._to_read, MOST_READ)
+        self._to_read = self.copies.left
         return Delta(new, revises, retracts)
 
     def _is_of(self, name: str, old: Event, after: Event | None) -> bool:
