@@ -33,8 +33,10 @@ _PLAIN = (int, float, str, bool)
 
 @cache
 def plain_kinds(event_type: EventType) -> dict[str, type | None]:
-    """The plain types of a class's fields, by name: None for one whose column does not say all that its type says."""
-    return {name: _plain(hint) for name, hint in fields_of(event_type).items()}
+    """The plain types of a class's fields, by name: None for one whose column does not say all that its type says, as none does
+    where making an event runs code of its class."""
+    is_made = hasattr(event_type, "__post_init__")
+    return {name: None if is_made else _plain(hint) for name, hint in fields_of(event_type).items()}
 
 
 def _plain(hint: Any) -> type | None:

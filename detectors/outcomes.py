@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 
 import msgspec
 from msgspec.structs import astuple
@@ -65,7 +66,7 @@ def beyond(event: Event, fields: Iterable[str]) -> str | None:
 def misfit(event: Event, given: str) -> str | None:
     """What is wrong with a result that was made without checks, if its type does not take what was ``given``; else None."""
     try:
-        converted(astuple(event), event.__class__)
+        converted(astuple(event), getattr(event.__class__, "stands_for", event.__class__))
     except msgspec.ValidationError as error:
         return f"{type_name(event.__class__)} does not take what {given} at {event.ts} ns: {error}"
     return None
@@ -103,8 +104,20 @@ def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | 
 
 
 def unchecked(event_type: EventType, values: Iterable[Value]) -> Event:
-    """An event from the values of all its fields, without checks."""
-    return event_type(**dict(zip(event_type.__struct_fields__, values, strict=True)))
+    """An event from the values of all its fields, without checks; one that its class refuses to make is of ``_bare``."""
+    fields = dict(zip(event_type.__struct_fields__, values, strict=True))
+    try:
+        return event_type(**fields)
+    except Exception:  # of __post_init__, which is user code
+        return _bare(event_type)(**fields)
+
+
+@cache
+def _bare(event_type: EventType) -> EventType:
+    """A class with the same name and fields, and no code that runs when an event is made."""
+    names = {"__post_init__": lambda event: None, "__module__": event_type.__module__, "stands_for": event_type}
+    made: EventType = type(event_type)(event_type.__name__, (event_type,), names)  # type: ignore[misc]
+    return made
 
 
 def event_of(event_type: EventType, values: tuple[Value, ...]) -> Event:
@@ -121,7 +134,7 @@ Failures = Mapping[Identity, tuple[Event, str]]
 
 def packed(failures: Failures, result: EventType) -> list[tuple[Kept, str]]:
     """Failures with results of this type as plain tuples: types made at run time have no module to be pickled by."""
-    return [(astuple(event) if event.__class__ is result else event, text) for event, text in failures.values()]
+    return [(astuple(event) if isinstance(event, result) else event, text) for event, text in failures.values()]
 
 
 def unpacked(kept: Iterable[tuple[Kept, str]], result: EventType) -> dict[Identity, tuple[Event, str]]:

@@ -13,6 +13,7 @@ from detectors.language.compiler import Analysis, analyse
 from detectors.language.errors import QueryError, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, calls
 from detectors.language.types import NUMBERS, Type, ValueKind
+from middleware.model.schema import fields_of
 from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
@@ -102,6 +103,10 @@ class StreamScope:
         if not found:
             known = [each.name for source in asked for each in source.stream.schema]
             where = " and ".join(source.alias for source in asked)
+            for source in asked:
+                if (kind := fields_of(source.stream.event_type).get(name.name)) is not None:
+                    of_kind = f"{source.stream.name}.{name.name} is of {kind.__name__ if isinstance(kind, type) else kind}"
+                    raise QueryError(f"{of_kind}, for which FlinkCQL has no type", name.span)
             raise QueryError(
                 f"unknown attribute {name.name!r}{nearest(name.name, known)} ({where}: {listed(dict.fromkeys(known))})",
                 name.span,

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from detectors.columnar import joined
 from detectors.cql.plan import Windowed
@@ -16,7 +17,8 @@ from detectors.cql.statements import Model
 from detectors.cql.windows import Measure, Shape, WindowPlan
 from detectors.language.aggregates import Aggregate
 from detectors.language.code import Code
-from detectors.language.types import Type
+from detectors.language.types import LIMITS, Type
+from detectors.language.values import within
 from detectors.language.vectors import Columns, Vector
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
@@ -115,13 +117,18 @@ class SteppedQuery(SteppedOperation):
         layout, self._made = plain or _computed(plan, names, parameters)
         keys = [code.value.removeprefix("e.") for code in plan.partition]
         aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]
+        first = len(keys) + 2
+        sums = {first + at for at, (_, column) in enumerate(aggregates) if column is not None and not column[1]}
+        self._sums = frozenset(at for at, part in enumerate(layout) if part in sums)
         steps = Steps(_hopping(plan.window), keys, aggregates, layout, _shown)
         super().__init__(steps, name, level, plan.source.event_type, plan.target.event_type if plain is not None else None)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         if self._enter is not None:
             delta = self._entering(delta)
-        rows, old, new, withdrawn, _, given = self._step(delta, emitted, final)
+        rows, old, new, withdrawn, is_beyond, given = self._step(delta, emitted, final)
+        if is_beyond:
+            rows, old, new, withdrawn = (list(map(self._bounded, some)) for some in (rows, old, new, withdrawn))
         columns, made = self._columns_of(given), self._made
         if columns is not None and not rows:  # then rows are results as they are
             return Delta(None, list(zip(made(old), made(new), strict=True)), made(withdrawn), columns=columns)
@@ -129,6 +136,13 @@ class SteppedQuery(SteppedOperation):
         if not old and not withdrawn:
             return Delta(inserted)
         return difference([*made(old), *made(withdrawn)], [*inserted, *made(new)])
+
+    def _bounded(self, row: Any) -> Any:
+        """A row, or a result made of one, with NULL in place of whole numbers beyond 64 bits."""
+        if not isinstance(row, Event):
+            return tuple([within(part, LIMITS[Type.LONG]) if at in self._sums else part for at, part in enumerate(row)])
+        values = {name: getattr(row, name) for at, name in enumerate(row.__struct_fields__) if at in self._sums}
+        return replace(row, **{name: within(value, LIMITS[Type.LONG]) for name, value in values.items() if value is not None})
 
     def _entering(self, delta: Delta) -> Delta:
         """The part of a change that passes the test on single tuples."""

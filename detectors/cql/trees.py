@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from operator import gt, lt
 from typing import NamedTuple
 
 from detectors.cql.plan import Windowed
@@ -20,7 +19,21 @@ from detectors.language.values import within
 from detectors.window.content import Forest
 from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid, Partial
-from detectors.window.monoids import COUNT, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SAMPLE_VARIANCE, SUM, VARIANCE
+from detectors.window.monoids import (
+    ARGMAX,
+    ARGMIN,
+    COUNT,
+    FIRST,
+    LAST,
+    MAX,
+    MAXCOUNT,
+    MEAN,
+    MIN,
+    RANGE,
+    SAMPLE_VARIANCE,
+    SUM,
+    VARIANCE,
+)
 from detectors.window.moving import Counts, Moving, Ranks
 from detectors.window.ranks import middle, ranked
 from middleware.model.event import ORDER, Event, Key, Order, Value
@@ -284,20 +297,7 @@ def _quantile(window: Window, ranks: Ranks, q: float | None) -> Value:
     return math.nan if ranks.nans and 0 <= q <= 1 else ranked(ranks, q)
 
 
-def _chosen(name: str, is_better: Callable[[Value, Value], bool]) -> Monoid:
-    """The pair (measure, value) with the best measure, the oldest of several; a NaN measure wins."""
-
-    def combine(one: Value, other: Value) -> Value:
-        if one is None or other is None:
-            return other if one is None else one
-        if one[0] != one[0] or other[0] != other[0]:
-            return one if one[0] != one[0] else other
-        return other if is_better(other[0], one[0]) else one
-
-    return Monoid(name=name, identity=None, combine=combine)
-
-
-_ARGS = {"argmin": _chosen("argmin", lt), "argmax": _chosen("argmax", gt)}
+_ARGS = {"argmin": ARGMIN, "argmax": ARGMAX}
 _SQUARES = {"variance": SAMPLE_VARIANCE, "stddev": SAMPLE_VARIANCE, "var_pop": VARIANCE, "stddev_pop": VARIANCE}
 _NUMBERS: dict[str, tuple[Monoid, Callable[[Window, Value], Value]]] = {
     "sum": (SUM, _whole),

@@ -132,8 +132,8 @@ class ExpressionBuilder(Transformer_NonRecursive[Token, object]):
 
 
 def whole_number(token: Token) -> int:
-    """A number as written. Raises QueryError if no 64-bit integer holds it."""
-    if len(token) > _LONGEST_NUMBER or int(token) >= 2**63:
+    """A number as written. Raises QueryError if no 64-bit integer holds it, nor its negative, which is looked at later."""
+    if len(token) > _LONGEST_NUMBER or int(token) > 2**63:
         raise QueryError("this number is too large for a Long (64 bits)", span_of(token))
     return int(token)
 

@@ -71,6 +71,8 @@ class Analysis:
         """The code of an expression."""
         match node:
             case tree.Literal(value, kind):
+                if kind in INTEGERS and value == LIMITS[Type.LONG]:  # only behind a minus
+                    raise QueryError("this number is too large for a Long (64 bits)", node.span)
                 return literal(self.frame, value, kind)
             case tree.Name():
                 return self.scope.attribute(node)

@@ -48,7 +48,9 @@ def _round(value: float, digits: int = 0) -> float | None:
     scale = 10.0**digits if digits < 300 else math.inf
     if not math.isfinite(scale) or not math.isfinite(value * scale) or not scale:
         return value if digits > 0 else 0.0
-    whole = math.floor(abs(value) * scale + 0.5)  # halves away from zero, as SQL rounds
+    scaled = abs(value) * scale
+    whole = math.floor(scaled)
+    whole += scaled - whole >= 0.5  # halves away from zero, as SQL rounds; scaled + 0.5 would be rounded itself
     return math.copysign(whole / scale, value)
 
 

@@ -98,7 +98,9 @@ def query(
     written = _text(text)
     if results_file is not None:
         check_results(results_file)
-    check_not_read((results_file, json_file), source)
+    check_not_read(
+        (results_file, json_file), [*source, *([mapping] if mapping else []), *([text[1:]] if text[:1] == "@" else [])]
+    )
     place = source_of(source, types_from or [], mapping)
     for line in place.files.told() if place.files is not None else ():
         screen.print(line, style="dim", markup=False, soft_wrap=True)

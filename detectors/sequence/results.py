@@ -116,7 +116,7 @@ def _fitted(compiled: list[Valued], declared: EventType, result: Result) -> list
 def _made(name: str, fields: list[tuple[str, Any]]) -> EventType:
     """A new event type with these fields and annotations; a dotted name has a namespace."""
     namespace, _, own = name.rpartition(".")
-    if not re.fullmatch(r"[A-Za-z_]\w*", own):
+    if not re.fullmatch(r"[^\W\d]\w*", own):
         raise QueryError(f"{name!r} is no name for an event type: use letters, digits and _, such as Theft or shop.Theft")
     return msgspec.defstruct(  # type: ignore[return-value]
         own, fields, bases=(Event,), namespace={"namespace": namespace, "__doc__": None}, frozen=True, module=__name__

@@ -12,6 +12,7 @@ from detectors.window.monoid import Monoid
 from detectors.window.sketches import Sketch, hashed
 from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, Value, type_name
+from middleware.model.schema import plain_type
 
 Field = str | Callable[[Any], Value] | None
 
@@ -96,6 +97,7 @@ def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[
             raise WindowError(
                 f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
             )
-        kinds.add(typing.get_type_hints(event_type).get(given.field))
+        kinds.add(plain_type(typing.get_type_hints(event_type).get(given.field)))
+    (kind,) = kinds if len(kinds) == 1 else (None,)
     monoid = given.monoid
-    return Aggregate(monoid.of(int) if kinds == {int} and int in monoid.variants else monoid, given.field)
+    return Aggregate(monoid.of(kind) if kind in (int, str) and kind in monoid.variants else monoid, given.field)

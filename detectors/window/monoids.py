@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from operator import gt, lt
 from typing import Any
 
 from detectors.window.monoid import Group, Monoid, Partial, named
@@ -184,6 +185,15 @@ def _family(name: str, combine: Combine, commutative: bool = True, **more: Any) 
     return Monoid(**arguments, native=(name, "float"), variants={int: integers, object: objects, str: objects})
 
 
+def _chosen(name: str, is_better: Callable[[Any, Any], bool]) -> Monoid:
+    def combine(one: Partial, other: Partial) -> Partial:
+        if one[0] != one[0] or other[0] != other[0]:  # or what is chosen hangs on how values were put together
+            return one if one[0] != one[0] else other
+        return other if is_better(other[0], one[0]) else one
+
+    return Monoid(name=name, identity=None, combine=_optional(combine))
+
+
 MIN = _family("min", _least)
 """The smallest. None for no values; -0.0 before 0.0; a NaN wins."""
 MAX = _family("max", _most)
@@ -209,10 +219,10 @@ FIRST = _family("first", lambda a, b: a, commutative=False)
 LAST = _family("last", lambda a, b: b, commutative=False)
 """The youngest value. None for no values."""
 
-ARGMIN = Monoid(name="argmin", identity=None, combine=_optional(lambda a, b: b if b[0] < a[0] else a))
-"""Of pairs (number, anything): the one with the smallest number, the oldest of them. None for no values."""
-ARGMAX = Monoid(name="argmax", identity=None, combine=_optional(lambda a, b: b if b[0] > a[0] else a))
-"""Of pairs (number, anything): the one with the largest number, the oldest of them. None for no values."""
+ARGMIN = _chosen("argmin", lt)
+"""Of pairs (number, anything): the one with the smallest number, the oldest of them; a NaN wins. None for no values."""
+ARGMAX = _chosen("argmax", gt)
+"""Of pairs (number, anything): the one with the largest number, the oldest of them; a NaN wins. None for no values."""
 CONCAT = Monoid(name="concat", identity=(), lift=lambda value: (value,), combine=lambda a, b: a + b)
 """All values in order, as a tuple."""
 

@@ -97,7 +97,11 @@ class Lazy(TyperGroup):
         except Terminated:
             raise
         except SystemExit as error:  # what Slackline itself raises on purpose is no SystemExit
-            *_, (place, line) = ((frame.f_code.co_filename, line) for frame, line in walk_tb(error.__traceback__))
+            *_, (place, line, called) = (
+                (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walk_tb(error.__traceback__)
+            )
+            if called == "on_broken_pipe":  # of rich: whoever read has had enough
+                raise typer.Exit(ExitCode.FAILED) from None
             print_error(
                 RunError(f"sys.exit was called at {place}:{line}, in code that is not to end the program: raise an error")
             )

@@ -88,6 +88,8 @@ def node(
         log_as_json()
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
     addresses = _addresses(chosen, name, given)
+    if alpha is not None and not 0 <= alpha <= 1:
+        raise typer.BadParameter(f"--alpha {alpha:g}: it lies between 0 (full speculation) and 1 (plain buffering)")
     own, reporter = Keys.given(keys, allow_list), _detectors(chosen, name, alpha)
     pushing = _pusher(MetricsPlan(otlp=otlp) if otlp is not None else chosen.plan.metrics)
     serving = metrics if metrics is not None else chosen.metrics_address(name)

@@ -17,7 +17,7 @@ from middleware.cli.output import STANDARD_OUTPUT, check_output, results, write_
 from middleware.connect.tables.results import arrow_file, parquet_file, write_duckdb
 from middleware.model.errors import SinkError
 from middleware.model.event import IDENTITY, Event, Identity
-from middleware.runtime.records import as_record
+from middleware.runtime.records import as_record, flat
 from middleware.runtime.sinks.sink import open_sink
 
 KINDS = ".jsonl, .csv, .parquet, .arrow, .sqlite, .duckdb or .mcap"
@@ -38,11 +38,15 @@ def check_results(file: str) -> None:
 
 
 def check_not_read(outputs: Iterable[str | None], inputs: Iterable[str | Path]) -> None:
-    """Raise SinkError if a file that is to be written is one that is read."""
-    read = {Path(each).resolve() for each in inputs}
+    """Raise SinkError if a file that is to be written is one that is read, or two are the same."""
+    taken = {Path(each).resolve(): "is read" for each in inputs}
     for file in outputs:
-        if file is not None and file != STANDARD_OUTPUT and Path(file).resolve() in read:
-            raise SinkError(f"{file} is read: give another file for the results")
+        if file is None or file == STANDARD_OUTPUT:
+            continue
+        place = Path(file).resolve()
+        if place in taken and (place.is_file() or taken[place] != "is read"):  # pipes and devices are written again and again
+            raise SinkError(f"{file} {taken[place]}: give another file for the results")
+        taken[place] = "is written already"
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
@@ -142,7 +146,7 @@ def _lines(events: Sequence[Event]) -> bytes:
 
 
 def _csv(events: Sequence[Event]) -> bytes:
-    records = [as_record(event) for event in events]
+    records = [{name: flat(value) for name, value in as_record(event).items()} for event in events]
     text = io.StringIO(newline="")
     writer = csv.DictWriter(text, list(dict.fromkeys(name for record in records for name in record)), lineterminator="\n")
     writer.writeheader()

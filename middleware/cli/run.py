@@ -10,7 +10,7 @@ import typer
 
 from middleware.cli.options import Master
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, write_json
-from middleware.cli.results import KINDS, check_results, write_results
+from middleware.cli.results import KINDS, check_not_read, check_results, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
@@ -107,6 +107,7 @@ def run(
     screen = console(results if results == STANDARD_OUTPUT else json)
     if results is not None:
         check_results(results)
+    check_not_read((results, json), plan.own_files)
     spark = not _introduce(plan, screen) or spark or master is not None
     with ExitStack() as stack:
         if spark:

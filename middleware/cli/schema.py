@@ -9,6 +9,7 @@ import msgspec
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, kept_for_results, results, write_file
+from middleware.cli.results import check_not_read
 from middleware.model.errors import SlacklineError
 
 
@@ -29,7 +30,11 @@ def schema(
 
       [bold]slackline schema readings.csv --out readings.toml[/]
     """
-    text = _mapping(Path(source)) if Path(source).is_file() else _schemas(source, form)
+    if Path(source).is_file():
+        check_not_read([out], [source])
+        text = _mapping(Path(source))
+    else:
+        text = _schemas(source, form, out)
     if out == STANDARD_OUTPUT:
         stream = results()
         stream.write(text)
@@ -38,7 +43,7 @@ def schema(
         write_file(out, text.encode())
 
 
-def _schemas(scenario: str, form: str) -> str:
+def _schemas(scenario: str, form: str, out: str) -> str:
     from middleware.connect.schemas.asyncapi import asyncapi
     from middleware.connect.schemas.convert import avro_schema, json_schema
     from middleware.runtime.scenario import load_scenario
@@ -47,6 +52,7 @@ def _schemas(scenario: str, form: str) -> str:
     if make is None and form != "asyncapi":
         raise SlacklineError(f"--form {form}: it is asyncapi, json or avro")
     plan = load_scenario(scenario)
+    check_not_read([out], plan.own_files)
     document = asyncapi(plan) if make is None else {name: make(kind) for name, kind in sorted(plan.types.items())}
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n"
 

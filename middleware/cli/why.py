@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from decimal import Decimal
+from enum import Enum
 from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -178,7 +179,8 @@ def _from_logs(
             past.take(each.steps(plan.types, {type_name(kind) for kind in past.kinds}))
         if (each.file.parent / FILE).exists():
             for entry in read_ledger(each.file.parent, Query(reason="late")):
-                late.setdefault(entry.detector, set()).add((entry.source, entry.id))
+                listed = late if entry.change == "insert" else past.refused
+                listed.setdefault(entry.detector, set()).add((entry.source, entry.id))
         if each.damaged is not None:
             notes.append(f"the log of {each.node} is damaged: what came from record {each.damaged:,} on is not known")
         if each.first > 1:
@@ -239,10 +241,12 @@ def _of_day(ts: int) -> int:
 
 
 def _is(value: Any, text: str) -> bool:
-    """Whether a field is as it was written: a number in any form, or as it is shown."""
+    """Whether a field is as it was written: a number in any form, an enum by name or value, or as it is shown."""
     if isinstance(value, float):
         with suppress(ValueError):
             return float(text) == value or text == f"{value:g}"
+    if isinstance(value, Enum):
+        return text in (value.name, str(value.value), str(value))
     return text == str(value)
 
 

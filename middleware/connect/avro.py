@@ -6,7 +6,6 @@ import io
 import json
 from collections.abc import Mapping
 from datetime import date, datetime, time
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -154,12 +153,10 @@ def _danger(kind: Any, above: tuple[str, ...]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, bytes as they are: times in ISO 8601."""
+    """A value as JSON has it, bytes and decimals as they are: times in ISO 8601."""
     match value:
         case datetime() | date() | time():
             return value.isoformat()
-        case Decimal():
-            return float(value)
         case UUID():
             return str(value)
         case dict():

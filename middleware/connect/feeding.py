@@ -8,6 +8,7 @@ from collections.abc import Callable
 import structlog
 
 from middleware.broker.ingress.receipts import LISTED
+from middleware.broker.ingress.sources import SourcePolicy
 from middleware.connect.blocks import Blocks
 from middleware.connect.reading import Reader, Unread
 from middleware.connect.source import Messages, Parted, Source
@@ -58,6 +59,7 @@ class Feed:
     def run(self, source: Source) -> None:
         """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
         held: list[Messages] = []
+        coming: dict[str, int] = {}  # what parts reach with what is held
         count = 0
         sent: list[Blocks] = []
         unread: list[Unread] = []
@@ -67,7 +69,7 @@ class Feed:
             messages = Messages() if self._is_over() else source.receive(0.0 if held else _WAIT)
             if messages:
                 began = began if held else time.monotonic()
-                blocks, others = self._reader.blocks(messages, None if self._disorder is None else self._reached)
+                blocks, others = self._reader.blocks(messages, None if self._disorder is None else coming)
                 self._publish(blocks)
                 held.append(messages)
                 count += len(messages)
@@ -75,14 +77,22 @@ class Feed:
                 unread += others
             if held and (not messages or count >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
                 self._store(sent, unread)
+                self._note(coming)
                 source.acknowledge(Messages.joined(held))
                 self.taken += sum(head.count for blocks in sent for head, _ in blocks)
                 self.unread += len(unread)
-                held, sent, unread, count = [], [], [], 0
+                held, sent, unread, coming, count = [], [], [], {}, 0
             if not held:
                 self._promise(source)
             if not messages and self._is_over():
                 return
+
+    def _note(self, coming: dict[str, int]) -> None:
+        """Note what parts have reached. A wrong clock that is far ahead is turned away by the node, and moves no promise."""
+        latest = time.time_ns() + SourcePolicy().ahead
+        for part, ts in coming.items():
+            if ts <= latest:
+                self._reached[part] = max(ts, self._reached.get(part, NEVER))
 
     def _promise(self, source: Source) -> None:
         """Promise what parts that are still read have reached; those that are read to their end hold nothing back."""

@@ -92,6 +92,8 @@ def _decoder(event_type: EventType, paths: Mapping[str, Path]) -> tuple[Callable
         raise _NoFormError
     if not all(_is_plain(each.type) for each in own):
         raise _NoFormError
+    if any(own_key(each.name, event_type) != each.name and each.name not in paths for each in own):
+        raise _NoFormError  # it is looked for under two keys
     leaves = {(own_key(each.name, event_type),): _Leaf(each.type, each.default, each.default_factory) for each in own}
     wanted = [(paths.get(each.name, key), leaf) for each, (key, leaf) in zip(own, leaves.items(), strict=True)]
     for name, kind, default in _STAMP:

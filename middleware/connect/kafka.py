@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from functools import cache
 from operator import methodcaller
@@ -223,7 +224,6 @@ class KafkaSink:
         self._connection = connection = Connection(address, options)
         if not connection.topic:
             raise SinkError("kafka: an output names its topic: kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/{type}")
-        self._place = connection.topic.replace("{type}", "finals")
         transactions = {"transactional.id": f"slackline-out-{name}", "linger.ms": 5}
         group = {"group.id": f"slackline-out-{name}", "enable.auto.commit": False, "isolation.level": "read_committed"}
         try:
@@ -242,10 +242,15 @@ class KafkaSink:
             raise
 
     def _kept_mark(self) -> Mark | None:
-        (kept,) = self._consumer.committed([TopicPartition(self._place, 0)], timeout=ANSWERS_WITHIN)
-        if kept.error is not None:
-            raise KafkaException(kept.error)
-        return msgspec.json.decode(kept.metadata, type=Mark) if kept.metadata else None
+        """The latest mark: it is kept with the topic of the last event that was written with it."""
+        form = re.compile(re.escape(self._connection.topic).replace(re.escape("{type}"), ".+"))
+        topics = [topic for topic in self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics if form.fullmatch(topic)]
+        kept = (
+            self._consumer.committed([TopicPartition(topic, 0) for topic in topics], timeout=ANSWERS_WITHIN) if topics else []
+        )
+        if failed := next((each.error for each in kept if each.error is not None), None):
+            raise KafkaException(failed)
+        return max((msgspec.json.decode(each.metadata, type=Mark) for each in kept if each.metadata), default=None)
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
@@ -268,7 +273,9 @@ class KafkaSink:
             for event, value in records:
                 self._produce(event, value)
             if mark is not None:
-                told = TopicPartition(self._place, 0, 1, metadata=msgspec.json.encode(mark).decode())
+                producer.flush(ANSWERS_WITHIN)  # its topic is there once it has events
+                place = self._topic_of(records[-1][0])
+                told = TopicPartition(place, 0, 1, metadata=msgspec.json.encode(mark).decode())
                 group = self._consumer.consumer_group_metadata()
                 producer.send_offsets_to_transaction([told], group, ANSWERS_WITHIN)
             producer.commit_transaction(3 * ANSWERS_WITHIN)
@@ -282,12 +289,14 @@ class KafkaSink:
                 )
             raise failure from None
 
+    def _topic_of(self, event: Event) -> str:
+        return self._connection.topic.replace("{type}", type_name(event.__class__))
+
     def _produce(self, event: Event, value: bytes | None) -> None:
-        name = type_name(event.__class__)
-        key = msgspec.json.encode((name, event.source, event.id))
+        key = msgspec.json.encode((type_name(event.__class__), event.source, event.id))
         while True:
             try:
-                self._producer.produce(self._connection.topic.replace("{type}", name), value, key)
+                self._producer.produce(self._topic_of(event), value, key)
                 return
             except BufferError:  # it has as much as it holds: some must go out first
                 self._producer.poll(0.1)

@@ -6,6 +6,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, NoReturn
 from urllib.parse import unquote
 
@@ -13,11 +14,13 @@ import msgspec
 import paho.mqtt.client as paho
 import xxhash
 from paho.mqtt.enums import MQTTErrorCode
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
 from middleware.connect.mqtt_client import MqttClient
-from middleware.connect.numbering import Numbering
-from middleware.connect.source import Messages, SourceSpec
+from middleware.connect.numbering import KEPT, Numbering
+from middleware.connect.source import Messages, SourceSpec, matches
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
@@ -31,6 +34,11 @@ _HEAD = 10
 _ONLY_IF_NEW = 1
 """Retained messages come when a subscription is new, and not again with each connection."""
 
+_HALF_A_ROUND = 32_768
+"""Messages after which a packet number may be another message's: a connection has 65,535 of them."""
+
+_decode = msgspec.json.Decoder(list[str]).decode
+
 _Expiry = Annotated[int, msgspec.Meta(ge=0, lt=2**32)]
 
 
@@ -40,7 +48,8 @@ class MqttSource:
     A message that comes again is known by its topic and content, if its events name their own time (``has_own_times``). If
     not, equal messages are different events, and a repeat is known by what MQTT has: its packet number, sent again and marked
     so. A broker that forgets what it has sent, as one that is killed may, can then make two events of one message. Retained
-    messages come once, when the subscription is new; a last will is a message like any other.
+    messages come once, when the subscription is new; a last will is a message like any other. Of a message that fits several
+    patterns, the copy for the first of them counts; what is no pattern of this input any more is unsubscribed from.
 
     ``window``
         the most messages that the broker sends before any is acknowledged; its own limit may be lower.
@@ -50,7 +59,11 @@ class MqttSource:
 
     def __init__(self, spec: SourceSpec, *, window: int = 2_000, session: _Expiry = 7 * 86_400) -> None:
         self._has_own_times = spec.has_own_times
-        self._numbering = Numbering(spec.folder / "numbers.sqlite")
+        if not spec.topics:
+            raise SourceError("types: none are given; name a type for each pattern of topics")
+        self._patterns = {_number(pattern): pattern for pattern in spec.topics}
+        kept = KEPT if spec.has_own_times else _HALF_A_ROUND
+        self._numbering = Numbering(spec.folder / "numbers.sqlite", kept)
         self._source = f"mqtt:{spec.name}:{self._numbering.line}"
         try:
             self._mqtt = MqttClient(spec.address, f"slackline-{spec.name}", window, session)
@@ -58,15 +71,44 @@ class MqttSource:
             self._numbering.close()
             raise
         try:
-            options = SubscribeOptions(qos=1, retainHandling=_ONLY_IF_NEW)
-            code, mid = self._mqtt.client.subscribe([(topic, options) for topic in spec.topics])
-            if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
-                raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(code)}")
-            if refused := self._mqtt.settled(mid, "confirm the subscription"):
-                raise SourceError(f"{self._mqtt.address} refuses to send {', '.join(spec.topics)}: {refused}")
+            self._subscribe(spec.folder / "patterns.json")
         except BaseException:
             self.close()
             raise
+
+    def _subscribe(self, file: Path) -> None:
+        """Subscribe to the patterns, and give up those of former lives, which ``file`` has: the session has them still."""
+        client, patterns = self._mqtt.client, list(self._patterns.values())
+        former = _decode(file.read_bytes()) if file.exists() else []
+        file.write_bytes(msgspec.json.encode([*dict.fromkeys((*former, *patterns))]))
+        options = SubscribeOptions(qos=1, retainHandling=_ONLY_IF_NEW)
+        for number, pattern in self._patterns.items():
+            properties = Properties(PacketTypes.SUBSCRIBE)  # type: ignore[no-untyped-call]
+            if self._mqtt.numbers_subscriptions:
+                properties.SubscriptionIdentifier = number
+            try:
+                code, mid = client.subscribe(pattern, options=options, properties=properties)
+            except ValueError:
+                raise SourceError(
+                    f"types: {pattern!r} is no pattern of MQTT topics: + stands for a level, # for the rest"
+                ) from None
+            if code != MQTTErrorCode.MQTT_ERR_SUCCESS or mid is None:
+                raise UnreachableError(f"{self._mqtt.address}: {paho.error_string(code)}")
+            if refused := self._mqtt.settled(mid, "confirm the subscription"):
+                raise SourceError(f"{self._mqtt.address} refuses to send {pattern}: {refused}")
+        if gone := [pattern for pattern in former if pattern not in patterns]:
+            code, mid = client.unsubscribe(gone)
+            if code == MQTTErrorCode.MQTT_ERR_SUCCESS and mid is not None:
+                self._mqtt.settled(mid, "end a subscription")
+        file.write_bytes(msgspec.json.encode(patterns))
+
+    def _is_copy(self, message: paho.MQTTMessage) -> bool:
+        """Whether it came for another pattern than the first that fits: brokers may send a message once for each."""
+        numbers = getattr(message.properties, "SubscriptionIdentifier", None) or ()
+        if len(self._patterns) == 1 or self._patterns.keys().isdisjoint(numbers):
+            return False
+        first = next((number for number, pattern in self._patterns.items() if matches(pattern, message.topic)), None)
+        return first is not None and first not in numbers
 
     def receive(self, timeout: float) -> Messages:
         """See Source."""
@@ -77,6 +119,9 @@ class MqttSource:
                 mqtt.check()
             came = list(mqtt.received)
             mqtt.received.clear()
+        for copy in filter(self._is_copy, came):
+            mqtt.client.ack(copy.mid, copy.qos)
+        came = [each for each in came if not self._is_copy(each)]
         if not came:
             return Messages()
         numbered = self._numbering.numbers([self._key(each) for each in came], time.time_ns())
@@ -105,6 +150,11 @@ class MqttSource:
         """See Source."""
         self._mqtt.close()
         self._numbering.close()
+
+
+def _number(pattern: str) -> int:
+    """The number of a subscription, the same in each life: from 1 to 268,435,455."""
+    return xxhash.xxh32_intdigest(pattern.encode()) % (2**28 - 1) + 1
 
 
 def _client_of_sink(address: str, name: str, window: int) -> MqttClient:

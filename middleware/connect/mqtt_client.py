@@ -33,7 +33,8 @@ class MqttClient:
 
     ``address``: mqtt://USER:PASSWORD@HOST:PORT, or mqtts:// with TLS. ``window``: the most messages under way; the broker's
     own limit may be lower. ``received``: messages that nobody has taken yet. ``lost``: why there is no connection any more.
-    ``largest``: the most bytes that the broker takes in one packet, if it says so.
+    ``largest``: the most bytes that the broker takes in one packet, if it says so. ``numbers_subscriptions``: whether it tells
+    for which subscription a message comes.
     """
 
     def __init__(self, address: str, name: str, window: int, expiry: int) -> None:
@@ -45,6 +46,7 @@ class MqttClient:
         self.received: deque[paho.MQTTMessage] = deque()
         self.lost: str | None = None
         self.largest: int | None = None
+        self.numbers_subscriptions = True
         self.changed = threading.Condition()
         self.window = window
         self._settled: dict[int, str | None] = {}
@@ -61,6 +63,7 @@ class MqttClient:
         client.on_disconnect = self._on_disconnect
         client.on_message = self._on_message
         client.on_subscribe = lambda _, __, mid, codes, ___: self._on_settled(mid, *codes)
+        client.on_unsubscribe = lambda _, __, mid, codes, ___: self._on_settled(mid, *codes)
         client.on_publish = lambda _, __, mid, code, ___: self._on_settled(mid, code)
         properties = Properties(PacketTypes.CONNECT)  # type: ignore[no-untyped-call]
         properties.ReceiveMaximum = window
@@ -108,6 +111,7 @@ class MqttClient:
 
     def _on_connect(self, _: object, __: object, ___: object, code: Any, limits: Properties | None) -> None:
         self.largest = getattr(limits, "MaximumPacketSize", None)
+        self.numbers_subscriptions = bool(getattr(limits, "SubscriptionIdentifierAvailable", 1))
         self.window = min(self.window, getattr(limits, "ReceiveMaximum", self.window))
         with self.changed:
             self._greeted = str(code)

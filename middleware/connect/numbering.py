@@ -21,7 +21,7 @@ from middleware.model.errors import StateError, UnreachableError
 from middleware.runtime.storage.trust import private_database, private_folder
 
 KEPT = 1_000_000
-"""How many messages back a repeat is known."""
+"""How many messages back a repeat is known, at least."""
 
 
 _WAIT = 1.0
@@ -92,13 +92,13 @@ class Numbering:
         is new, though its key be known. ``at``: the time of those that are new. ``counts``: how many consecutive numbers each
         takes, the last of which is returned. Raises StateError, UnreachableError.
         """
-        known, oldest = self._known, self._last - self._kept
+        known = self._known
         fresh: dict[bytes, int] = {}
         found, added = [], _Keys()
         last = self._last
         for (key, may_repeat), count in zip(keys, counts, strict=False):
             number = (fresh.get(key) or known.get(key, 0)) if may_repeat else 0
-            if number <= oldest or not number:
+            if not number:
                 last = number = last + count
                 fresh[key] = number
                 added.append((key, number))

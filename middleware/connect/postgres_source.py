@@ -31,13 +31,20 @@ _PAUSE = 0.05
 _TEXTS = (
     "client_encoding = UTF8",
     "datestyle = ISO",
-    "intervalstyle = postgres",
+    "intervalstyle = iso_8601",
     "bytea_output = hex",
     "extra_float_digits = 1",
 )
-"""How values are written, whatever the database or the role is set to: moments as ISO 8601, numbers with all digits."""
+"""How values are written, whatever the database or the role is set to: times as ISO 8601, numbers with all digits."""
 
 _PEEK = """SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
+_WRITTEN = "SELECT pg_current_wal_flush_lsn() - '0/0'::pg_lsn"
+_MISSING = """SELECT name FROM unnest(%s::text[]) name WHERE NOT EXISTS (
+    SELECT 1 FROM pg_publication_rel JOIN pg_publication ON pg_publication.oid = prpubid
+    WHERE pubname = %s AND prrelid = to_regclass(name))"""
+_LOOK_EVERY = 1.0
+"""Seconds between two looks at what else is written, and at whether the tables are still those that are read."""
+
 _IDENTITY = """SELECT relreplident IN ('f', 'i') OR (relreplident = 'd' AND EXISTS (
     SELECT 1 FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary)) FROM pg_class WHERE oid = to_regclass(%s)"""
 _log = structlog.get_logger()
@@ -62,6 +69,7 @@ class PostgresSource:
         self._tables = list(spec.topics)
         self._end: int | None = None
         """Up to where the log was received and not acknowledged."""
+        self._looked_at, self._passed = 0.0, 0
         self._decoder = _Decoder()
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"postgresql:{spec.name}:{self._numbering.line}"
@@ -96,6 +104,8 @@ class PostgresSource:
         there = execute("SELECT 1 FROM pg_publication WHERE pubname = %s", (self._slot,)).fetchone()
         create = "CREATE PUBLICATION {} FOR TABLE {} WITH (publish = 'insert')"
         verb = "ALTER PUBLICATION {} SET TABLE {}" if there else create
+        if there:
+            self._tell_missing()
         execute(sql.SQL(verb).format(sql.Identifier(self._slot), tables))
         options = sql.SQL("ALTER PUBLICATION {} SET (publish = {}, publish_via_partition_root = true)")
         execute(options.format(sql.Identifier(self._slot), sql.Literal(publish)))
@@ -103,6 +113,34 @@ class PostgresSource:
             if there:
                 _log.warning("the slot is gone: what was written since it was read last is not read", slot=self._slot)
             execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", (self._slot,))
+
+    def _missing(self) -> list[str]:
+        """The tables that are not read, as they are not those that were there when reading began."""
+        names = [sql.Identifier(*each.split(".")).as_string(self._connection) for each in self._tables]
+        return [name for (name,) in self._connection.execute(_MISSING, (names, self._slot)).fetchall()]
+
+    def _tell_missing(self) -> None:
+        if missing := self._missing():
+            _log.warning("tables are read that were not, or that were made anew: from now on", tables=missing)
+
+    def _look(self) -> None:
+        """Nothing has come: let go of the log that others have written, and see that the tables are still the same.
+
+        Raises UnreachableError if they are not: the next connection reads the new ones.
+        """
+        self._looked_at = time.monotonic()
+        try:
+            missing = self._missing()
+        except psycopg.Error as error:
+            raise judged(error, SourceError) from None
+        if missing:
+            raise UnreachableError("PostgreSQL: a table was made anew: reading begins with the new one")
+
+    def _pass(self, written: int) -> None:
+        """Let the slot go on to where the log was before nothing was found in it: what is kept for it, is read each time."""
+        if written > self._passed:
+            self._end, self._passed = written, written
+            self.acknowledge(Messages())
 
     def _has_identities(self) -> bool:
         """Whether all tables have what tells their rows apart; false if none has: were updates published, PostgreSQL would
@@ -127,7 +165,9 @@ class PostgresSource:
         """See Source. What comes next comes once these are acknowledged."""
         deadline = time.monotonic() + timeout
         while self._end is None:
+            is_due = time.monotonic() - self._looked_at > _LOOK_EVERY
             try:
+                written = self._connection.execute(_WRITTEN).fetchone() if is_due else None
                 changes = self._cursor.execute(_PEEK, (self._slot, _MOST_CHANGES, self._slot)).fetchall()
             except errors.ObjectNotInPrerequisiteState as error:
                 raise SourceError(
@@ -142,6 +182,9 @@ class PostgresSource:
                 if transactions:
                     return self._messages(transactions)
                 self.acknowledge(Messages())
+            elif written is not None:
+                self._look()
+                self._pass(int(written[0]))
             elif time.monotonic() > deadline:
                 break
             else:
@@ -151,7 +194,8 @@ class PostgresSource:
     def _messages(self, transactions: Sequence[_Transaction]) -> Messages:
         """Rows by their place in the transaction; how many it has is a part of its key, so that its numbers are its own."""
         counts = [len(each.bodies) for each in transactions]
-        keys = [(b"%x/%x" % (each.end, count), True) for each, count in zip(transactions, counts, strict=True)]
+        # with the time, as a server that was put back to an older state writes other rows to the same places
+        keys = [(b"%x/%x/%x" % (each.end, count, each.at), True) for each, count in zip(transactions, counts, strict=True)]
         ids: list[int] = []
         for (last, _), count in zip(self._numbering.numbers(keys, time.time_ns(), counts), counts, strict=True):
             ids += range(last - count + 1, last + 1)
@@ -275,10 +319,20 @@ def _truth(value: bytes) -> bytes:
     return b"true" if value == b"t" else b"false"
 
 
-_NUMBERS, _TRUTH, _JSON = (20, 21, 23, 26, 700, 701, 1700), 16, (114, 3802)
+def _moment(value: bytes) -> bytes:
+    return _text(value + b":00" if value[-3:-2] in (b"+", b"-") else value)  # of an offset PostgreSQL writes the hours alone
+
+
+def _bytes(value: bytes) -> bytes:
+    return msgspec.json.encode(bytes.fromhex(value[2:].decode()))
+
+
+_NUMBERS, _TRUTH, _JSON, _BYTES, _MOMENT = (20, 21, 23, 26, 700, 701, 1700), 16, (114, 3802), 17, 1184
 _FORMS: dict[int, Callable[[bytes], bytes]] = {
     **dict.fromkeys(_NUMBERS, _number),
     **dict.fromkeys(_JSON, bytes),
     _TRUTH: _truth,
+    _BYTES: _bytes,
+    _MOMENT: _moment,
 }
 """By the OIDs of types; all others are texts."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache, partial
+from decimal import ROUND_HALF_EVEN, Decimal
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -19,8 +20,9 @@ from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import nanoseconds_of
+from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
-from middleware.runtime.records import event_of, own_fields, sendable
+from middleware.runtime.records import event_of, own_fields, own_key, sendable
 
 READY = {
     "omlox": {
@@ -35,6 +37,7 @@ READY = {
 }
 """Mappings of well-known formats, by name. ``omlox``: locations as hubs for real-time location publish them (OMLOX API)."""
 
+_decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _ABSENT = object()
 _MOST_TOPICS = _MOST_SECONDS = 4_096
@@ -104,7 +107,7 @@ class MessageReader:
             raise ScenarioError(f"fields.{stray[0]}: no type that it may become has such a field")
         paths = (READY[mapping] if mapping is not None else {}) | dict(fields or {})
         self._paths = {name: tuple(path.split(".")) for name, path in paths.items()}
-        self._decode = decode if decode is not None else msgspec.json.decode
+        self._decode = decode if decode is not None else _decode
         self._ways: dict[EventType, ReadBlock] = {
             each: (decode is None and form(each, self._paths, self._times)) or partial(self._all_with_care, each)
             for each in {each for _, each in self._types}
@@ -193,6 +196,7 @@ class MessageReader:
             raise EventError(f"{type_name(event_type)}: the message is no object with fields by name")
         found = [(name, path, _found(record, path)) for name, path in self._paths.items()]
         fields: dict[str, Any] = own_fields(record, event_type)
+        fields |= {name: record[name] for name in _as_written(event_type) if name in record and name not in fields}
         fields["id"], fields["source"], fields["level"] = message.id, message.source, 0
         for name, path, value in found:
             if value is not _ABSENT:
@@ -202,6 +206,8 @@ class MessageReader:
             else:
                 fields.pop(name, None)
         fields["ts"] = self._time(fields["ts"]) if "ts" in fields else message.at
+        exact = _decimals(event_type)
+        fields = {name: value if name in exact else _with_floats(value) for name, value in fields.items()}
         return astuple(event_of(event_type, fields))
 
     def _times(self, found: Sequence[Any], ats: Sequence[int]) -> Sequence[int]:
@@ -219,14 +225,42 @@ class MessageReader:
         if isinstance(value, int) and not isinstance(value, bool):
             return value * self._unit
         try:
-            if isinstance(value, float):
-                whole = math.floor(value)  # no float holds the nanoseconds of our days, but it may hold those of the fraction
-                return whole * self._unit + round((value - whole) * self._unit)
+            if isinstance(value, float | Decimal):  # what was written, which a float of our days is not, to the nanosecond
+                written = Decimal(repr(value)) if isinstance(value, float) else value
+                return int((written * self._unit).to_integral_value(ROUND_HALF_EVEN))
             if isinstance(value, str):
                 return moment(value)
-        except (ValueError, OverflowError):
+        except (ValueError, ArithmeticError):
             pass
         raise EventError(f"ts: {value!r} is no time: give a number, or a text such as 2026-03-01T12:00:00.25Z")
+
+
+@cache
+def _as_written(event_type: EventType) -> list[str]:
+    """Fields that records of Slackline's own call otherwise, but messages of others do not."""
+    return [name for name in event_type.__struct_fields__ if own_key(name, event_type) != name]
+
+
+@cache
+def _decimals(event_type: EventType) -> frozenset[str]:
+    """The fields in which a number with a point is not a float."""
+    hints = fields_of(event_type)
+    return frozenset(name for name, hint in hints.items() if "DecimalType" in repr(msgspec.inspect.type_info(hint)))
+
+
+def _with_floats(value: Any) -> Any:
+    """Floats for decimals. Raises EventError for a number that is none."""
+    match value:
+        case Decimal():
+            if not math.isfinite(number := float(value)) and value.is_finite():
+                raise EventError(f"{value} is out of range")
+            return number
+        case dict():
+            return {name: _with_floats(each) for name, each in value.items()}
+        case list():
+            return list(map(_with_floats, value))
+        case _:
+            return value
 
 
 def moment(text: str) -> int:

@@ -6,6 +6,7 @@ comparison (``Constants``), and is an error.
 
 from __future__ import annotations
 
+import math
 import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -114,7 +115,8 @@ def differing(before: dict[_K, object], after: dict[_K, object]) -> list[_K]:
 
 def _same(one: object, other: object) -> bool:
     try:
-        return bool(one == other)
+        are_nans = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
+        return one is other or are_nans or bool(one == other)
     except Exception:  # what cannot be compared
         return False
 

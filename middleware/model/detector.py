@@ -25,7 +25,7 @@ from middleware.model.batches import BatchResult, rows_of
 from middleware.model.columns import EventColumns
 from middleware.model.constants import Constants, reduction
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, check_event_type, type_name
+from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
 from middleware.model.state import copy_state, restored_state
 
 Result = Event | Iterable[Event] | None
@@ -355,8 +355,8 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f"{name}.clock names types it does not read: {', '.join(sorted(map(type_name, stray)))}")
     if not isinstance(detector.unchanging, tuple) or not all(isinstance(each, str) for each in detector.unchanging):
         raise DetectorError(f"{name}.unchanging must be a tuple of names of attributes, not {detector.unchanging!r}")
-    if not isinstance(detector.backdate, int) or detector.backdate < 0:
-        raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, not {detector.backdate!r}")
+    if not isinstance(detector.backdate, int) or not 0 <= detector.backdate < MAX_TS:
+        raise DetectorError(f"{name}.backdate must be nanoseconds >= 0, and less than 146 years, not {detector.backdate!r}")
     if detector.identity not in ("cause", "time"):
         raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
     key = _key(name, detector)

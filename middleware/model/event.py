@@ -102,6 +102,9 @@ def check_event_type(event_type: EventType) -> None:
         )
     if event_type.__struct_fields__[-4:] != Event.__struct_fields__:
         raise EventError(f"event type {event_type.__name__} has keyword-only fields: declare it without kw_only=True")
+    config = event_type.__struct_config__
+    if not config.array_like or config.tag is not None:
+        raise EventError(f"event type {event_type.__name__} is declared with array_like=False or a tag: leave that out")
 
 
 def check_one_class_a_name(types: Iterable[EventType]) -> None:

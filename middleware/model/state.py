@@ -12,7 +12,9 @@ import pickle
 import sys
 from collections import deque
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from dataclasses import fields as dataclass_fields
+from dataclasses import is_dataclass
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from enum import Enum
 from functools import cache
@@ -60,6 +62,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._owner = owner
 
     def persistent_id(self, item: object) -> str | None:
+        if type(item) is object and (place := _sentinel(item, self._owner)):
+            return place
         if isinstance(item, type):  # of a script or a notebook: by value, msgspec's notes on it could not be pickled
             name = item.__qualname__
             return f"{_MAIN}:{name}" if item.__module__ == _MAIN and _of_main(name) is item else None
@@ -72,7 +76,17 @@ class _Unpickler(pickle.Unpickler):
         self._owner = owner
 
     def persistent_load(self, name: str) -> Any:
-        return self._owner if name == "owner" else _of_main(name.partition(":")[2])
+        if name == "owner":
+            return self._owner
+        where, _, called = name.partition(":")
+        return _of_main(called) if where == _MAIN else getattr(sys.modules[where], called)
+
+
+def _sentinel(item: object, owner: object) -> str:
+    """Where the module of a detector has an object that only stands for itself, as "module:name"; empty if it does not."""
+    where = type(owner).__module__
+    names = vars(sys.modules[where]) if where in sys.modules else {}
+    return next((f"{where}:{name}" for name, value in names.items() if value is item), "")
 
 
 def _of_main(name: str) -> object:
@@ -92,8 +106,9 @@ class Packed(NamedTuple):
 
     @classmethod
     def of(cls, array: Any) -> Packed:
-        """Raises _NotPlainError for what shares its memory, or holds objects or records."""
-        if array.base is not None or array.dtype.kind not in "biufc":
+        """Raises _NotPlainError for what shares its memory, is not as new arrays are, or holds objects or records."""
+        is_usual = array.base is None and array.flags.c_contiguous and array.flags.writeable
+        if not is_usual or array.dtype.kind not in "biufc":
             raise _NotPlainError
         return cls(array.dtype.str, array.shape, array.tobytes())
 
@@ -194,6 +209,8 @@ def exactly(one: Any, other: Any) -> bool:
         return False
     if kind is float:
         return one != 0 or math.copysign(1.0, one) == math.copysign(1.0, other)
+    if kind is complex:
+        return exactly(one.real, other.real) and exactly(one.imag, other.imag)
     if kind in _ATOMS:
         return True
     if kind is dict:
@@ -244,15 +261,33 @@ def _exactly_made(one: Any, other: Any) -> bool:
     """The same for values of one type that is made of others; False for types that may hold something unknown."""
     if isinstance(one, Enum):
         return one is other
-    if isinstance(one, datetime):
-        return one.tzinfo is other.tzinfo and one.fold == other.fold
+    if isinstance(one, datetime | time):
+        return _same_zone(one.tzinfo, other.tzinfo) and one.fold == other.fold
     if isinstance(one, Decimal):
         return bool(one.as_tuple() == other.as_tuple())
     if isinstance(one, Struct):
         return all(map(exactly, astuple(one), astuple(other)))
     if isinstance(one, tuple) and not hasattr(one, "__dict__"):  # a NamedTuple
         return all(map(exactly, one, other))
-    return isinstance(one, Pickled)
+    if is_dataclass(one):
+        return _same_fields(one, other)
+    return isinstance(one, Pickled | bytearray)
+
+
+def _same_zone(one: tzinfo | None, other: tzinfo | None) -> bool:
+    """Whether times in both zones say the same; false for zones of kinds that are not known, unless they are one."""
+    if one is other:
+        return True
+    is_fixed = type(one) is timezone and type(other) is timezone
+    return is_fixed and one == other and str(one) == str(other)
+
+
+def _same_fields(one: Any, other: Any) -> bool:
+    """The same for two dataclasses of one type, unless they hold more than their fields. Not all fields count for ``==``."""
+    names = [field.name for field in dataclass_fields(one)]
+    if any(vars(each).keys() != set(names) for each in (one, other) if hasattr(each, "__dict__")):
+        return False
+    return all(same_state(getattr(one, name, None), getattr(other, name, None)) for name in names)
 
 
 def _in_order(one: Any, other: Any) -> bool:

@@ -102,7 +102,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         ``of``: an event type, its name or the last part of it ("Pass" for soccer.Pass), or the name of a detector. Raises
         EventError if it is none of these, SlacklineError without pyarrow (extra ``tables``).
         """
-        return table(self.finals, of)
+        return table(self.finals, of, self.__dict__.get("_published"))
 
     def plot(self) -> Axes:
         """Draw each detector's results over time; returns the axes. SlacklineError without matplotlib (extra ``evaluate``)."""
@@ -152,7 +152,7 @@ def run(
         rows = arrived.events() if isinstance(arrived, ArrivedColumns) else arrived
         return recorded(wanted, rows, by_name, policies=policies, batch=batch, timer=timer)[0]
 
-    result.__dict__["_again"] = again
+    result.__dict__.update(_again=again, _published={name: detector.publishes for name, detector in by_name.items()})
     return result
 
 

@@ -14,6 +14,7 @@ from middleware import native
 from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, check_one_class_a_name, with_plain_values
+from middleware.model.schema import fields_of, plain_type
 from middleware.model.words import shown
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
@@ -83,12 +84,27 @@ def _plain(events: list[Event]) -> tuple[list[Event], _Seen]:
     if any(kind.__module__ == "numpy" for kind in of_all) or of_all & {list, dict, tuple, set, frozenset}:
         events = list(map(with_plain_values, events))
         seen = _seen(events)
+    if wide := {kind: names for kind in seen.classes if (names := _whole_floats(kind, seen))}:
+        events = [_with_floats(event, wide.get(event.__class__, ())) for event in events]
     for field, kind in _STAMP_KINDS.items():
         if seen.by_field.get(field, {kind}) != {kind}:
             event = next(event for event in events if type(getattr(event, field)) is not kind)
             what = "whole nanoseconds" if field == "ts" else f"of type {kind.__name__}"
             raise EventError(f"{event!r}: {field} must be {what}, not {getattr(event, field)!r}")
     return events, seen
+
+
+def _whole_floats(kind: EventType, seen: _Seen) -> list[str]:
+    """The fields of floats that may hold whole numbers, which are floats on the wire and in columns, too."""
+    return [name for name, hint in fields_of(kind).items() if int in seen.by_field[name] and plain_type(hint) is float]
+
+
+def _with_floats(event: Event, names: Sequence[str]) -> Event:
+    whole = {name: value for name in names if type(value := getattr(event, name)) is int}
+    try:
+        return replace(event, **{name: float(value) for name, value in whole.items()}) if whole else event
+    except OverflowError:
+        return event  # no float is as large: whoever makes columns or bytes of it says so
 
 
 def plain_kinds(events: list[Event], fields: Sequence[str]) -> list[set[type]]:

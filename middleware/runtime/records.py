@@ -13,6 +13,8 @@ from middleware.link.codec import LARGEST_BLOCK, encode, name_of
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 
+_SCALARS = frozenset({int, float, str, bool, type(None)})
+
 Record = dict[str, object]
 """The parts of an event or a change, by name."""
 
@@ -30,6 +32,21 @@ def as_record(event: Event, first: Mapping[str, object] | None = None) -> Record
     if record.keys().isdisjoint(fields):
         return record | fields
     return record | {key_of(name, record, fields): value for name, value in fields.items()}
+
+
+def flat(value: object) -> object:
+    """A value as one cell holds it: numbers, texts and None as they are, others as in JSON, lists and records in its notation.
+
+    >>> flat(2.5), flat(b"x"), flat({"a": (1, None)})
+    (2.5, 'eA==', '{"a":[1,null]}')
+    """
+    if type(value) in _SCALARS:
+        return value
+    plain = msgspec.to_builtins(value, enc_hook=repr)
+    try:
+        return plain if type(plain) in _SCALARS else msgspec.json.encode(plain).decode()
+    except (TypeError, ValueError):  # keys that JSON does not have
+        return str(plain)
 
 
 def key_of(name: str, reserved: Collection[str], names: Collection[str]) -> str:

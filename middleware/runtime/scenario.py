@@ -25,6 +25,9 @@ from middleware.runtime.usercode import called, import_user_module, load_object
 FILE = "nodes.toml"
 """The name of a scenario's file in its folder."""
 
+_SOURCES = (".py", ".toml", ".cql", ".sase")
+"""The ends of files that are a scenario's own, wherever they are named."""
+
 _RENAMED = {"horizon": "lateness"}
 """Keys of former versions: they are refused, and the error gives their new names."""
 
@@ -148,6 +151,13 @@ class Scenario:
     def files(self) -> list[Path]:
         """The recording's files: beside the scenario, or in the data folder. Raises ScenarioError if one is missing."""
         return [find_file(self.folder, file) for file in self.plan.recording.files]
+
+    @property
+    def own_files(self) -> list[Path]:
+        """The files that it consists of, as far as they are there: its own, code and queries beside it, and recordings."""
+        beside = [each for kind in _SOURCES for each in self.folder.glob(f"*{kind}")]
+        named = [*self.plan.recording.files, *filter(None, [self.plan.recording.mapping])]
+        return [self.file, *beside, *(place / each for place in _places_of_files(self.folder) for each in named)]
 
     def _check(self) -> None:
         plan = self.plan
@@ -354,9 +364,13 @@ def _sources(places: Mapping[str, frozenset[str]], detectors: Mapping[str, Detec
     return {node: [source for where, source in found.values() if where == node] for node in places}
 
 
+def _places_of_files(folder: Path) -> list[Path]:
+    return [folder, *([Path(os.environ[DATA])] if DATA in os.environ else [])]
+
+
 def find_file(folder: Path, file: str) -> Path:
     """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is missing."""
-    places = [folder, *([Path(os.environ[DATA])] if DATA in os.environ else [])]
+    places = _places_of_files(folder)
     for place in places:
         if (place / file).is_file():
             return (place / file).resolve()

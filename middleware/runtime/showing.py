@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from html import escape
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from middleware.installation import install
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError, SlacklineError
-from middleware.model.event import TS, Event, field_names, type_name
+from middleware.model.event import TS, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
+from middleware.model.schema import arrow_schema
 from middleware.model.time import SECOND
+from middleware.runtime.records import flat
 
 if TYPE_CHECKING:
     import pyarrow
@@ -51,20 +52,25 @@ def page(headline: str, finals: Mapping[str, Sequence[Event]], left_out: Mapping
     return f"<div><p>{escape(headline)}</p><table>{head}{''.join(rows)}</table>{rest}</div>"
 
 
-def table(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> pyarrow.Table:
+def table(
+    finals: Mapping[str, Sequence[Event]], of: str | type[Event], published: Mapping[str, Sequence[EventType]] | None = None
+) -> pyarrow.Table:
     """Final results in total order, as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
 
     ``of``: an event type, its name, the last part of its name, or the name of a detector. Raises EventError if it is none of
-    them, SlacklineError without pyarrow.
+    them, SlacklineError without pyarrow. ``published``: by detector, the types that it may give: of those of which there are no
+    results, the table is empty.
     """
     pyarrow = _needed("pyarrow", "tables")
-    events = _of(finals, of)
+    events, kind = _of(finals, of, published or {})
     if isinstance(events, EventColumns):
         return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
-    kind = type(events[0]) if events else of if isinstance(of, type) else Event
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
     whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}
-    return pyarrow.table({name: _column(pyarrow, [getattr(e, name) for e in events], whole.get(name)) for name in fields})
+    if not events:
+        with suppress(EventError):  # a field for which Arrow has no type
+            return arrow_schema(kind).empty_table()
+    return pyarrow.table({name: as_column([getattr(e, name) for e in events], whole.get(name)) for name in fields})
 
 
 def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
@@ -84,35 +90,41 @@ def drawing(finals: Mapping[str, Sequence[Event]]) -> Axes:
     return drawn
 
 
-def _of(finals: Mapping[str, Sequence[Event]], of: str | type[Event]) -> Sequence[Event]:
-    """The results of the one type that is meant; as columns, if they are, and come from one detector."""
+def _of(
+    finals: Mapping[str, Sequence[Event]], of: str | type[Event], published: Mapping[str, Sequence[EventType]]
+) -> tuple[Sequence[Event], EventType]:
+    """The results of the one type that is meant, and the type; as columns, if they are, and come from one detector."""
     name = type_name(of) if isinstance(of, type) else of
-    kinds = {type_name(kind): kind for events in finals.values() for kind in _types(events)}
+    kinds = {type_name(kind): kind for some in published.values() for kind in some}
+    kinds |= {type_name(kind): kind for events in finals.values() for kind in _types(events)}
     if name not in kinds and name in finals:
-        if len(of_detector := _types(finals[name])) > 1:
+        if len(of_detector := _types(finals[name]) or set(published.get(name, [Event]))) > 1:
             raise EventError(f"{name} gives several types: name one of {', '.join(sorted(map(type_name, of_detector)))}")
-        return finals[name]
+        return finals[name], of_detector.pop()
     meant = [each for each in kinds if name in (each, each.rpartition(".")[2])]
     if len(meant) != 1 and not isinstance(of, type):
         known = ", ".join(sorted(meant or kinds)) or "none at all"
         raise EventError(f"{name!r} names {'several types' if meant else 'no type of the results'}; there are {known}")
-    wanted = kinds[meant[0]] if meant else of
+    wanted: Any = kinds[meant[0]] if meant else of
     having = [events for events in finals.values() if wanted in _types(events)]
     if len(having) == 1 and isinstance(having[0], EventColumns):
-        return having[0]
-    return sorted((event for events in having for event in events if type(event) is wanted), key=TS)
+        return having[0], wanted
+    return sorted((event for events in having for event in events if type(event) is wanted), key=TS), wanted
 
 
 def _types(events: Sequence[Event]) -> set[type[Event]]:
     return {events.event_type} if isinstance(events, EventColumns) and len(events) else set(map(type, events))
 
 
-def _column(pyarrow: Any, values: list[Any], kind: Any) -> Any:
-    """A column; values that Arrow has no type for become text: that of their JSON form, or their repr."""
+def as_column(values: list[Any], kind: pyarrow.DataType | None = None) -> pyarrow.Array:
+    """A column; values that Arrow has no one type for become text (``records.flat``). None stays null."""
+    import pyarrow
+
     try:
         return pyarrow.array(values, kind)
-    except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError):
-        return pyarrow.array([str(msgspec.to_builtins(value, enc_hook=repr)) for value in values])
+    except (pyarrow.ArrowException, ValueError, OverflowError):
+        texts = (None if value is None else str(flat(value)).encode("utf-8", "backslashreplace").decode() for value in values)
+        return pyarrow.array(list(texts), pyarrow.string())
 
 
 def _chosen(finals: Mapping[str, Sequence[Event]]) -> list[str]:

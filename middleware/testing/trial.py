@@ -15,6 +15,7 @@ from middleware.model.identity import Derivation
 from middleware.testing.fresh import in_fresh_processes
 
 _encode = msgspec.msgpack.Encoder(order="deterministic").encode
+_encode_anyhow = msgspec.msgpack.Encoder().encode
 
 
 class Outcome(NamedTuple):
@@ -26,7 +27,11 @@ class Outcome(NamedTuple):
 
     def fingerprint(self) -> bytes:
         """Equal only for equal outcomes, in every process; 1 differs from True, and NaN equals itself."""
-        return _encode((self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events]))
+        told = (self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events])
+        try:
+            return _encode(told)
+        except TypeError:  # keys that are no texts
+            return _encode_anyhow(told)
 
     def __str__(self) -> str:
         return self.raised or self.malformed or ", ".join(map(repr, self.events)) or "nothing"

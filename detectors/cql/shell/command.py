@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -26,6 +27,7 @@ from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_resu
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import Event, EventTypes
+from middleware.model.words import listed
 
 HELP = """Statements end with a semicolon. SELECT without INTO runs at once, Ctrl-C stops it. EXPLAIN shows what comes of one.
   streams   what can be read        quit   the end (or Ctrl-D)"""
@@ -71,7 +73,7 @@ def sql(
         raise SlacklineError("--mapping and --follow are for files: name them with --from")
     if results is not None:
         check_results(results)
-    check_not_read((results, json_file), tables or ())
+    check_not_read((results, json_file), [*(tables or ()), *filter(None, (mapping, file))])
     files = Files(tables, mapping, types if types_from else None) if tables else None
     if files is not None:
         types = EventTypes(dict.fromkeys(kind for some in (types, files.types) for _, kind in some.items()))
@@ -96,8 +98,9 @@ def sql(
             runner.ends()
             return
         last = [runner.statement(each, text) for text in texts for each in parse_statements(text)]
-        if not runner.has_run and last and last[-1]:
-            runner.query(last[-1][-1])  # nothing asks for results, so those of the last stream are shown
+        if not runner.has_run:  # nothing asks for results, so those of all streams that nothing else reads are shown
+            for stream in runner.ends_of([stream for some in last for stream in some]):
+                runner.query(stream)
         runner.ends()
     if runner.has_failed:
         raise typer.Exit(ExitCode.FAILED)
@@ -147,6 +150,17 @@ class Runner:
         """All has been done that was asked for."""
         if self._stored is not None:
             self._stored.is_whole = True
+
+    def ends_of(self, written: Sequence[Stream]) -> list[Stream]:
+        """The streams that nothing reads; of endless ones only the last, and the others are named."""
+        read = {kind for operator in self.session.script.operators for kind in operator.subscribes}
+        found = [stream for stream in dict.fromkeys(written) if stream.event_type not in read] or list(written[-1:])
+        if self._is_endless and len(found) > 1:
+            self.screen.print(
+                f"not shown: {listed(stream.name for stream in found[:-1])}; ask for each with SELECT", markup=False
+            )
+            return found[-1:]
+        return found
 
     def close(self) -> None:
         """Write the finals of all queries, if that is to be done at the end. Raises SlacklineError."""

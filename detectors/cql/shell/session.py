@@ -103,7 +103,13 @@ class Session:
             if names <= feed.types:
                 return feed
             names -= feed.types
-        missing = ", ".join(sorted(names - {type_name(each.event_type) for each in sources}))
+        own = {type_name(each.event_type) for each in sources}
+        missing = ", ".join(sorted(names - own))
+        if self._files is not None and names - own <= self._files.types:
+            raise SlacklineError(
+                f"{', '.join(sorted(own))} has a source of its own, and {missing} comes from --from: "
+                "a query reads the one or the other"
+            )
         raise SlacklineError(
             f"nothing feeds {missing}: give the stream a source (SOURCE FILE, SOURCE HOST), "
             "or start with --from, --scenario or --connect"

@@ -5,14 +5,14 @@ The language is no part of the middleware: it comes by the entry point ``columns
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from middleware.connect.files.guess import kinds_of
-from middleware.connect.files.mapping import Kind
-from middleware.connect.files.normal import arrow_types
+from middleware.connect.files.mapping import Kind, Mapping
+from middleware.connect.files.normal import arrow_types, without_empty
 from middleware.extensions import extensions
 from middleware.model.errors import SlacklineError, TraceError
 from middleware.model.rows import values
@@ -27,20 +27,21 @@ _PYTHON = {"int": int, "float": float, "str": str, "bool": bool}
 class Computed:
     """An expression on columns, and the kinds of the columns; it can be pickled, and is compiled where it is used.
 
-    ``columns``: those that it reads.
+    ``columns``: those that it reads. ``optional``: what is missing in one is NULL, which gives NULL, as in a query.
     """
 
     text: str
     kinds: tuple[tuple[str, Kind], ...]
+    optional: bool = False
     columns: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _compiled(self.text, self.kinds)[0])
+        object.__setattr__(self, "columns", _compiled(self.text, self.kinds, self.optional)[0])
 
     def __call__(self, raw: pa.Table) -> list[object]:
         """The value for each row. Raises ValueError if a column does not hold what its first rows did, or there is none."""
-        names, compute = _compiled(self.text, self.kinds)
-        columns = [_typed(raw, name, dict(self.kinds)[name]) for name in names]
+        names, compute = _compiled(self.text, self.kinds, self.optional)
+        columns = [_typed(raw, name, dict(self.kinds)[name], self.optional) for name in names]
         rows = zip(*columns, strict=True) if columns else iter([()] * raw.num_rows)
         try:
             return list(map(compute, rows))
@@ -48,37 +49,44 @@ class Computed:
             raise ValueError(f"{self.text}: {error}") from None
 
 
-def computed(expressions: Mapping[str, str], head: pa.Table) -> dict[str, Computed]:
+def computed(mapping: Mapping, head: pa.Table) -> dict[str, Computed]:
     """The expressions of a mapping, by field, on a table with these first rows. Raises TraceError."""
-    kinds = tuple(kinds_of(head, as_numbers=True).items())
+    fields = {name: each for name, each in mapping.fields.items() if each.expression}
+    kinds = tuple(kinds_of(head, as_numbers=True).items()) if fields else ()
     found = {}
-    for name, text in expressions.items():
+    for name, each in fields.items():
         try:
-            found[name] = Computed(text, kinds)
+            found[name] = Computed(each.expression, kinds, each.optional)
         except SlacklineError as error:
             raise TraceError(f"fields.{name}: expression: {error}") from None
     return found
 
 
 @cache
-def _compiled(text: str, kinds: tuple[tuple[str, Kind], ...]) -> tuple[tuple[str, ...], Callable[[tuple[Any, ...]], Any]]:
+def _compiled(
+    text: str, kinds: tuple[tuple[str, Kind], ...], optional: bool
+) -> tuple[tuple[str, ...], Callable[[tuple[Any, ...]], Any]]:
     language = extensions("expressions").get("columns")
     if language is None:
         raise TraceError("expressions need the package detectors, which is not installed")
     compiled: tuple[tuple[str, ...], Callable[[tuple[Any, ...]], Any]] = language.load()(
-        text, {name: _PYTHON[kind] for name, kind in kinds}
+        text, {name: _PYTHON[kind] | None if optional else _PYTHON[kind] for name, kind in kinds}
     )
     return compiled
 
 
-def _typed(raw: pa.Table, name: str, kind: Kind) -> list[object]:
-    """A column as Python values of its kind. Raises ValueError for a value that is none, or missing."""
+def _typed(raw: pa.Table, name: str, kind: Kind, optional: bool) -> list[object]:
+    """A column as Python values of its kind; ``optional``: None for what is missing.
+
+    Raises ValueError for a value that is none of its kind, or missing.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     column = raw[name]
     if pa.types.is_string(column.type) and kind != "str":
         column = pc.utf8_trim_whitespace(column)
-    if column.null_count:
+        column = without_empty(column) if optional else column
+    if column.null_count and not optional:
         raise ValueError(f"{name} is missing")
     return values(column.cast(arrow_types()[kind]).combine_chunks())

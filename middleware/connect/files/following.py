@@ -37,7 +37,7 @@ class Follower:
     """
 
     def __init__(self, file: Path, mapping: Mapping, event_type: EventType, number: int = 0) -> None:
-        if not is_text(file) or file.suffix in (".gz", ".bz2"):
+        if not is_text(file) or file.suffix.lower() in (".gz", ".bz2"):
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type

@@ -45,7 +45,7 @@ _decode = msgspec.json.Decoder(float_hook=_Number).decode
 
 def format_of(file: Path) -> Format:
     """The format of a file, by the end of its name; CSV for all that are not known."""
-    suffixes = [suffix for suffix in file.suffixes if suffix not in _PACKED]
+    suffixes = [suffix for suffix in file.suffixes if suffix.lower() not in _PACKED]
     return _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "csv")
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from middleware.connect.files.formats import format_of, head
-from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time, Unit
+from middleware.connect.files.mapping import INT64, Field, Kind, Mapping, Source, Time, Unit
 from middleware.connect.files.mcap_rows import STAMPS, topics_of
 from middleware.connect.files.moments import UNITS
 from middleware.model.errors import TraceError
@@ -28,7 +28,6 @@ TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t", "publ
 """What columns of times are called, in small letters, the likeliest first."""
 
 _INT = re.compile(r"\s*[+-]?\d+\s*")
-_INT64 = range(-(2**63), 2**63)
 _CODE = re.compile(r"\s*[+-]?0\d+\s*")
 _FLOAT = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*")
 _BOOL = re.compile(r"\s*(true|false)\s*", re.IGNORECASE)
@@ -50,6 +49,12 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
     if not table.num_rows:
         raise TraceError(f"{file} has no row to see from what its columns hold")
     mapping = mapping_of(table, named(file.name.split(".")[0]), str(file))
+    if len(types := _types_of(table, mapping)) > 1:
+        raise TraceError(
+            f"{file} holds events of several types ({listed(types)}): name their classes (--types-from), or write a mapping"
+        )
+    if types:
+        mapping = replace(mapping, only={"type": types[0]})
     stamps = STAMPS if format_of(file) == "mcap" else ()
     fields = {name: field for name, field in mapping.fields.items() if field.column not in stamps}
     return replace(mapping, delimiter=delimiter, fields=fields)
@@ -81,11 +86,41 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Fi
 def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping:
     """The mapping of a file whose rows are events of a class; of MCAP, the messages of the topic that is called as the class.
 
-    Raises TraceError.
+    Of results that we wrote, only the rows of that class are. Raises TraceError, also if they are of another one alone.
     """
-    topics = (type_name,) if format_of(file) == "mcap" and type_name in topics_of(file) else ()
-    found = mapping_of(head(file, topics=topics), type_name, str(file), fields)
-    return replace(found, files=(escape(str(file)),), topics=topics)
+    is_mcap = format_of(file) == "mcap"
+    topics = (type_name,) if is_mcap and type_name in topics_of(file) else ()
+    found = mapping_of(table := head(file, topics=topics), type_name, str(file), fields)
+    if is_mcap and found.id is not None and not topics:
+        raise TraceError(f"{file} has no topic {type_name}; it has {listed(topics_of(file))}: write a mapping")
+    return replace(of_class(found, table, str(file)), files=(escape(str(file)),), topics=topics)
+
+
+def of_class(mapping: Mapping, table: pa.Table, where: str) -> Mapping:
+    """The mapping with which only rows of its type are read, if a table, of which these are rows, has those of several.
+
+    Raises TraceError if they are all of another type.
+    """
+    types = _types_of(table, mapping)
+    if types and mapping.type not in types:
+        raise TraceError(f"{where} holds {listed(types)}, and no {mapping.type}: write a mapping, if they are the same")
+    return replace(mapping, only={"type": mapping.type}) if types else mapping
+
+
+def _types_of(table: pa.Table, mapping: Mapping) -> list[str]:
+    """The types of the rows of a table of results, as we write them; none if it is something else, or says nothing of types.
+
+    Raises TraceError for changes: a result that is withdrawn is no event.
+    """
+    columns = {field.column for field in mapping.fields.values()}
+    found: dict[str, list[str]] = {}
+    for name in {"type", "change"}.intersection(table.column_names) - columns:
+        found[name] = [text for text in dict.fromkeys(table[name].to_pylist()) if isinstance(text, str)]
+    if mapping.id is None or "level" not in table.column_names:
+        return []
+    if withdrawn := sorted({"revise", "retract", "watermark"}.intersection(found.get("change", ()))):
+        raise TraceError(f"{mapping.type} cannot be read from changes ({listed(withdrawn)}): write final results (--results)")
+    return found.get("type", [])
 
 
 def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
@@ -104,7 +139,7 @@ def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
         elif pa.types.is_boolean(kind):
             found[name] = "bool"
         elif pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0):
-            fits = all(int(value) in _INT64 for value in column.to_pylist() if value is not None)
+            fits = all(int(value) in INT64 for value in column.to_pylist() if value is not None)
             found[name] = "int" if fits else "float" if as_numbers else "str"
         elif pa.types.is_floating(kind) or pa.types.is_decimal(kind):
             found[name] = "float"
@@ -177,7 +212,11 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
     numbers = sorted(number for number in map(float, values) if 0 < number < math.inf)  # 0 often stands for none
-    low, middle, high = (numbers[(len(numbers) - 1) * share // 100] for share in (1, 50, 99)) if numbers else (0.0, 0.0, 0.0)
+    if values and not numbers:
+        raise TraceError(f"{where}: column {name} holds {values[0]}, which does not tell its unit: write a mapping that does")
+    if not values:
+        return "ns"  # whatever it is, there is nothing to read
+    low, middle, high = (numbers[(len(numbers) - 1) * share // 100] for share in (1, 50, 99))
     fitting: list[Unit] = [
         unit for unit, length in UNITS.items() if all(int(each * length) in UNIX_TIMES for each in (low, middle, high))
     ]
@@ -195,7 +234,7 @@ def _kind_of_texts(texts: Iterable[str], as_numbers: bool) -> Kind:
     numbers = list(filter(_FLOAT.fullmatch, values))
     if not all(map(_INT.fullmatch, numbers)):
         return "float"
-    fit = all(len(text) < _LONGEST and int(text) in _INT64 for text in numbers)
+    fit = all(len(text) < _LONGEST and int(text) in INT64 for text in numbers)
     if as_numbers:
         return "int" if fit else "float"
     return "int" if fit and not any(map(_CODE.fullmatch, numbers)) else "str"

@@ -88,10 +88,8 @@ def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, bool]:
 
 
 def _table(mapping: Mapping, file: Path) -> _Table:
-    expressions = mapping.expressions()
-    return _Table(
-        mapping, file, computed(expressions, head(file, mapping.delimiter, topics=mapping.topics)) if expressions else {}
-    )
+    is_computed = any(field.expression for field in mapping.fields.values())
+    return _Table(mapping, file, computed(mapping, head(file, mapping.delimiter, topics=mapping.topics)) if is_computed else {})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ arrival = { column = "received", unit = "ms" }   # optional: measured arrival
 source = { column = "station", prefix = "station-" }
 id = "number"                                    # optional: else numbered in order of ts per source
 align = false                                    # arrival counts from another moment than ts
+only = { kind = "reading" }                      # optional: rows of which a column holds another text are no events of it
 
 [fields]
 station = { column = "station", type = "int" }
@@ -36,6 +37,9 @@ from middleware.connect.files.recording import BASE_COLUMNS, check_type_name
 from middleware.model.errors import TraceError
 
 Kind = Literal["int", "float", "str", "bool"]
+
+INT64 = range(-(2**63), 2**63)
+"""The whole numbers that a field holds."""
 
 Unit = Literal["s", "ms", "us", "ns", "ps", "iso"]
 
@@ -86,6 +90,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files, or,
     with folders, of their paths; none: all.
     ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
+    ``only``: the texts of columns that make a row one of its events; others are left out without a word.
     """
 
     type: str
@@ -98,17 +103,14 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     delimiter: str = ","
     files: tuple[str, ...] = ()
     topics: tuple[str, ...] = ()
+    only: dict[str, str] = {}
 
     def columns(self) -> list[str]:
         """The columns of the recording that it needs, each once; those of expressions are not among them."""
         named = [self.ts.column, self.source.column, *(field.column for field in self.fields.values())]
         named += [self.arrival.column] if self.arrival else []
-        named += [self.id] if self.id else []
+        named += [*([self.id] if self.id else []), *self.only]
         return [name for name in dict.fromkeys(named) if name]
-
-    def expressions(self) -> dict[str, str]:
-        """The expressions on columns, by field."""
-        return {name: field.expression for name, field in self.fields.items() if field.expression}
 
     def matches(self, file: Path) -> bool:
         """Whether it is for this file: by its name or, where a pattern has folders, by the whole path."""
@@ -178,8 +180,9 @@ def _check_field(name: str, field: Field, where: str) -> None:
         raise TraceError(f"{where}: scale and offset are for numbers")
     if field.value is not None:
         fits = {"int": int, "float": (int, float), "str": str, "bool": bool}[field.type]
-        if not isinstance(field.value, fits) or (field.type != "bool" and isinstance(field.value, bool)):  # type: ignore[arg-type]
-            raise TraceError(f"{where}: {field.value!r} is no {field.type}")
+        is_other = not isinstance(field.value, fits) or (field.type != "bool" and isinstance(field.value, bool))  # type: ignore[arg-type]
+        if is_other or (isinstance(field.value, int) and field.value not in INT64):
+            raise TraceError(f"{where}: {field.value!r} is no {field.type}{' of 64 bits' * (not is_other)}")
     _check_pattern(field.file, where)
 
 

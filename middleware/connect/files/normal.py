@@ -48,7 +48,7 @@ def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMap
     """
     import pyarrow as pa
 
-    raw = plain_table(raw)
+    raw = _chosen(plain_table(raw), mapping.only)
     table = {"ts": _time(raw, mapping.ts)}
     if mapping.arrival:
         table["arrival"] = _time(raw, mapping.arrival)
@@ -58,6 +58,16 @@ def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMap
     for name, field in mapping.fields.items():
         table[name] = _field(raw, name, field, file, computed or {})
     return finite(pa.table(table), {name for name, field in mapping.fields.items() if field.optional})
+
+
+def _chosen(raw: pa.Table, only: AnyMapping[str, str]) -> pa.Table:
+    """The rows that hold these texts."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for column, text in only.items():
+        raw = raw.filter(pc.equal(_cast(raw[column], pa.string(), column), scalar(text)))
+    return raw
 
 
 def salvage_rows(
@@ -102,7 +112,7 @@ def _source(raw: pa.Table, source: Source, file: str) -> pa.ChunkedArray:
         name = source.prefix + (source.value or _of_file(source.file, file))
         return pa.chunked_array([pa.repeat(scalar(name), raw.num_rows)])
     names = _cast(_whole(raw[source.column]), pa.string(), source.column)
-    return pc.binary_join_element_wise(scalar(source.prefix), _without_empty(names), scalar(""))
+    return pc.binary_join_element_wise(scalar(source.prefix), without_empty(names), scalar(""))
 
 
 def _cast(column: pa.ChunkedArray, kind: pa.DataType, name: str) -> pa.ChunkedArray:
@@ -134,7 +144,7 @@ def _without_nan(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.if_else(pc.is_nan(column), pa.nulls(1, column.type)[0], column)
 
 
-def _without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def without_empty(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Texts with null for those that are empty: what is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -178,10 +188,14 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
     import pyarrow.compute as pc
 
     column = column if field.type == "str" else _trimmed(column)
+    if field.type in ("int", "float") and pa.types.is_string(column.type):
+        column = pc.replace_substring_regex(column, r"^\+([\d.])", r"\1")  # Arrow reads no sign before what is positive
     if field.optional and pa.types.is_string(column.type) and not (in_frame and field.type == "str"):
-        column = _without_empty(column)
-    if (field.optional or field.type == "str") and pa.types.is_floating(column.type):
+        column = without_empty(column)
+    if (field.optional or field.type in ("str", "bool")) and pa.types.is_floating(column.type):
         column = _without_nan(column)
+    if field.type == "bool" and _is_number(column.type):
+        _check_truth(column, f"{name} ({where})")
     kind = arrow_types()[field.type]
     try:
         if (field.scale, field.offset) == (1.0, 0.0):
@@ -190,6 +204,21 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
         return number if field.type == "float" else pc.round(number).cast(pa.int64())
     except (ValueError, NotImplementedError) as error:  # Arrow's for kinds of columns that it cannot convert
         raise ValueError(f"{name} ({where}): {error}") from None
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _check_truth(column: pa.ChunkedArray, what: str) -> None:
+    """Raise ValueError if numbers are no truth values: Arrow takes all but 0 for true."""
+    import pyarrow.compute as pc
+
+    numbers = column.cast("float64")
+    if not pc.all(pc.or_(pc.equal(numbers, 0.0), pc.equal(numbers, 1.0)), min_count=0).as_py():
+        raise ValueError(f"{what}: a truth value is 0 or 1")
 
 
 def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -78,7 +78,7 @@ def existing(paths: Sequence[str | Path]) -> list[Path]:
 
 def open_text(path: str | Path) -> IO[bytes]:
     """A text file for reading, decompressed if its name ends in .gz or .bz2."""
-    suffix = Path(path).suffix
+    suffix = Path(path).suffix.lower()
     if suffix == ".gz":
         return cast(IO[bytes], gzip.open(path))
     return cast(IO[bytes], bz2.open(path)) if suffix == ".bz2" else Path(path).open("rb")
@@ -89,7 +89,7 @@ def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list
     pieces: list[Split] = []
     for file in files:
         skipped = len(header_line(file)) if header else 0
-        if file.suffix in (".gz", ".bz2"):
+        if file.suffix.lower() in (".gz", ".bz2"):
             pieces.append(Split(str(file), len(pieces), skipped, None))
             continue
         end = file.stat().st_size

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from middleware.connect.files.expressions import Computed, computed
 from middleware.connect.files.mapping import Mapping
+from middleware.connect.files.moments import check_times
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
 from middleware.connect.files.recording import InOrder, Part, Recording
 from middleware.model.arrays import to_column
@@ -54,17 +55,22 @@ def _of_pandas(frame: Any) -> pa.Table:
     if _INDEX not in table.column_names:
         return table
     is_time = pa.types.is_timestamp(table[_INDEX].type) and "ts" not in table.column_names
+    if not is_time and "index" in table.column_names:  # it was reset, and rows were left out since
+        return table.drop_columns(_INDEX)
     return table.rename_columns([("ts" if is_time else "index") if name == _INDEX else name for name in table.column_names])
 
 
 def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
     """Tables in memory, each with its mapping, as a recording. Raises TraceError if a column is missing."""
     chunks: list[_Rows] = []
+    doubts: list[str] = []
     for table, mapping in tables:
         if missing := [name for name in mapping.columns() if name not in table.column_names]:
             raise TraceError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
-        expressions = mapping.expressions()
-        chunks.append(_Rows(table, mapping, computed(expressions, table.slice(0, 1_000)) if expressions else {}, len(chunks)))
+        head = table.slice(0, 1_000)
+        chunks.append(_Rows(table, mapping, computed(mapping, head), len(chunks)))
+        found = check_times(f"column {mapping.ts.column}", mapping.ts.unit, filter(None, head[mapping.ts.column].to_pylist()))
+        doubts += [found] if found else []
     mappings = [mapping for _, mapping in tables]
     return Recording(
         reader="tables",
@@ -76,6 +82,7 @@ def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
         number=None if all(one.id for one in mappings) else InOrder(),
         align=mappings[0].align,
         header_lines=-1,  # rows count from 0, as in a frame
+        doubts=doubts,
     )
 
 

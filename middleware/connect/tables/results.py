@@ -11,6 +11,7 @@ from middleware.installation import install
 from middleware.model.errors import SinkError, SlacklineError
 from middleware.model.event import Event, type_name
 from middleware.runtime.records import as_record
+from middleware.runtime.showing import as_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 def results_table(events: Sequence[Event]) -> pa.Table:
     """Events in their order as a table: type, the fields of all types (null where an event has none), ts, id, source, level.
 
-    Raises SinkError if the values of a field fit no one column.
+    Values of a field that fit no one column are texts there.
     """
     import pyarrow as pa
 
@@ -29,10 +30,7 @@ def results_table(events: Sequence[Event]) -> pa.Table:
     kinds = {"type": pa.string(), **stamp}
     columns = {}
     for name in (*(names or ("type",)), *stamp):
-        try:
-            columns[name] = pa.array([record.get(name) for record in records], kinds.get(name))
-        except (pa.ArrowException, OverflowError) as error:
-            raise SinkError(f"the field {name} cannot be a column: {error}; lines of JSON (.jsonl) hold any value") from None
+        columns[name] = as_column([record.get(name) for record in records], kinds.get(name))
     return pa.table(columns)
 
 
@@ -41,9 +39,19 @@ def parquet_file(events: Sequence[Event]) -> bytes:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    out = pa.BufferOutputStream()
-    pq.write_table(results_table(events), out, compression="zstd")
+    out, table = pa.BufferOutputStream(), results_table(events)
+    for place, column in enumerate(table.columns):  # Parquet has no records without entries
+        if _has_empty_records(column.type):
+            table = table.set_column(place, table.field(place).name, as_column(column.to_pylist(), pa.string()))
+    pq.write_table(table, out, compression="zstd")
     return bytes(out.getvalue())
+
+
+def _has_empty_records(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    inner = [kind.field(at).type for at in range(kind.num_fields)]
+    return (pa.types.is_struct(kind) and not inner) or any(map(_has_empty_records, inner))
 
 
 def arrow_file(events: Sequence[Event]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from pathlib import Path
@@ -121,7 +122,10 @@ def events_in(
         types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))
     from middleware.connect.files.reading import read_columns
 
-    found, read = read_columns(_recording(source, paths, types, mapping), types)
+    recording = _recording(source, paths, types, mapping)
+    for doubt in recording.doubts:
+        warnings.warn(doubt, stacklevel=3)
+    found, read = read_columns(recording, types)
     if read.bad.count:
         raise _broken(read.bad, sum(read.rows.values()))
     return found if found.is_numbered() else found.events()
@@ -159,7 +163,7 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
 
 def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
     """Tables, or files, by event type, each mapped by the fields of its class."""
-    from middleware.connect.files.guess import mapping_for, mapping_of
+    from middleware.connect.files.guess import mapping_for, mapping_of, of_class
     from middleware.connect.files.mapped import mapped_recording
     from middleware.connect.files.text import existing
     from middleware.connect.tables.frames import table_of, table_recording
@@ -168,7 +172,8 @@ def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
     for kind, source in sources.items():
         name, fields = type_name(kind), fields_wanted(kind)
         if not (paths := _paths(source)):
-            tables.append((table := table_of(source), mapping_of(_sample(table), name, "the table", fields)))
+            sample = _sample(table := table_of(source))
+            tables.append((table, of_class(mapping_of(sample, name, "the table", fields), sample, "the table")))
             continue
         for file in existing(paths):
             files.append(file)

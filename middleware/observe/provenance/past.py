@@ -71,6 +71,8 @@ class Past:
         the types that they read but none of them publishes.
     ``raw``
         events of the root types as they stand, by identity.
+    ``refused``
+        by detector, the raw events whose last retraction or revision came too late for it; its owner sets it.
     """
 
     def __init__(self, wanted: EventType, detectors: Mapping[str, Detector]) -> None:
@@ -81,6 +83,9 @@ class Past:
         self.roots = read - made
         self.kinds = read | made
         self.raw: dict[Identity, Event] = {}
+        self.refused: dict[str, set[Identity]] = {}
+        self._before: dict[Identity, Event] = {}
+        """Raw events as they were before their last retraction or revision."""
         self.steps: list[Step] = []
         self._arrived: dict[Identity, Step] = {}
         self._clock = NEVER
@@ -109,6 +114,11 @@ class Past:
             if moments[-1].change.event.__class__ is self.wanted:
                 yield moments[-1].change.event
 
+    def kept(self) -> dict[str, dict[Identity, Event]]:
+        """By detector, what it has of the events of which it refused the last change."""
+        before = self._before
+        return {name: {each: before[each] for each in some if each in before} for name, some in self.refused.items()}
+
     def at(self, ts: int) -> Iterable[Event]:
         """All events with this time, past or present."""
         return self._at.get(ts, {}).values()
@@ -129,6 +139,8 @@ class Past:
             self._index(change.event)
             if change.event.__class__ not in self.roots:
                 continue
+            if not isinstance(change, Insert) and (was := self.raw.get(IDENTITY(change.event))) is not None:
+                self._before[IDENTITY(change.event)] = was
             if isinstance(change, Retract):
                 self.raw.pop(IDENTITY(change.event), None)
             else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import Derivation, levels
 from middleware.model.operator import Operator
-from middleware.model.state import same_event
+from middleware.model.state import Pickled, alike
 
 
 class Made(msgspec.Struct):
@@ -33,7 +34,8 @@ class Made(msgspec.Struct):
 
 
 class Rerun:
-    """All detectors over the raw events, sorted by the total order, each one without the events it listed as late.
+    """All detectors over the raw events, sorted by the total order, each one without the events it listed as late, and with
+    those that it ``kept`` as they were, as their retraction or revision came too late for it.
 
     ``made``
         how each result was made, by identity.
@@ -44,7 +46,12 @@ class Rerun:
     """
 
     def __init__(
-        self, detectors: Mapping[str, Detector], raw: Collection[Event], late: Mapping[str, Collection[Identity]], until: int
+        self,
+        detectors: Mapping[str, Detector],
+        raw: Collection[Event],
+        late: Mapping[str, Collection[Identity]],
+        until: int,
+        kept: Mapping[str, Mapping[Identity, Event]] = MappingProxyType({}),
     ) -> None:
         self.made: dict[Identity, Made] = {}
         self.stopped: dict[str, str] = {}
@@ -53,9 +60,10 @@ class Rerun:
         self._levels = levels(detectors)
         results: list[Event] = []
         for name in sorted(detectors, key=lambda each: self._levels[each]):
-            kinds, excused = set(detectors[name].subscribes), late.get(name, ())
+            kinds, excused, own = set(detectors[name].subscribes), late.get(name, ()), kept.get(name, {})
+            there = [*(event for event in raw if IDENTITY(event) not in own), *own.values()]
             inputs = [
-                event for event in raw if event.__class__ in kinds and event.ts <= until and IDENTITY(event) not in excused
+                event for event in there if event.__class__ in kinds and event.ts <= until and IDENTITY(event) not in excused
             ]
             inputs += [event for event in results if event.__class__ in kinds]
             inputs.sort(key=ORDER)
@@ -69,7 +77,7 @@ class Rerun:
         except Exception:  # user code, on a part of its usual input
             return False
         found = {IDENTITY(event): event for event in results}.get(IDENTITY(made.event))
-        return found is not None and same_event(found, made.event)
+        return found is not None and alike(found, made.event)
 
     def states(self, made: Made) -> tuple[dict[str, Any], dict[str, Any]]:
         """The detector's attributes before and after the event that triggered the result. Empty for an operator."""
@@ -157,6 +165,8 @@ def _called(detector: Detector, event: Event) -> None:
 
 
 def _attributes(detector: Detector) -> dict[str, Any]:
-    """The detector's named attributes."""
+    """The detector's named attributes, or what stands for them, as text."""
     state = detector.snapshot()
+    if isinstance(state, Pickled):
+        state = state.value(detector)
     return {str(name): repr(value) for name, value in state.items()} if isinstance(state, dict) else {"state": repr(state)}

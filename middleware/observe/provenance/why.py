@@ -17,7 +17,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, field_names, timed_id, type_name
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
-from middleware.model.state import same_event
+from middleware.model.state import alike
 from middleware.observe.provenance.past import Arrival, Moment, Past, Step, about, changed
 from middleware.observe.provenance.rerun import Made, Rerun
 from middleware.observe.provenance.smallest import smallest
@@ -107,7 +107,7 @@ def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] |
     O(n log n) for n raw events of the relevant types, up to the result, and at most about BUDGET detector calls.
     """
     slowest = sum(detector.backdate for detector in past.detectors.values())
-    rerun = Rerun(past.detectors, list(past.raw.values()), late or {}, event.ts + slowest)
+    rerun = Rerun(past.detectors, list(past.raw.values()), late or {}, event.ts + slowest, past.kept())
     return _Question(past, rerun).answer(event)
 
 
@@ -122,9 +122,7 @@ class _Question:
     def answer(self, event: Event) -> Why:
         made = self._rerun.made.get(IDENTITY(event))
         history = self._past.moments(IDENTITY(event))
-        stands = (
-            made is not None and same_event(made.event, event) and not (history and isinstance(history[-1].change, Retract))
-        )
+        stands = made is not None and alike(made.event, event) and not (history and isinstance(history[-1].change, Retract))
         why = Why(event, stands, [self._with_reason(moment, place) for place, moment in enumerate(history)])
         why.notes += [f"{name} stopped when it was run again: {raised}" for name, raised in self._rerun.stopped.items()]
         if made is not None and stands:
@@ -218,7 +216,7 @@ class _Question:
         moments = self._past.moments(IDENTITY(event))
         if not moments or any(moment.step is step for moment in moments):
             return step
-        return next((each.step for each in reversed(moments) if same_event(each.change.event, event)), None)
+        return next((each.step for each in reversed(moments) if alike(each.change.event, event)), None)
 
     def _behind(self, event: Event, step: Step) -> list[Arrival]:
         """If a log lacks the levels in between: all events that came late in the step and are no later than the result."""

@@ -107,6 +107,7 @@ class Subscriber(Connection):
         self.consistency = consistency
         self._after = after
         self._told_drops: set[str] = set()
+        self._has_committed = False
         self._reading = threading.RLock()  # not the link's: upkeep goes on meanwhile
         self.rest: deque[Change] = deque()
         """What an iteration has read, and not given yet. The next call gives it."""
@@ -207,13 +208,19 @@ class Subscriber(Connection):
     def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name.
 
-        In the middle of an iteration there is nothing to tell yet: what has arrived together is committed together.
+        In the middle of an iteration there is nothing to tell yet: what has arrived together is committed together. It counts
+        once the node has it: ``close`` waits for that, and logs an error if the node is away.
         """
         self._commit(None)
 
     def commit_upto(self, event: Event) -> None:
         """The same where an iteration over finals stops at this event: those behind it come again."""
         self._commit(event)
+
+    def _ended(self) -> None:
+        if self._has_committed and self._link.outstanding:
+            hint = "the node sends again what came after the commit before, once it is back"
+            _log.error("closed before the node had taken the last commit", address=self.address, name=self.name, hint=hint)
 
     def _commit(self, upto: Event | None) -> None:
         if self._closing.is_set():
@@ -224,6 +231,7 @@ class Subscriber(Connection):
         if passed is not None:
             with self._lock:
                 self._link.send(passed)
+                self._has_committed = True
                 self._flush_out()
 
     def receive_encoded(self, timeout: float | None = None) -> list[tuple[BlockHead, bytes]]:

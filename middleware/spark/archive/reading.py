@@ -50,7 +50,8 @@ def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventTyp
             raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
         check_fields(folder, name, one.fields, known[name])
         frame = spark.read.parquet(literal_path(type_folder(folder, name)))
-        frame = frame.drop("arrival", "type") if is_unique else frame.drop("type")
+        unwanted = {"type", *(["arrival"] if is_unique else [])} - set(known[name].__struct_fields__)
+        frame = frame.drop(*unwanted)
         frames[name] = _by_tasks(frame, schema_of(known[name]))
     return frames
 

@@ -82,6 +82,8 @@ def prepare(
         raise TraceError(f"{target} is there already: name another folder, or say --force to replace it")
     if target.exists() and not (target / DESCRIPTION).exists() and (not target.is_dir() or any(target.iterdir())):
         raise TraceError(f"{target} is there and is no trace: it will not be replaced")
+    if inside := [each for each in recording.origin if target in Path(each).resolve().parents]:
+        raise TraceError(f"{inside[0]} lies in {target}, which would be replaced: name another folder")
     samples = (
         {model.path: measured_delays(model.path) for model in delays.models if isinstance(model, Empirical)} if delays else {}
     )

@@ -8,13 +8,14 @@ chunks are made in parallel; together they must hold the same rows.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Part, Recording, check_type_name
 from middleware.connect.files.text import finite
 from middleware.model.errors import TraceError
+from middleware.model.words import shown
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -56,6 +57,8 @@ class Generator:
             tables = _function(self.name + "_chunk")(self.seed, self.seconds, piece)
         else:
             tables = _function(self.name)(self.seed, self.seconds)
+        if not isinstance(tables, Mapping):
+            raise TraceError(f"{self.name} gives {shown(tables)}: it must give a dict of a pyarrow.Table by name of event type")
         for type_name, table in tables.items():
             if table.num_rows:  # else its columns may have no types
                 yield Part({check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, [])

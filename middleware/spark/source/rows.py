@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event, EventType
+from middleware.model.errors import EventError
+from middleware.model.event import Event, EventType, type_name
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.schemas import schema_of
 
@@ -20,8 +21,10 @@ OP = "op"
 
 
 def columns(event_type: EventType, consistency: Consistency) -> dict[str, str]:
-    """The columns of what is read, with their types in Spark's DDL."""
+    """The columns of what is read, with their types in Spark's DDL. Raises EventError for a field of the name ``OP``."""
     own = {column.name: column.kind.ddl for column in schema_of(event_type).columns}
+    if consistency != "final" and OP in own:
+        raise EventError(f"{type_name(event_type)}.{OP}: early changes have a column of this name; read finals, or rename it")
     return own if consistency == "final" else {OP: "string", **own}
 
 

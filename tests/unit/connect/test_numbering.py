@@ -40,9 +40,10 @@ def test_two_at_a_time_would_give_one_number_twice(tmp_path: Path) -> None:
 def test_only_so_many_are_kept(tmp_path: Path) -> None:
     with closing(Numbering(tmp_path / "numbers", kept=10)) as numbering:
         numbering.numbers([(b"%d" % number, True) for number in range(100)], 1)
-        assert [each.number for each in numbering.numbers([(b"99", True), (b"90", True), (b"89", True)], 2)] == [100, 91, 101]
+        assert [each.number for each in numbering.numbers([(b"99", True), (b"0", True)], 2)] == [100, 1], "a batch as a whole"
         for number in range(12):
             numbering.numbers([(b"one by one %d" % number, True)], 3)
+        assert [each.number for each in numbering.numbers([(b"99", True), (b"one by one 11", True)], 4)] == [113, 112]
     with closing(sqlite3.connect(tmp_path / "numbers")) as database:
         assert database.execute("SELECT count(*) FROM batches").fetchone()[0] <= 11
 

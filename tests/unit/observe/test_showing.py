@@ -89,7 +89,7 @@ def test_a_table_of_a_type_in_total_order() -> None:
     assert set(rises["source"].to_pylist()) == {"Rises"}
     assert rises["colour"][0].as_py() == "red", "what Arrow has no type for, as JSON has it"
     empty = found.table("Zeros & <more>")
-    assert (empty.num_rows, empty.column_names) == (0, ["ts", "id", "source"])
+    assert (empty.num_rows, empty.column_names) == (0, ["by", "ts", "id", "source"])
     assert found.table(Odd).num_rows == 0
     with pytest.raises(EventError, match="'Rize' names no type of the results; there are Fall, Rise"):
         found.table("Rize")
