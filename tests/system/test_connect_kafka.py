@@ -284,6 +284,15 @@ def test_a_transaction_has_the_finals_and_their_mark_or_neither(broker: Kafka) -
     assert sorted((key[2], value["text"]) for key, value in found) == [(number, "x") for number in range(1, 5)]
 
 
+def test_each_type_has_its_topic_and_the_mark_goes_with_them(broker: Kafka) -> None:
+    address = f"{broker.address}/of-{{type}}"
+    with closing(KafkaSink(address, "by-type")) as sink:
+        sink.take([seen(1), seen(2)])
+    with closing(KafkaSink(address, "by-type")) as sink:
+        assert sink.mark == ORDER(seen(2))
+    assert len(stored(broker, "of-Seen", 2)) == 2
+
+
 def test_a_message_that_is_too_large_is_named(broker: Kafka) -> None:
     settings = {"max.message.bytes": "1000"}
     administer(broker, lambda admin: admin.create_topics([NewTopic("small", 1, 1, config=settings)]))

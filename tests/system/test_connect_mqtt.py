@@ -51,6 +51,23 @@ def test_what_was_not_acknowledged_comes_again_under_its_number(broker: Mosquitt
     again.close()
 
 
+def test_a_message_that_fits_several_patterns_is_one_event(broker: Mosquitto, tmp_path: Path) -> None:
+    """Mosquitto sends a copy for each, and keeps the patterns of a former life in the session."""
+    with closing(MqttSource(SourceSpec(broker.address, "several", ["several/one", "several/+"], tmp_path))) as source:
+        send(broker, "a", topic="several/one")
+        send(broker, "b", topic="several/two")
+        assert [(each.id, each.body) for each in received(source, 2)] == [(1, b"a"), (2, b"b")]
+        assert not source.receive(0.3)
+    with closing(MqttSource(SourceSpec(broker.address, "several", ["several/#"], tmp_path))) as source:
+        received(source, 2)  # what was not acknowledged
+        send(broker, "c", topic="several/one")
+        assert [each.body for each in received(source, 1)] == [b"c"]
+        assert not source.receive(0.3)
+    for wrong in ("t#", "a/#/b", ""):
+        with pytest.raises(SourceError, match="no pattern of MQTT topics"):
+            MqttSource(SourceSpec(broker.address, "wrong", [wrong], tmp_path / "wrong"))
+
+
 def test_equal_content_is_one_event_if_it_names_its_time(broker: Mosquitto, tmp_path: Path) -> None:
     source = MqttSource(SourceSpec(broker.address, "timed", ["timed/+"], tmp_path, True))
     send(broker, "a", "b", "a", topic="timed/1")

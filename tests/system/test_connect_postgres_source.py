@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,42 @@ def test_values_are_written_alike_whatever_the_role_is_set_to(server: Postgres, 
     found = json.loads(came.body)
     assert datetime.fromisoformat(found["at"]) == datetime(2026, 3, 1, 12, 0, 0, 250_000, UTC)
     assert (found["x"], found["b"]) == (0.1234567890123456, "YQ==")
+
+
+def test_the_slot_goes_on_while_others_write_and_a_table_made_anew_is_noticed(server: Postgres, tmp_path: Path) -> None:
+    server.do("CREATE TABLE quiet (k int PRIMARY KEY)", "CREATE TABLE busy (a text)")
+    place = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'slackline_quiet'"
+    spec = SourceSpec(server.address, "quiet", ["quiet"], tmp_path)
+    with closing(PostgresSource(spec)) as source:
+        before = server.rows(place)
+        server.do("INSERT INTO busy SELECT repeat('x', 100) FROM generate_series(1, 1000)")
+        until(lambda: not source.receive(0.1) and server.rows(place) != before, "the slot to go on")
+        server.do("INSERT INTO quiet VALUES (1)")
+        source.acknowledge(Messages.of(received(source, 1)))
+        server.do("DROP TABLE quiet", "CREATE TABLE quiet (k int PRIMARY KEY)")
+        with pytest.raises(UnreachableError, match="made anew"):
+            until(lambda: bool(source.receive(0.1)), "the new table to be noticed")
+    with capture_logs() as logs, closing(PostgresSource(spec)) as source:
+        server.do("INSERT INTO quiet VALUES (2)")
+        assert json.loads(received(source, 1)[0].body) == {"k": 2}
+    assert any("from now on" in each["event"] for each in logs)
+
+
+def test_values_fit_the_fields_of_their_kind(server: Postgres, tmp_path: Path) -> None:
+    server.do("CREATE TABLE kinds (at timestamptz, b bytea, i interval, n numeric(30, 2))")
+    kinds = event_type("kinds", {"at": datetime, "b": bytes, "i": timedelta, "n": Decimal})
+    with closing(PostgresSource(SourceSpec(server.address, "kinds", ["kinds"], tmp_path))) as source:
+        server.do("INSERT INTO kinds VALUES ('2026-03-01T12:00:00Z', '\\x00ff', '1 day 2 hours', 12345678901234567.89)")
+        events, unread = MessageReader({"kinds": "kinds"}, EventTypes([kinds])).read(received(source, 1))
+    assert not unread
+    found = events[0]
+    values = (found.at, found.b, found.i, found.n)  # type: ignore[attr-defined]
+    assert values == (
+        datetime(2026, 3, 1, 12, tzinfo=UTC),
+        b"\0\xff",
+        timedelta(days=1, hours=2),
+        Decimal("12345678901234567.89"),
+    )
 
 
 def test_log_that_the_server_has_thrown_away_is_told(server: Postgres, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from middleware.connect.files.mapping import Mapping, load_mappings
 from middleware.connect.files.moments import doubts
 from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.connect.files.recording import Chunk, InOrder, Part, Recording
-from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, parse_csv, splits
+from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, of_rows, parse_csv, splits
 from middleware.model.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
@@ -140,10 +140,13 @@ class _Table:
 
         wanted, delimiter = self._wanted(), self.mapping.delimiter
         if format_of(self.file) == "jsonl":
-            return lambda block: self._normalised(parse_json_lines(block, wanted))
+            return lambda block: self._of_lines(parse_json_lines(block, wanted))
         names = columns_in([self.file], delimiter, wanted)
         texts = dict.fromkeys(wanted, pa.string())
-        return lambda block: self._normalised(parse_csv(block, names, texts, delimiter, '"'))
+        return lambda block: self._of_lines(parse_csv(block, names, texts, delimiter, '"'))
+
+    def _of_lines(self, raw: pa.Table) -> pa.Table:
+        return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)
 
     def _rows(self, number: int) -> Iterator[Part]:
         """The rows of a file that is not text; one that does not fit is left out, and reported by its number."""

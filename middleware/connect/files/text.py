@@ -233,8 +233,8 @@ def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], lis
             table = parse(text)
             if count > 1 and text.count(b"\r") != text.count(b"\r\n"):  # a line of two rows, which a blank one would hide
                 raise ValueError("a stray carriage return")
-            if table.num_rows != count and (count > 1 or text.strip()):
-                raise ValueError(f"{table.num_rows} rows in {count} lines: a stray quote or line break")
+            if (rows := _rows_of(table)) != count and (count > 1 or text.strip()):
+                raise ValueError(f"{rows} rows in {count} lines: a stray quote or line break")
         except ValueError as error:
             if count == 1:
                 bad.append((first, _short(error)))
@@ -244,8 +244,21 @@ def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], lis
             todo += [(first + _lines(head), text[middle:]), (first, head)]
         else:
             if table.num_rows:
-                tables.append((first, table))
+                tables.append((first, table.replace_schema_metadata(None)))
     return tables, bad
+
+
+_ROWS = b"slackline:rows"
+
+
+def of_rows(table: pa.Table, rows: int) -> pa.Table:
+    """What a parser gives that has passed over some rows: the others, and how many there were."""
+    return table.replace_schema_metadata({_ROWS: str(rows)})
+
+
+def _rows_of(table: pa.Table) -> int:
+    """How many rows a parser has seen."""
+    return int((table.schema.metadata or {}).get(_ROWS, table.num_rows))
 
 
 def hopeless(block: bytes, parse: Parse) -> str | None:

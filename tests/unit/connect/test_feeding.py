@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -109,6 +110,16 @@ def test_watermarks_follow_the_part_that_is_furthest_behind(tmp_path: Path) -> N
         Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
     said = [told for what, told in script.log if what in ("published", "promised")]
     assert said == [NEVER + 1, [500], [100], 1_090, [90], [700], 1_490, [600], 1_690]
+
+
+def test_a_wrong_clock_that_is_far_ahead_moves_no_promise(tmp_path: Path) -> None:
+    now = time.time_ns()
+    days = [Message("places", b'{"x": 1.5}', "a", number, at) for number, at in ((1, now - 9), (2, now + 3 * 86_400 * 10**9))]
+    script = Halves([[each] for each in days], [set(), set()])
+    reader = MessageReader({"places": "Place"}, EventTypes([Place]))
+    with closing(Ledger("hub", tmp_path)) as ledger:
+        Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
+    assert [told for what, told in script.log if what == "promised"] == [NEVER + 1, now - 19]
 
 
 def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:

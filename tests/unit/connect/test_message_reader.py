@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -26,7 +27,12 @@ class Switch(Event, frozen=True):
     type: str
 
 
-TYPES = EventTypes([Place, Switch])
+class Pay(Event, frozen=True):
+    amount: Decimal
+    rate: float = 0.0
+
+
+TYPES = EventTypes([Place, Switch, Pay])
 
 
 def message(content: object, topic: str = "hub/7/location") -> Message:
@@ -34,14 +40,28 @@ def message(content: object, topic: str = "hub/7/location") -> Message:
 
 
 def reader(**options: object) -> MessageReader:
-    return MessageReader({"hub/+/location": "Place", "switch/#": "Switch"}, TYPES, **options)  # type: ignore[arg-type]
+    return MessageReader({"hub/+/location": "Place", "switch/#": "Switch", "pay": "Pay"}, TYPES, **options)  # type: ignore[arg-type]
 
 
 def test_fields_are_found_by_name_and_the_message_gives_time_and_identity() -> None:
     events, unread = reader().read([message({"tag": "a", "x": 1, "id": "other", "source": 9, "level": 4, "more": []})])
     assert events == [Place("a", 1.0, ts=77, id=5, source="src")]
     assert not unread
-    assert reader().read([message({"type_": "on"}, "switch/a/b")])[0] == [Switch("on", ts=77, id=5, source="src")]
+    for key in ("type_", "type"):
+        assert reader().read([message({key: "on"}, "switch/a/b")])[0] == [Switch("on", ts=77, id=5, source="src")]
+
+
+def test_decimals_and_times_are_what_was_written() -> None:
+    (pay,), _ = reader().read([message(b'{"amount": 12345678901234567.89, "rate": 0.1}', "pay")])
+    assert (pay.amount, pay.rate) == (Decimal("12345678901234567.89"), 0.1)  # type: ignore[attr-defined]
+    _, (unread,) = reader().read([message(b'{"amount": 1, "rate": 1e400}', "pay")])
+    assert "out of range" in unread.reason
+    timed = reader(fields={"ts": "t"}, unit="s")
+    for content, topic in (
+        (b'{"tag": "a", "x": 1, "t": 1772366400.1}', "hub/7/location"),
+        (b'{"amount": 1, "t": 1772366400.1}', "pay"),
+    ):
+        assert timed.read([message(content, topic)])[0][0].ts == 1_772_366_400_100_000_000
 
 
 def test_paths_lead_into_objects_and_lists() -> None:

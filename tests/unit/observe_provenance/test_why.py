@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 
 from detectors.sequence import SequenceQuery
 from middleware import Detector, Event, run
-from middleware.model.change import Retract, Revise
+from middleware.model.change import Delta, Retract, Revise
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY
-from middleware.observe.provenance.past import Arrival
+from middleware.observe.provenance.past import Arrival, Past, Step
 from middleware.observe.provenance.smallest import smallest
-from middleware.observe.provenance.why import MOST_LISTED, Cause
+from middleware.observe.provenance.why import MOST_LISTED, Cause, explain
 from middleware.ordering.kslack import MaxSlack
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import Run
@@ -166,6 +167,36 @@ def test_a_late_event_that_was_left_out_is_no_cause() -> None:
     result = run(events, detectors(), batch=1)
     for rise in result.finals["Rises"]:
         assert result.why(rise).stands
+
+
+def test_a_change_that_came_too_late_is_no_cause_either() -> None:
+    one, two, three = (tick(ts, float(ts)) for ts in (1, 2, 3))
+    result = run([one, two, three], detectors(), batch=1)
+    past = Past(Rise, {"Rises": Rises()})
+    published = [Delta(list(result.finals["Rises"]))]
+    past.take(
+        [Step(1, [Delta([one, two, three])], published), Step(2, [Delta(revises=[(two, tick(2, 9.0))], retracts=[three])], [])]
+    )
+    assert [explain(rise, past).stands for rise in result.finals["Rises"]] == [False, False]
+    past.refused = {"Rises": {IDENTITY(two), IDENTITY(three)}}
+    assert [explain(rise, past).stands for rise in result.finals["Rises"]] == [True, True]
+
+
+def test_the_state_is_shown_whatever_it_holds() -> None:
+    result = run([tick(1, 1.0), tick(2, 2.0)], [Keeping()])
+    why = result.why(result.finals["Keeping"][1])
+    assert (why.before, why.after) == ({"seen": "[Decimal('1.0')]"}, {"seen": "[Decimal('1.0'), Decimal('2.0')]"})
+
+
+class Keeping(Detector):
+    subscribes, publishes = (Tick,), (Volume,)
+
+    def __init__(self) -> None:
+        self.seen: list[Decimal] = []
+
+    def on_event(self, event):
+        self.seen.append(Decimal(str(event.price)))
+        return Volume(len(self.seen), ts=event.ts)
 
 
 def test_asking_changes_nothing_and_nothing_is_kept_that_is_not_asked_for() -> None:
