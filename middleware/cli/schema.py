@@ -66,6 +66,7 @@ def _mapping(file: Path) -> str:
         f"ts = {{ column = {_text(found.ts.column)}, unit = {_text(found.ts.unit)} }}",
         f"source = {{ {'column' if found.source.column else 'value'} = {_text(found.source.column or found.source.value)} }}",
         *([f"id = {_text(found.id)}"] if found.id else []),
+        *(f"only = {{ {_key(name)} = {_text(text)} }}" for name, text in found.only.items()),
         "",
         "[fields]",
         *(
