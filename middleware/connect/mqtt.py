@@ -102,13 +102,17 @@ class MqttSource:
                 self._mqtt.settled(mid, "end a subscription")
         file.write_bytes(msgspec.json.encode(patterns))
 
-    def _is_copy(self, message: paho.MQTTMessage) -> bool:
-        """Whether it came for another pattern than the first that fits: brokers may send a message once for each."""
+    def _is_put_off(self, message: paho.MQTTMessage) -> bool:
+        """Whether it came for another pattern than the first that fits, as brokers may send it once for each: then it is
+        acknowledged, and that is all."""
         numbers = getattr(message.properties, "SubscriptionIdentifier", None) or ()
-        if len(self._patterns) == 1 or self._patterns.keys().isdisjoint(numbers):
+        if self._patterns.keys().isdisjoint(numbers):
             return False
         first = next((number for number, pattern in self._patterns.items() if matches(pattern, message.topic)), None)
-        return first is not None and first not in numbers
+        is_copy = first is not None and first not in numbers
+        if is_copy:
+            self._mqtt.client.ack(message.mid, message.qos)
+        return is_copy
 
     def receive(self, timeout: float) -> Messages:
         """See Source."""
@@ -119,9 +123,8 @@ class MqttSource:
                 mqtt.check()
             came = list(mqtt.received)
             mqtt.received.clear()
-        for copy in filter(self._is_copy, came):
-            mqtt.client.ack(copy.mid, copy.qos)
-        came = [each for each in came if not self._is_copy(each)]
+        if len(self._patterns) > 1:
+            came = [each for each in came if not self._is_put_off(each)]
         if not came:
             return Messages()
         numbered = self._numbering.numbers([self._key(each) for each in came], time.time_ns())

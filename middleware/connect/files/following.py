@@ -13,7 +13,7 @@ from middleware.connect.files.formats import is_text
 from middleware.connect.files.mapped import parser_of
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.tally import BadLine
-from middleware.connect.files.text import BLOCK_BYTES, BOM, MAX_LINE_BYTES, header_line, salvage
+from middleware.connect.files.text import BLOCK_BYTES, BOM, MAX_LINE_BYTES, header_line, is_packed, salvage
 from middleware.connect.tables.columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
@@ -37,7 +37,7 @@ class Follower:
     """
 
     def __init__(self, file: Path, mapping: Mapping, event_type: EventType, number: int = 0) -> None:
-        if not is_text(file) or file.suffix.lower() in (".gz", ".bz2"):
+        if not is_text(file) or is_packed(file):
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type

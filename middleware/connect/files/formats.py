@@ -12,7 +12,7 @@ import msgspec
 
 from middleware.connect.files.header import names_in
 from middleware.connect.files.mcap_rows import STAMPS, rows_of
-from middleware.connect.files.text import first_lines
+from middleware.connect.files.text import PACKED, first_lines
 from middleware.model.arrays import text_column
 from middleware.model.errors import TraceError
 
@@ -30,7 +30,6 @@ _SUFFIXES: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".mcap": "mcap",
 }
-_PACKED = (".gz", ".bz2")
 BATCH_ROWS = 65_536
 
 
@@ -45,7 +44,7 @@ _decode = msgspec.json.Decoder(float_hook=_Number).decode
 
 def format_of(file: Path) -> Format:
     """The format of a file, by the end of its name; CSV for all that are not known."""
-    suffixes = [suffix for suffix in file.suffixes if suffix.lower() not in _PACKED]
+    suffixes = [suffix for suffix in file.suffixes if suffix.lower() not in PACKED]
     return _SUFFIXES.get(suffixes[-1].lower() if suffixes else "", "csv")
 
 

@@ -54,6 +54,10 @@ def expanded(path: Path) -> Path:
         return path
 
 
+PACKED = (".gz", ".bz2")
+"""The ends of the names of compressed files."""
+
+
 def existing(paths: Sequence[str | Path]) -> list[Path]:
     """The files at ``paths``, as absolute paths. Raises TraceError if one is missing, not a file, empty, or in UTF-16."""
     if not paths:
@@ -76,6 +80,11 @@ def existing(paths: Sequence[str | Path]) -> list[Path]:
     return found
 
 
+def is_packed(file: Path) -> bool:
+    """Whether a file is compressed, by the end of its name."""
+    return file.suffix.lower() in PACKED
+
+
 def open_text(path: str | Path) -> IO[bytes]:
     """A text file for reading, decompressed if its name ends in .gz or .bz2."""
     suffix = Path(path).suffix.lower()
@@ -89,7 +98,7 @@ def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list
     pieces: list[Split] = []
     for file in files:
         skipped = len(header_line(file)) if header else 0
-        if file.suffix.lower() in (".gz", ".bz2"):
+        if is_packed(file):
             pieces.append(Split(str(file), len(pieces), skipped, None))
             continue
         end = file.stat().st_size
