@@ -117,8 +117,8 @@ class Server:
 
 
 class Mosquitto(Server):
-    """An MQTT broker. ``keeps``: it writes every change to disk, so that a kill loses none of what it has. ``is_open``: it lets
-    in who gives no password; nobody has one.
+    """An MQTT broker. ``keeps``: it writes every change to disk, some milliseconds after it has acknowledged it: a kill loses
+    no more than these. ``is_open``: it lets in who gives no password; nobody has one.
     """
 
     def __init__(self, folder: Path, keeps: bool = True, is_open: bool = True) -> None:
