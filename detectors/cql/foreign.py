@@ -12,6 +12,10 @@ _JOIN = "join the streams: FROM a [SIZE 10 sec] JOIN b [SIZE 10 sec] ON a.x = b.
 
 _FOREIGN = (
     (r"\b(NATURAL(?:\s+(?:LEFT|RIGHT|FULL|INNER))?(?:\s+OUTER)?)\s+JOIN\b", "name the attributes: JOIN ... USING symbol"),
+    (
+        r"\bJOIN\b(?:[^();]|\([^()]*\))*?\b(JOIN)\b",
+        "this is the second of the query, which takes one: FROM (SELECT ... FROM a [...] JOIN b [...]) [...] JOIN c [...]",
+    ),
     (r"\b(UNION|EXCEPT|INTERSECT)(?:\s+(?:ALL|DISTINCT))?\s+\(?\s*SELECT\b", "MERGE a, b INTO c puts streams together"),
     (r"\b(TOP)\s+\d", "write ORDER BY x DESC LIMIT 10 over a window"),
     (r"(?:^|;)\s*(WITH)\s+\w+\s+AS\s*\(", "write CREATE STREAM a AS SELECT ..., or FROM (SELECT ...) a"),

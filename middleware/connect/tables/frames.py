@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from middleware.connect.files.expressions import Computed, computed
@@ -52,6 +53,13 @@ def _of_pandas(frame: Any) -> pa.Table:
     import pyarrow as pa
 
     table = pa.Table.from_pandas(frame).replace_schema_metadata(None)
+    for field in table.schema:  # among dates, Arrow takes a time for its date
+        if (
+            pa.types.is_date(field.type)
+            and field.name in frame
+            and any(isinstance(each, datetime) for each in frame[field.name].dropna())
+        ):
+            raise ValueError(f"column {field.name} has dates beside times: make it one of times (pandas.to_datetime)")
     if _INDEX not in table.column_names:
         return table
     is_time = pa.types.is_timestamp(table[_INDEX].type) and "ts" not in table.column_names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -198,6 +199,7 @@ def test_events_and_identities_are_those_of_a_trace(tmp_path: Path, arrives: boo
         (FRAME.assign(time=pd.period_range("2024-01", periods=3, freq="M")), "which is no time of a day in a year"),
         (FRAME.assign(note=[["a"], [], []]), "Unsupported cast from list"),
         (FRAME.assign(note=pd.Series([1, "a", 2], dtype=object)), "the table cannot be read: .*column note"),
+        (FRAME.assign(time=[date(2024, 1, 1), pd.Timestamp(0), pd.NaT]), "column time has dates beside times"),
         (pd.concat([FRAME, FRAME], axis=1), "the table cannot be read: Duplicate column names"),
         ("nowhere.csv", "there is no recording at"),
         ({Reading: FRAME, Door: "x.csv"}, "there is no recording"),

@@ -79,6 +79,10 @@ REFUSED = {
     ),
     "SELECT sum(price) OVER (ORDER BY ts) AS a, row_number() OVER (ORDER BY ts) AS b FROM Tick": ("have the same frame", 1),
     "SELECT symbol FROM Tick LIMIT 3": ("LIMIT: a stream has no first rows", 1),
+    "SELECT symbol FROM Tick [SIZE 3 s] JOIN Quote [SIZE 3 s] USING (symbol) JOIN Tick b [SIZE 3 s] USING symbol": (
+        "which takes one",
+        1,
+    ),
     "SELECT a.symbol FROM Tick a LEFT JOIN Quote b USING symbol": ("would have to keep them for ever", 1),
     "SELECT symbol FROM Tick UNION ALL SELECT symbol FROM Quote": ("UNION is not supported: MERGE", 1),
     "SELECT symbol FROM Tick WHERE symbol IN (SELECT symbol FROM Quote)": ("join the streams", 1),

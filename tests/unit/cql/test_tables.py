@@ -28,7 +28,7 @@ def sales(script):
     ("join", "wanted"),
     [
         ("JOIN Rates r ON s.currency = r.currency", [15.0, 20.0, 20.0, 75.0, 100.0]),
-        ("JOIN Rates r USING currency WHERE since > 1", [20.0, 100.0]),
+        ("JOIN Rates r USING (currency) WHERE since > 1", [20.0, 100.0]),
         ("LEFT JOIN Rates r ON s.currency = r.currency AND r.since > amount / 4", [None, None, None, None, 20.0]),
         ("LEFT JOIN Rates USING currency WHERE rate IS NULL", [None, None]),
         ("CROSS JOIN Rates WHERE amount = 10", [10.0, 15.0, 20.0, 90.0]),
