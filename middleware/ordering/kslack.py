@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from copy import copy
 from itertools import repeat
+from math import inf
 from typing import Any, ClassVar
 
 import msgspec
@@ -106,8 +107,8 @@ class FixedSlack(SlackPolicy):
     only_earliest = True
 
     def __init__(self, k: int) -> None:
-        if k < 0:
-            raise ValueError(f"the slack K must be >= 0 ns, not {k}")
+        if not isinstance(k, int) or k < 0:
+            raise ValueError(f"the slack K must be >= 0 ns, a whole number, not {k!r}")
         self.k = self.reach = k
 
     def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
@@ -124,8 +125,10 @@ class Lateness(msgspec.Struct, frozen=True):
     floor: int = SECOND
 
     def __post_init__(self) -> None:
-        if self.factor < 1 or self.floor < 0:
-            raise ValueError(f"a lateness needs factor >= 1 and floor >= 0 ns, not {self.factor} and {self.floor}")
+        if not 1 <= self.factor < inf or not isinstance(self.floor, int) or self.floor < 0:
+            raise ValueError(
+                f"a lateness needs factor >= 1 and floor >= 0 ns, a whole number, not {self.factor!r} and {self.floor!r}"
+            )
 
     def of(self, k: int) -> int:
         """The allowed lateness for slack ``k``, ns. Never below ``k``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from middleware.ordering.kslack import Lateness, SlackPolicy
 from middleware.ordering.retraction import Retraction
@@ -42,8 +43,15 @@ class Policies(msgspec.Struct, frozen=True):
     def __post_init__(self) -> None:
         if not 0 <= self.alpha <= 1:
             raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
-        if self.spacing is not None and self.spacing < 1:
-            raise ValueError(f"spacing must be at least 1 event, not {self.spacing}")
+        if self.slack is not None and not callable(self.slack):
+            raise ValueError(f"slack makes a K policy: a class or a function, not {self.slack!r}")
+        if not isinstance(self.lateness, Lateness):
+            raise ValueError(f"lateness must be a Lateness(...), not {self.lateness!r}")
+        if self.retraction not in tuple(Retraction):
+            raise ValueError(f"retraction must be one of {', '.join(Retraction)}, not {self.retraction!r}")
+        force_setattr(self, "retraction", Retraction(self.retraction))  # it may be given as a text
+        if self.spacing is not None and (not isinstance(self.spacing, int) or self.spacing < 1):
+            raise ValueError(f"spacing must be a whole number of events, at least 1, not {self.spacing!r}")
         if self.late not in ("ledger", "error"):
             raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
         if self.failing not in ("skip", "stop"):
