@@ -12,7 +12,7 @@ from detectors.cql import statements as s
 from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, nearest
-from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of
+from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of, kind_of_members
 from middleware.model.event import MAX_TS, Event, EventType, field_names, type_name
 from middleware.model.words import listed
 
@@ -28,10 +28,15 @@ class Attribute(NamedTuple):
     name: str
     kind: ValueKind
     field: str
+    is_enum: bool = False
+    """Whether the field holds members of an enum: the attribute is what they stand for, and is only read."""
 
     def code(self, variable: str = "e") -> Code:
         """The code that reads the attribute from an event."""
-        return Code(f"{variable}.{self.field}", self.kind, most=MAX_TS - 1 if self.name == TS else 0)
+        value = f"{variable}.{self.field}"
+        if self.is_enum:
+            return Code(f"enum_value({value})", self.kind)
+        return Code(value, self.kind, most=MAX_TS - 1 if self.name == TS else 0)
 
 
 Schema = tuple[Attribute, ...]
@@ -120,12 +125,14 @@ def schema_of(event_type: EventType, span: Span) -> Schema:
     hints = get_type_hints(event_type, include_extras=True)
     found = []
     for name in field_names(event_type):
-        kind = kind_of(hints[name])
+        members = kind_of_members(hints[name])
+        kind = members or kind_of(hints[name])
         if kind.type not in (Type.ANY, Type.NULL):
-            found.append(Attribute(name, kind, name))
+            found.append(Attribute(name, kind, name, members is not None))
     if not found:
         raise QueryError(
-            f"{type_name(event_type)} has no attribute of a type that FlinkCQL knows (int, float, str, bool)", span
+            f"{type_name(event_type)} has no attribute of a type that FlinkCQL knows (int, float, str, bool, or enums of them)",
+            span,
         )
     return tuple(found)
 
@@ -273,6 +280,8 @@ def _fitting(event_type: EventType, schema: Schema, span: Span) -> Schema:
     fitted = []
     for each in schema:
         own = find(there, each.name) if each.name != TS else each
+        if own is not None and own.is_enum:
+            raise QueryError(f"{each.name} of the event type {type_name(event_type)} is an enum, which is only read", span)
         if own is None or PYTHON[own.kind.type] is not PYTHON[each.kind.type]:
             what = "has no such attribute" if own is None else f"has it as {own.kind}"
             raise QueryError(f"{each.name} {each.kind}: the event type {type_name(event_type)} {what}", span)

@@ -463,6 +463,8 @@ class Planner:
             schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
             return self.catalog.add(name, schema, span), tuple(code for _, code, _ in kept)
         wanted: Schema = tuple(each for each in target.schema if each.name != TS)
+        if enums := [each.name for each in wanted if each.is_enum]:
+            raise QueryError(f"{target.name} cannot be written: {', '.join(enums)} of it is an enum, which is only read", span)
         unfilled = sorted(set(field_names(target.event_type)) - {each.field for each in wanted})
         if unfilled:
             raise QueryError(

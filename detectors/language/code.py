@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from detectors.language.types import LIMITS, Type, ValueKind
-from detectors.language.values import single
+from detectors.language.values import enum_value, single
 from middleware.model.event import Value
 
 Made = Callable[..., Any]
@@ -117,7 +117,7 @@ class Frame:
         local: dict[str, Any] = {}
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, but no mistake
             code = compile(source, "<query>", "exec")
-        exec(code, {**self.globals, **(more or {})}, local)
+        exec(code, {"enum_value": enum_value, **self.globals, **(more or {})}, local)
         made: Made = local["made"]
         return made
 

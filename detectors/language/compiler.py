@@ -160,7 +160,7 @@ class Analysis:
             other = self._adapted(other, at_other, one.type)
             one = self._adapted(one, at, other.type)
         if Type.ANY in (one.type, other.type):
-            return one, other
+            return _as_values(one), _as_values(other)
         target = common(one.type, other.type)
         if target is None:
             raise QueryError(f"{what} cannot bring {one.type} and {other.type} together: CAST one of them", span)
@@ -375,6 +375,11 @@ class Analysis:
     @staticmethod
     def _no_common(codes: list[Code], span: Span) -> NoReturn:
         raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
+
+
+def _as_values(code: Code) -> Code:
+    """What may be a member of an enum, as what it stands for."""
+    return Code(f"enum_value({code.value})", code.kind, constant=code.constant) if code.type is Type.ANY else code
 
 
 def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar, Union, get_args, get_origin
 
+from middleware.model.schema import is_optional, plain_type
+
 
 class Type(StrEnum):
     """A type of the language.
@@ -110,6 +112,14 @@ def kind_of(annotation: object) -> ValueKind:
             if issubclass(annotation, python):
                 return ValueKind(kind)
     return ValueKind(Type.ANY, annotation is Any or isinstance(annotation, TypeVar))
+
+
+def kind_of_members(annotation: object) -> ValueKind | None:
+    """The kind of what the members of an enum stand for, if a field has such; None if it has not."""
+    of = plain_type(annotation)
+    if not (isinstance(of, type) and issubclass(of, Enum)):
+        return None
+    return joint([*(kind_of(type(member.value)) for member in of), ValueKind(Type.NULL, is_optional(annotation))])
 
 
 def joint(kinds: Iterable[ValueKind]) -> ValueKind:

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 from struct import Struct
 
 from middleware.model.event import Value
@@ -16,6 +17,11 @@ _FORMAT = "%Y-%m-%d %H:%M:%S"
 FIRST_SECOND = int((datetime(1000, 1, 1, tzinfo=UTC) - _EPOCH).total_seconds())
 LAST_SECOND = int((datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC) - _EPOCH).total_seconds())
 """A Datetime lies between these seconds since 1970 (Vu 2015, Table 4.1)."""
+
+
+def enum_value(value: Value) -> Value:
+    """The value that a member of an enum stands for; anything else as it is."""
+    return value.value if isinstance(value, Enum) else value
 
 
 def both(one: bool | None, other: bool | None) -> bool | None:

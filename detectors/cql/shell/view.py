@@ -88,7 +88,10 @@ class View:
 
     def cells(self, event: Event) -> list[str]:
         """One text for each attribute, time first."""
-        return [time_text(event.ts), *(value_text(getattr(event, each.field), each) for each in self._attributes)]
+        return [
+            time_text(event.ts),
+            *(value_text(values.enum_value(getattr(event, each.field)), each) for each in self._attributes),
+        ]
 
     def lines(self, delta: Delta, finals: Iterable[Event]) -> Iterator[str]:
         """Changes as lines: + published, ~ revised, - withdrawn, = final."""
