@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import deepcopy
+from datetime import UTC, datetime
 from enum import Enum
 from functools import cache
 from inspect import get_annotations
@@ -189,11 +190,22 @@ def _signed(number: int) -> int:
 
 
 def plain(value: Any) -> Any:
-    """A value with its numpy scalars replaced by Python numbers and texts; the value itself if it has none."""
+    """A value as other processes read it: numpy's scalars as Python's, times with an offset in UTC; itself if it is that."""
     kind = type(value)
+    if kind is datetime:
+        return _in_utc(value)
     if kind.__module__ == "numpy" and getattr(value, "shape", None) == ():
         return value.item()
     return _rebuilt(value, kind, plain) if kind in _COLLECTIONS else value
+
+
+def _in_utc(moment: datetime) -> datetime:
+    if moment.tzinfo is None or moment.tzinfo is UTC:
+        return moment
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:  # in the first or the last hours of all
+        return moment
 
 
 _COLLECTIONS = (list, tuple, set, frozenset, dict)
@@ -209,7 +221,7 @@ def _rebuilt(value: Any, kind: type, replaced: Callable[[Any], Any]) -> Any:
 
 
 def with_plain_values(event: Event) -> Event:
-    """The event with its numpy scalars replaced by Python numbers and texts."""
+    """The event with values as other processes read them (``plain``)."""
     values = astuple(event)
     plain_values = plain(values)
     return event if plain_values is values else _made(event.__class__, plain_values)
@@ -249,7 +261,7 @@ def _unshared(event_type: EventType, values: tuple[Any, ...]) -> tuple[Any, ...]
         return values
     own = list(values)
     for at in open_to_change:
-        own[at] = deepcopy(own[at])
+        own[at] = plain(deepcopy(own[at]))
     return tuple(own)
 
 

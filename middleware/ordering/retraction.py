@@ -9,7 +9,8 @@ from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.state import same_event
 
-_LEFT_OUT = "left out: its detector had stopped at an earlier event"
+LEFT_OUT = "left out: its detector had stopped at an earlier event"
+"""The failure of an event that came after its detector had stopped."""
 
 
 class Retraction(StrEnum):
@@ -38,7 +39,7 @@ class Published(NamedTuple):
 
 def left_out(event: Event) -> Published:
     """The record of an event that came after its detector had stopped, so that no reader takes it for used."""
-    return Published(event, [], _LEFT_OUT)
+    return Published(event, [], LEFT_OUT)
 
 
 def k_plus(results: list[Published], clk: int, k: int) -> list[int] | None:

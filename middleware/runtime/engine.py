@@ -21,6 +21,7 @@ from middleware.ordering.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
+from middleware.ordering.retraction import LEFT_OUT
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
 from middleware.runtime.collecting import FinalResults
@@ -327,7 +328,8 @@ def _raise_failure(hierarchy: Hierarchy) -> None:
     """Raise the first failure, if there is one: at the lowest level, since others may follow from it."""
     for unit in hierarchy.units:
         if unit.quarantine:
-            raise DetectorFailedError(_failures(unit)[0])
+            failures = _failures(unit)
+            raise DetectorFailedError(next((each for each in failures if each.traceback != LEFT_OUT), failures[0]))
         if unit.halted is not None:
             raise DetectorError(f"{unit.name} raised, and nothing more comes of it\n\n{unit.halted}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from itertools import compress, count
 from operator import attrgetter, not_
 from typing import NamedTuple
@@ -13,8 +14,8 @@ from msgspec.structs import replace
 from middleware import native
 from middleware.model.by_class import by_class
 from middleware.model.errors import EventError
-from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, check_one_class_a_name, with_plain_values
-from middleware.model.schema import fields_of, plain_type
+from middleware.model.event import MAX_TS, MIN_TS, TS, Event, EventType, Value, check_one_class_a_name, with_plain_values
+from middleware.model.schema import fields_of, item_type, plain_type
 from middleware.model.words import shown
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
@@ -75,13 +76,13 @@ def _seen(events: list[Event]) -> _Seen:
 
 
 def _plain(events: list[Event]) -> tuple[list[Event], _Seen]:
-    """The events with Python numbers in place of numpy's, in fields, too; and what they hold.
+    """The events with values as nodes have them: Python numbers in place of numpy's, times in UTC; and what they hold.
 
     Raises EventError for what is no event, and for stamps of a wrong type.
     """
     seen = _seen(events)
     of_all = set[type]().union(*seen.by_field.values())
-    if any(kind.__module__ == "numpy" for kind in of_all) or of_all & {list, dict, tuple, set, frozenset}:
+    if any(kind.__module__ == "numpy" for kind in of_all) or of_all & {list, dict, tuple, set, frozenset, datetime}:
         events = list(map(with_plain_values, events))
         seen = _seen(events)
     if wide := {kind: names for kind in seen.classes if (names := _whole_floats(kind, seen))}:
@@ -96,15 +97,30 @@ def _plain(events: list[Event]) -> tuple[list[Event], _Seen]:
 
 def _whole_floats(kind: EventType, seen: _Seen) -> list[str]:
     """The fields of floats that may hold whole numbers, which are floats on the wire and in columns, too."""
-    return [name for name, hint in fields_of(kind).items() if int in seen.by_field[name] and plain_type(hint) is float]
+    return [
+        name
+        for name, hint in fields_of(kind).items()
+        if (int in seen.by_field[name] and plain_type(hint) is float)
+        or (seen.by_field[name] & {list, tuple} and item_type(plain_type(hint)) is float)
+    ]
 
 
 def _with_floats(event: Event, names: Sequence[str]) -> Event:
-    whole = {name: value for name in names if type(value := getattr(event, name)) is int}
+    floats = {name: _floats(value) for name in names if (value := getattr(event, name)) is not None}
+    whole = {name: value for name, value in floats.items() if value is not getattr(event, name)}
+    return replace(event, **whole) if whole else event
+
+
+def _floats(value: Value) -> Value:
+    """A whole number, or those in a list, as floats; itself if there is none, or if one is as large as no float."""
     try:
-        return replace(event, **{name: float(value) for name, value in whole.items()}) if whole else event
-    except OverflowError:
-        return event  # no float is as large: whoever makes columns or bytes of it says so
+        if type(value) is int:
+            return float(value)
+        if type(value) in (list, tuple) and int in map(type, value):
+            return type(value)(float(each) if type(each) is int else each for each in value)
+    except OverflowError:  # whoever makes columns or bytes of it says so
+        pass
+    return value
 
 
 def plain_kinds(events: list[Event], fields: Sequence[str]) -> list[set[type]]:

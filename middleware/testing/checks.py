@@ -155,7 +155,7 @@ def check_detector(
         advice = "mend this first: the other checks need it"
         return [Verdict("declaration", "fail", problem, advice=advice), *(Verdict(check.name, "skip") for check in CHECKS)]
     checks = CHECKS + (ON_COLUMNS if takes_batches(detector_class) else [])
-    inputs = sequences(detector_class, count, length, seed)
+    inputs = sequences(trial.make(), count, length, seed)
     verdicts = [Verdict("declaration", "pass"), verdict(checks[0], trial, inputs)]
     if verdicts[-1].state == "fail":
         return [*verdicts, *(Verdict(check.name, "skip") for check in checks[1:])]

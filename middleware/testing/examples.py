@@ -25,20 +25,21 @@ SOURCES = ("a", "b", "c")
 BASE = frozenset(Event.__struct_fields__)
 
 
-def sequences(detector_class: type[Detector], count: int, length: int, seed: int) -> list[list[Event]]:
+def sequences(detector: Detector | type[Detector], count: int, length: int, seed: int) -> list[list[Event]]:
     """Input for a detector: ``count`` sequences of up to ``length`` events in total order, the same for the same seed.
 
     A detector with a class method ``examples() -> list[Event]`` gives one sequence itself; its events need not be
     numbered. Raises EventError if a type declares fields that cannot be drawn.
     """
-    given = getattr(detector_class, "examples", None)
+    given = getattr(detector, "examples", None)
     if given is not None:
-        return [_numbered(_given(given, detector_class.__name__), detector_class)]
+        name = (detector if isinstance(detector, type) else type(detector)).__name__
+        return [_numbered(_given(given, name), name, detector.subscribes)]
     drawn = []
     for number in range(count):
         generator = random.Random(seed * 1_000_003 + number)
         wanted = max(1, length * (number + 1) // count)
-        drawn.append(draw_events(detector_class.subscribes, wanted, generator))
+        drawn.append(draw_events(detector.subscribes, wanted, generator))
     return drawn
 
 
@@ -58,14 +59,12 @@ def _given(examples: Callable[[], Iterable[Event]], name: str) -> list[Event]:
     return events
 
 
-def _numbered(events: Sequence[Event], detector_class: type[Detector]) -> list[Event]:
+def _numbered(events: Sequence[Event], name: str, subscribes: Sequence[EventType]) -> list[Event]:
     """A detector's own examples in total order, with ids if they have none."""
-    if stray := {type(event).__name__ for event in events if type(event) not in detector_class.subscribes}:
-        raise EventError(
-            f"{detector_class.__name__}.examples() gives {', '.join(sorted(stray))}, which it does not subscribe to"
-        )
+    if stray := {type(event).__name__ for event in events if type(event) not in subscribes}:
+        raise EventError(f"{name}.examples() gives {', '.join(sorted(stray))}, which it does not subscribe to")
     if not events:
-        raise EventError(f"{detector_class.__name__}.examples() gives no events")
+        raise EventError(f"{name}.examples() gives no events")
     if len(set(map(IDENTITY, events))) < len(events):
         events = [msgspec.structs.replace(event, id=number) for number, event in enumerate(events)]
     return sorted(events, key=ORDER)

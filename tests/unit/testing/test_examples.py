@@ -143,3 +143,14 @@ def test_examples_may_come_one_by_one() -> None:
             yield from (Ticked(ts=at, id=at) for at in (2, 1))
 
     assert [event.ts for event in sequences(Gives, 1, 1, 1)[0]] == [1, 2]
+
+
+class Made(Detector):
+    """What it reads is said when it is made."""
+
+    def __init__(self) -> None:
+        self.subscribes = (Plain,)
+
+
+def test_the_types_of_an_instance_are_drawn() -> None:
+    assert {type(event) for events in sequences(Made(), 2, 9, 0) for event in events} == {Plain}
