@@ -16,6 +16,8 @@ from middleware.model.schema import plain_type
 
 Field = str | Callable[[Any], Value] | None
 
+_LESS = attrgetter("__lt__")
+
 
 def _float(value: Value) -> float:
     """As a float; texts are none."""
@@ -41,6 +43,8 @@ class Aggregate:
 
     monoid: Monoid
     field: Field = None
+    kind: str = ""
+    """The type of the field's values, where these are not aggregated as floats, int64 or texts: the name of one they are."""
 
     def value(self) -> Callable[[Event], Value]:
         """The function that takes the tree's value from an event. It may raise: then the event is at fault."""
@@ -91,13 +95,54 @@ def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[
         )
     if not isinstance(given.field, str):
         return given
-    kinds = set()
+    kinds: set[type | None] = set()
     for event_type in reads:
         if given.field not in event_type.__struct_fields__:
             raise WindowError(
                 f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
             )
-        kinds.add(plain_type(typing.get_type_hints(event_type).get(given.field)))
-    (kind,) = kinds if len(kinds) == 1 else (None,)
-    monoid = given.monoid
-    return Aggregate(monoid.of(kind) if kind in (int, str) and kind in monoid.variants else monoid, given.field)
+        kinds.add(_kind_of(typing.get_type_hints(event_type).get(given.field)))
+    return _over(given.monoid, given.field, kinds.pop() if len(kinds) == 1 else None)
+
+
+def _kind_of(hint: Any) -> type | None:
+    """The class of the values of a field, without None; None if they may be of several."""
+    plain = plain_type(hint)
+    while isinstance(plain, typing.NewType):
+        plain = plain_type(plain.__supertype__)
+    if typing.get_origin(plain) is typing.Literal:
+        kinds = {type(value) for value in typing.get_args(plain)} - {type(None)}
+        return kinds.pop() if len(kinds) == 1 else None
+    plain = typing.get_origin(plain) or plain
+    return plain if isinstance(plain, type) and plain not in (Any, object) else None
+
+
+def _over(monoid: Monoid, field: str, kind: type | None) -> Aggregate:
+    """A monoid over a field with values of a class: what is chosen of them stays what it is, what is computed is a number.
+
+    Raises WindowError if it takes no such values.
+    """
+    if kind is not None:
+        _check_takes(monoid, field, kind)
+    if kind is float or not monoid.variants:
+        return Aggregate(monoid, field)
+    is_whole = kind is int or (kind is not None and issubclass(kind, int) and monoid.name in ("sum", "range"))
+    variant = int if is_whole else str if kind is str else object
+    chosen = monoid.variants.get(variant, monoid)
+    is_new = chosen is not monoid and kind not in (int, str)
+    return Aggregate(chosen, field, variant.__name__ if is_new else "")
+
+
+def _check_takes(monoid: Monoid, field: str, kind: type) -> None:
+    where = f"{field} is of {kind.__name__}"
+    if monoid.name in ("argmin", "argmax") and not issubclass(kind, tuple):
+        raise WindowError(
+            f"{monoid.name} takes pairs (number, anything), and {where}: give a function, such as lambda e: (e.{field}, e)"
+        )
+    takes_floats = monoid.native is not None and monoid.native[1] == "float" and object not in monoid.variants
+    if takes_floats and not hasattr(kind, "__float__"):
+        raise WindowError(f"{monoid.name} takes numbers, and {where}")
+    if monoid.name in ("min", "max", "maxcount", "range") and _LESS(kind) is _LESS(object):
+        raise WindowError(f"{monoid.name} takes what has an order, and {where}")
+    if monoid.name == "range" and not hasattr(kind, "__sub__"):
+        raise WindowError(f"{monoid.name} takes what has differences, and {where}")

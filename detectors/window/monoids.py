@@ -191,7 +191,13 @@ def _chosen(name: str, is_better: Callable[[Any, Any], bool]) -> Monoid:
             return one if one[0] != one[0] else other
         return other if is_better(other[0], one[0]) else one
 
-    return Monoid(name=name, identity=None, combine=_optional(combine))
+    return Monoid(name=name, identity=None, combine=_optional(combine), lift=_pair)
+
+
+def _pair(value: tuple[Any, Any]) -> tuple[Any, Any] | None:
+    """A pair that has a number; None for one that has none. Raises what it raises for anything else."""
+    number, _ = value
+    return None if number is None else value
 
 
 MIN = _family("min", _least)
@@ -220,7 +226,8 @@ LAST = _family("last", lambda a, b: b, commutative=False)
 """The youngest value. None for no values."""
 
 ARGMIN = _chosen("argmin", lt)
-"""Of pairs (number, anything): the one with the smallest number, the oldest of them; a NaN wins. None for no values."""
+"""Of pairs (number, anything): the one with the smallest number, the oldest of them; a NaN wins. None for no values; a pair
+without a number (None) is left out."""
 ARGMAX = _chosen("argmax", gt)
 """Of pairs (number, anything): the one with the largest number, the oldest of them; a NaN wins. None for no values."""
 CONCAT = Monoid(name="concat", identity=(), lift=lambda value: (value,), combine=lambda a, b: a + b)

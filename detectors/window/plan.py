@@ -68,7 +68,10 @@ class WindowsPlan(Operator):
         self.subscribes = reads
         self.publishes = (self.result,)
         self.name = name or f"{self.result.__name__}s"
-        made_of = {field: (aggregate.monoid.name, aggregate.field) for field, aggregate in self.aggregates.items()}
+        made_of = {
+            field: (each.monoid.name, each.field, each.kind) if each.kind else (each.monoid.name, each.field)
+            for field, each in self.aggregates.items()
+        }
         self.definition = described(over, emit, self.key_fields, made_of)
         self._check_result()
 
