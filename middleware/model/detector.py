@@ -361,18 +361,18 @@ def check_declaration(detector: Detector) -> None:
         raise DetectorError(f'{name}.identity must be "cause" or "time", not {detector.identity!r}')
     key = _key(name, detector)
     if takes_batches(type(detector)):
-        _check_batches(name, type(detector))
+        _check_batches(name, type(detector), detector.subscribes)
     for attribute in (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ():
         for event_type in detector.subscribes:
             if attribute not in event_type.__struct_fields__:
                 raise DetectorError(f"{name}.key is {attribute!r}, which {type_name(event_type)} does not have")
 
 
-def _check_batches(name: str, kind: type[Detector]) -> None:
+def _check_batches(name: str, kind: type[Detector], subscribes: tuple[EventType, ...]) -> None:
     if kind.on_event is not Detector.on_event:
         raise DetectorError(f"{name} has both on_event and on_batch: keep one, so that there is one account of what it does")
-    if len(kind.subscribes) != 1:
-        raise DetectorError(f"{name} has on_batch, and reads {len(kind.subscribes)} types: columns are of one")
+    if len(subscribes) != 1:
+        raise DetectorError(f"{name} has on_batch, and reads {len(subscribes)} types: columns are of one")
     if find_spec("numpy") is None:
         raise DetectorError(f"{name} has on_batch, which needs numpy: install Slackline with the extra tables")
     if callable(kind.key):

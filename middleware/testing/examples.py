@@ -24,6 +24,9 @@ GAPS = (0, 1, MILLISECOND, 20 * MILLISECOND, SECOND, 10 * SECOND)
 SOURCES = ("a", "b", "c")
 BASE = frozenset(Event.__struct_fields__)
 
+_DEEPEST = 3
+"""In so many structs, one in another, collections are as small as they may be, and what may be None is."""
+
 
 def sequences(detector: Detector | type[Detector], count: int, length: int, seed: int) -> list[list[Event]]:
     """Input for a detector: ``count`` sequences of up to ``length`` events in total order, the same for the same seed.
@@ -93,6 +96,8 @@ class Draw:
         self.generator = generator
         self.scale = generator.choice(SCALES)
         self._known: dict[str, list[Value]] = {}
+        self._depth = 0
+        """How many structs the present value lies in: some hold others of their kind."""
 
     def event(self, event_type: EventType, ts: int, number: int, source: str) -> Event:
         declared = inspect.type_info(event_type)
@@ -102,7 +107,7 @@ class Draw:
             if field.name not in BASE:
                 try:
                     values[field.name] = self._familiar(field)
-                except EventError as error:
+                except (EventError, RecursionError) as error:
                     raise EventError(
                         f"cannot draw {type_name(event_type)}.{field.name}: {error}; "
                         "give the detector a class method examples() that returns a list of events"
@@ -150,6 +155,8 @@ class Draw:
 
     def _size(self, kind: Sized, low: int) -> int:
         low = max(low, kind.min_length or 0)
+        if self._depth > _DEEPEST:
+            return low
         high = low + 3 if kind.max_length is None else max(low, min(low + 3, kind.max_length))
         return self.generator.randint(low, high)
 
@@ -157,7 +164,15 @@ class Draw:
         return {self.value(kind.key_type): self.value(kind.value_type) for _ in range(self._size(kind, 0))}
 
     def struct(self, kind: inspect.StructType) -> Value:
-        return kind.cls(**{field.name: self.value(field.type) for field in kind.fields})
+        self._depth += 1
+        try:
+            return kind.cls(**{field.name: self.value(field.type) for field in kind.fields})
+        finally:
+            self._depth -= 1
+
+    def one_of(self, kind: inspect.UnionType) -> Value:
+        ends = [each for each in kind.types if isinstance(each, inspect.NoneType)] if self._depth > _DEEPEST else []
+        return self.value(self.generator.choice(ends or kind.types))
 
 
 def _bounds(kind: inspect.IntType | inspect.FloatType, scale: int, step: float) -> tuple[float, float]:
@@ -179,7 +194,7 @@ _DRAWS: dict[type[inspect.Type], Callable[[Draw, Value], Value]] = {
     inspect.BytesType: lambda draw, kind: draw.generator.randbytes(draw._size(kind, 0)),
     inspect.EnumType: lambda draw, kind: draw.generator.choice(list(kind.cls)),
     inspect.LiteralType: lambda draw, kind: draw.generator.choice(list(kind.values)),
-    inspect.UnionType: lambda draw, kind: draw.value(draw.generator.choice(kind.types)),
+    inspect.UnionType: Draw.one_of,
     inspect.Metadata: lambda draw, kind: draw.value(kind.type),
     inspect.ListType: Draw.items,
     inspect.SetType: lambda draw, kind: set(draw.items(kind)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import time
@@ -307,3 +308,80 @@ def test_calls_of_other_threads_end_as_it_is_closed() -> None:
         time.sleep(0.1)
         subscriber.close()
         poll_until(lambda: len(ended) == 3, "all have been told")
+
+
+def test_all_who_iterate_hear_of_the_end() -> None:
+    with clients(consistency="final") as (publisher, subscriber):
+        given: list[int] = []
+
+        def read() -> None:
+            given.extend(change.event.id for change in subscriber if isinstance(change, Insert))
+
+        threads = [threading.Thread(target=read, daemon=True) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        publisher.publish(hits(0, 500))
+        publisher.advance(Hit, END)
+        for thread in threads:
+            thread.join(DEADLINE)
+        assert not any(thread.is_alive() for thread in threads)
+        assert sorted(given) == list(range(500))
+
+
+def test_all_tasks_that_iterate_hear_of_the_end() -> None:
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
+
+        async def main() -> None:
+            given: list[int] = []
+            async with AsyncSubscriber(node.address, Hit, consistency="final") as subscriber:
+                await subscriber.wait_ready(DEADLINE)
+
+                async def read() -> None:
+                    given.extend([change.event.id async for change in subscriber if isinstance(change, Insert)])
+
+                tasks = [asyncio.create_task(read()) for _ in range(3)]
+                async with AsyncPublisher(node.address, types=[Hit]) as publisher:
+                    await publisher.publish(hits(0, 500))
+                    await publisher.advance(Hit, END)
+                    await asyncio.wait_for(asyncio.gather(*tasks), DEADLINE)
+            assert sorted(given) == list(range(500))
+
+        asyncio.run(main())
+
+
+def test_a_program_uses_one_way_to_receive() -> None:
+    """What the call whose time was up gives would be lost, or come as something else."""
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
+
+        async def main() -> None:
+            async with AsyncSubscriber(node.address, Hit) as subscriber:
+                await subscriber.wait_ready(DEADLINE)
+                assert await subscriber.receive_tables(0.01) == {}
+                with pytest.raises(RuntimeError, match="receive_tables still waits for what comes"):
+                    await subscriber.receive(0.01)
+                assert await subscriber.receive_tables(0.01) == {}
+
+        asyncio.run(main())
+
+
+def test_a_forked_child_is_told_and_its_parent_goes_on() -> None:
+    with clients() as (publisher, subscriber):
+        publisher.publish(hits(0, 1))
+        publisher.flush(DEADLINE)
+        out, into = os.pipe()
+        if not (child := os.fork()):
+            for call in (lambda: publisher.publish(hits(1, 1)), lambda: publisher.flush(1), lambda: subscriber.receive(1)):
+                try:
+                    call()
+                except NetworkError as error:
+                    os.write(into, f"{error}\n".encode())
+            publisher.close()
+            subscriber.close()
+            os._exit(0)
+        os.close(into)
+        poll_until(lambda: os.waitpid(child, os.WNOHANG)[0] == child, "the child ends")
+        with os.fdopen(out) as said:
+            assert said.read().count("is that of the process that forked: make one in the child") == 3
+        publisher.publish(hits(1, 1))
+        assert publisher.flush(DEADLINE).taken == 1
+        assert [event.id for event in collect(subscriber, 2)] == [0, 1]

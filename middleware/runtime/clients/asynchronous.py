@@ -162,6 +162,8 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
     def __init__(self, address: str, types: Any, **options: Any) -> None:
         super().__init__(partial(Subscriber, address, types, **options))
         self._receiving: asyncio.Future[Any] | None = None
+        self._receive: Callable[..., Any] = self.receive
+        """What the call under way is one of."""
         self._had_ended = False
         """Whether all had ended when the call under way began: else the end may be in what it has not given yet."""
 
@@ -186,8 +188,11 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         """Like ``receive_batch``, but gives Arrow tables: see ``Subscriber.receive_tables``. A program uses one of these."""
         return await self._received(self._client.receive_tables, timeout, {})
 
-    async def _received(self, receive: Callable[[], T], timeout: float | None, nothing: T) -> T:
-        """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it."""
+    async def _received(self, receive: Callable[..., T], timeout: float | None, nothing: T, until_end: bool = False) -> T:
+        """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it.
+
+        ``until_end``: if all has ended once it is its turn, nothing more is waited for.
+        """
         self._check_loop()
         loop = asyncio.get_running_loop()
         end = None if timeout is None else loop.time() + timeout
@@ -201,11 +206,15 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         except TimeoutError:
             return nothing
         try:
+            if until_end and self.has_ended:
+                return nothing
             if self._receiving is None:
                 if not await self._settled(left()):
                     return nothing
-                self._had_ended = self._client.has_ended
+                self._had_ended, self._receive = self._client.has_ended, receive
                 self._receiving = self._under_way = self._in_thread(receive)
+            elif self._receive != receive:
+                raise RuntimeError(f"{self._receive.__name__} still waits for what comes: a program uses one way to receive")
             await asyncio.wait([self._receiving], timeout=left())
             if not self._receiving.done():
                 return nothing
@@ -235,7 +244,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             if self.has_ended:
                 return
             try:
-                changes = await self.receive()
+                changes: list[Change] = await self._received(self._client.receive, None, [], until_end=True)
             except NetworkError:
                 if self._client.node_has_left:
                     return

@@ -9,6 +9,7 @@ import time
 import uuid
 from types import TracebackType
 from typing import Self
+from weakref import WeakSet
 
 import structlog
 
@@ -83,6 +84,8 @@ class Connection:
         self._has_connected = False
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
+        self._is_inherited = False
+        _clients.add(self)
         self._upkeep = threading.Thread(target=self._keep, name=f"slackline {role}", daemon=True)
         self._upkeep.start()
 
@@ -104,6 +107,12 @@ class Connection:
     def link_statistics(self) -> LinkStatistics:
         """Counts of the link. Takes no lock: a thread that receives all the time would keep it from the others."""
         return self._link.statistics()
+
+    def _inherited(self) -> None:
+        """This is a forked child: the sockets and the upkeep are the parent's, and whoever held a lock is not here."""
+        self._is_inherited, self._lock = True, threading.RLock()
+        self._closing.set()
+        self._closed.set()
 
     def _keep(self) -> None:
         while not self._closed.is_set():
@@ -174,6 +183,8 @@ class Connection:
 
     def _check_alive(self) -> None:
         """Raise NetworkError if further waiting is useless."""
+        if self._is_inherited:
+            raise NetworkError(f"this client of {self.address} is that of the process that forked: make one in the child")
         if self._closing.is_set():
             raise NetworkError(f"this client of {self.address} has been closed")
         if self._link.closed is not None:
@@ -218,3 +229,14 @@ class Connection:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
+
+
+_clients: WeakSet[Connection] = WeakSet()
+
+
+def _inherit_all() -> None:
+    for client in list(_clients):
+        client._inherited()
+
+
+os.register_at_fork(after_in_child=_inherit_all)

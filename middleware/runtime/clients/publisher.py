@@ -287,6 +287,10 @@ class Publisher(Connection):
             self._link.send(said)
             self._flush_out()
 
+    def _inherited(self) -> None:
+        super()._inherited()
+        self._numbering = threading.Lock()
+
     def flush(self, timeout: float | None = None) -> Receipt:
         """Wait until the node has dealt with everything sent; returns the receipt since the last call.
 
@@ -299,6 +303,8 @@ class Publisher(Connection):
                 f"node at {self.address} keeps another thread of this publisher waiting, for more than {timeout} s"
             )
         try:
+            if self._is_inherited:
+                self._check_alive()
             self._is_flushing = True
             self._post_held()
             self._settle(deadline, timeout)

@@ -243,9 +243,12 @@ class Subscriber(Connection):
 
         Whoever stops in between loses nothing: the next call gives what follows.
         """
+        had_ended = self.has_ended
         while True:
             try:
                 with self._reading:
+                    if self.has_ended and not had_ended:  # another thread has had the end
+                        return
                     if not self.rest:
                         self.rest.extend(self.receive())
             except NetworkError:
@@ -256,6 +259,11 @@ class Subscriber(Connection):
                 yield change
             if self.has_ended:
                 return
+            had_ended = False
+
+    def _inherited(self) -> None:
+        super()._inherited()
+        self._reading = threading.RLock()
 
     def _next_of_rest(self) -> Change | None:
         with self._reading:

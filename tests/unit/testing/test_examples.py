@@ -2,7 +2,7 @@
 
 import random
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Optional
 
 import msgspec
 import pytest
@@ -154,3 +154,22 @@ class Made(Detector):
 
 def test_the_types_of_an_instance_are_drawn() -> None:
     assert {type(event) for events in sequences(Made(), 2, 9, 0) for event in events} == {Plain}
+
+
+class Tree(msgspec.Struct, frozen=True):
+    size: int
+    left: Optional["Tree"] = None
+    others: "tuple[Tree, ...]" = ()
+
+
+class Grown(Event):
+    tree: Tree
+
+
+class Grows(Detector):
+    subscribes = (Grown,)
+
+
+def test_structs_that_hold_others_of_their_kind_come_to_an_end() -> None:
+    drawn = [event for events in sequences(Grows(), 4, 20, 0) for event in events]
+    assert any(event.tree.left or event.tree.others for event in drawn if isinstance(event, Grown))
