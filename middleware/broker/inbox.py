@@ -29,13 +29,17 @@ class Inbox:
         self._blocks: dict[str, list[_Block]] = {}
         self._next = 0  # place of the next payload
         self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its place
-        self._known: tuple[dict[str, int], int | None] = ({}, None)
+        self._known: tuple[dict[str, int], int | None] | None = ({}, None)
 
     def put(self, origin: PeerKey, head: BlockHead, block: bytes, delta: Delta | None) -> None:
         """Add a block from a peer, and its changes if they are decoded already."""
         place = self._place(origin, head) if head.arrival and head.inserts else None
         self._blocks.setdefault(head.type, []).append((head, block, delta, place))
         self.pending += head.count
+
+    def tell_again(self) -> None:
+        """Give the detectors what has been promised, though it has not changed."""
+        self._known = None
 
     def _place(self, origin: PeerKey, head: BlockHead) -> int:
         """The place of a payload in the order of arrival here; its blocks may come in several frames."""

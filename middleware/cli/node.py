@@ -96,13 +96,15 @@ def node(
     with Exposition(serving) if serving is not None else nullcontext() as exposition:  # it answers while the node recovers, too
         bind = next((each.bind for each in chosen.plan.nodes if each.name == name and name not in given), None)
         running = _begun(chosen, name, bind or addresses[name], addresses, reporter, own, state, rebuild)
-        threading.Thread(target=load_arrow).start()
+        loading = threading.Thread(target=load_arrow)
+        loading.start()
         if tethered:
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:
             exposition.watch(running)
         with pushing(running), calm(), _fed(chosen, name, running, own, state, sources) as has_ended:
             running.run(has_ended)
+        loading.join()  # what is loaded as Python ends cannot be
     if report is not None:
         write_report(reporter.report(name, running.statistics()), report)
 

@@ -82,6 +82,8 @@ def recover(
     final = max((log.state()["finals"][name] for name in gone), default=NEVER)
     correction, result.withheld = _above(correction, promised, final)
     lives.resume(broker, promised, hierarchy.reached if hierarchy is not None else NEVER)
+    if rebuild:
+        broker.inbox.tell_again()  # units that the replayed steps did not know have heard of no promise yet
     result.corrected = len(correction)
     return result, Batch(correction.by_type(), stopped=stopped)
 
@@ -108,6 +110,8 @@ def _replayed(
     told: set[str] = set()
     for record in records:
         result.records += 1
+        if known is None and hierarchy is not None:
+            _check_unmoved(record, hierarchy, codec)
         batch = lives.replay(broker, record)
         for entry in record.entries:
             if type(entry) is Made:
@@ -152,6 +156,24 @@ def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, 
     if hierarchy is not None:
         result.changed = hierarchy.code != units.get("code")
         hierarchy.restore(units, checkpoint.parts())
+
+
+def _check_unmoved(record: Record, hierarchy: Recoverable, codec: EventCodec) -> None:
+    """Raise StateError if another node has sent results of a detector that is here now. O(results of its types)."""
+    for entry in record.entries:
+        if type(entry) is not Received or entry.peer[0] != "node":
+            continue
+        for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
+            if head.raw or head.type not in hierarchy.promised:
+                continue
+            delta = codec.decode(head, block, Drops())
+            told = (*delta.inserts, *delta.retracts, *(new for _, new in delta.revises))
+            if moved := {event.source for event in told} & hierarchy.finals().keys():
+                raise StateError(
+                    f"{', '.join(sorted(moved))} ran on another node up to now, and readers here have its results from there: "
+                    "made here again, they would be told twice, and the other node would withdraw some. Let it run where it "
+                    "ran, or start all nodes in new state folders"
+                )
 
 
 def _unreadable(drops: Drops) -> int:
