@@ -92,7 +92,7 @@ def query(
 
       [bold]slackline query @theft.sase tcp://127.0.0.1:5701 --types-from scenarios.bookstore.shop --changes[/]
 
-      [bold]slackline query @theft.sase bookstore --why-not reader-3:117[/]
+      [bold]slackline query @theft.sase bookstore --why-not gate-1:117[/]
     """
     screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
     written = _text(text)

@@ -87,7 +87,7 @@ def pictured(
     drawn = table(["detection", "final", "early", "revised", "withdrawn", *timed, "last at"], rows, names=1, kept=2)
     drawn.title = f"what was found ({mode})"
     notes = ["ms: how long after its time a detection that stayed was there, mean / p99"] * any(latencies.values())
-    if others := found.keys() - set(chosen):
+    if others := {name for name in found.keys() - set(chosen) if found[name].final or found[name].early}:
         count = sum(found[name].final for name in others)
         notes.append(f"and {count:,} of {len(others)} other types, on which these rest or that are rarer (all: --json FILE)")
     drawn.caption = "\n".join(notes) or None

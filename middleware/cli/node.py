@@ -127,7 +127,8 @@ def _detectors(chosen: Scenario, name: str, alpha: float | None) -> Reporter:
 
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
     places, policies = chosen.places[name], chosen.policies(alpha)
-    return Reporter(Hierarchy(chosen.detectors, places, policies, adaptation, time.perf_counter_ns, resumes=True))
+    timer, settings = time.perf_counter_ns, chosen.settings
+    return Reporter(Hierarchy(chosen.detectors, places, policies, adaptation, timer, resumes=True, settings=settings))
 
 
 def _begun(

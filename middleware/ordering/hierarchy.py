@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -84,6 +85,8 @@ class Hierarchy:
         a clock in nanoseconds that measures the cost of work; without one, detector calls are counted.
     ``resumes``
         streams that have ended may resume, as they may at a node: costs a copy of the operators' state at each end.
+    ``settings``
+        what detectors were made with, as text, where that is known: state that was made with something else is refused.
     ``backdate``
         how much earlier than raw events results may be stamped, over all levels of the application, ns.
     """
@@ -96,8 +99,10 @@ class Hierarchy:
         adaptation: Adaptation = Adaptation.NONE,
         timer: Timer | None = None,
         resumes: bool = False,
+        settings: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         everything = named(detectors)
+        self._settings = settings
         level = levels(everything)
         self.adaptation = adaptation
         self.budget = Budget(Gain() if adaptation is Adaptation.GAIN else None)
@@ -346,6 +351,7 @@ class Hierarchy:
             "units": units,
             "code": self.code,
             "backdates": backdates,
+            "settings": {name: self._settings[name] for name in backdates if name in self._settings},
             "clock": self.clock,
             "promised": dict(self._promised),
         }
@@ -364,10 +370,11 @@ class Hierarchy:
 
         A detector of another version migrates its state. Raises DetectorError if it cannot, if a detector is new (it would
         start in the middle), if its event types have changed, or if one with stored state is gone: no state is dropped unasked;
-        or if its ``backdate`` has changed, by which it has promised what is final.
+        or if its ``backdate`` has changed, by which it has promised what is final; or, of the same version, its settings.
         """
         self._check_names(state["units"].keys())
-        self._check_backdates(state.get("backdates", {}))  # former versions stored none
+        self._check_backdates(state.get("backdates", {}))  # former versions stored none, nor settings
+        self._check_settings(state.get("settings", {}), state["code"])
         self.clock = state["clock"]
         units = {placed.unit.name: placed.unit for placed in self._placed}
         versions = {name: _checked(unit, *state["code"][name]) for name, unit in units.items()}
@@ -408,6 +415,16 @@ class Hierarchy:
                 raise DetectorError(
                     f"{name}.backdate was {stored[name]} ns when its state was stored, and is {backdate}: what is final was "
                     "promised by it; put it back, give the detector another name, or start the node in a new state folder"
+                )
+
+    def _check_settings(self, stored: Mapping[str, str], code: Mapping[str, Any]) -> None:
+        for placed in self._placed:
+            name, now = placed.unit.name, self._settings.get(placed.unit.name)
+            if now is not None and stored.get(name, now) != now and code[name][0] == placed.unit.detector.version:
+                raise DetectorError(
+                    f"settings.{name} were {stored[name] or 'none'} when its state was stored, and are {now or 'none'} now: "
+                    "that state came of the former; put them back, raise the detector's version and give it "
+                    "migrate(state, version), or start the node with --rebuild"
                 )
 
     def take_listed(self) -> list[Listed]:

@@ -67,6 +67,21 @@ class Scenario:
         self._check()
 
     @property
+    def settings(self) -> dict[str, str]:
+        """What each detector was made with, as text; operators made of data say that themselves."""
+        plan, everything = self.plan, self.detectors
+        if isinstance(plan.detectors, str):
+            given = [plan.settings] * len(everything)  # those of the function that makes all of them
+        else:
+            given = [plan.settings.get(target.partition(":")[2], {}) for target in plan.detectors]
+        text = [", ".join(f"{key}={value!r}" for key, value in sorted(each.items())) for each in given]
+        return {
+            name: own
+            for (name, detector), own in zip(everything.items(), text, strict=True)
+            if not isinstance(detector, Operator)
+        }
+
+    @property
     def entry(self) -> str:
         """The node that the recording is fed to."""
         return self.plan.recording.to or self.plan.nodes[0].name

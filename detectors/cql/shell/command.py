@@ -203,10 +203,10 @@ class Runner:
             else:
                 for batch in session.run(stream, feed):
                     delta, finals = view.take(batch)
-                    self._lines(view, delta, finals, out)
-                    if stored is not None:
+                    if stored is not None:  # before it is shown: whoever ends this finds there what they have seen
                         for event in finals:
                             stored.add(event)
+                    self._lines(view, delta, finals, out)
         finally:
             if out is not None:
                 out.close()

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from detectors.inputs import Files
 from middleware.cli.main import application
 from middleware.connect.files.guess import guessed, kinds_of
+from middleware.model.errors import TraceError
 
 
 @pytest.mark.parametrize(
@@ -73,3 +74,10 @@ def test_a_mapping_that_was_written_for_a_file_can_be_read(tmp_path: Path) -> No
     assert 'x = { column = "x", type = "int" }' in mapping.read_text()
     (event,) = Files([file], mapping).events()
     assert (event.température, event.x) == (1, 2)  # type: ignore[attr-defined]
+
+
+def test_a_head_that_is_one_cell_names_the_delimiter(tmp_path: Path) -> None:
+    file = tmp_path / "semi.csv"
+    file.write_text("time;tag;x\n2024-05-13T08:00:00,250;1;5\n")
+    with pytest.raises(TraceError, match="its head is one cell, time;tag;x: if ';' parts the cells"):
+        guessed(file)

@@ -141,3 +141,31 @@ def test_state_of_another_definition_is_refused() -> None:
     Hierarchy({"Sums": Planned(10)}).restore(state, ())
     with pytest.raises(DetectorError, match=r"Sums computes something else.*was window of 10; is window of 8.*--rebuild"):
         Hierarchy({"Sums": Planned(8)}).restore(state, ())
+
+
+class LimitedSums(Sums):
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+
+class LimitedMigratingSums(MigratingSums):
+    def __init__(self, limit: int) -> None:
+        super().__init__()
+        self.limit = limit
+
+    def migrate(self, state: dict[str, Any], version: int) -> dict[str, Any]:
+        return super().migrate(state, version) | {"limit": self.limit}
+
+
+def test_state_that_was_made_with_other_settings_is_refused() -> None:
+    """It holds what was made of the former settings, mostly the settings themselves."""
+    hierarchy = Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": "limit=10"})
+    hierarchy.process(ticks(1, 2))
+    state, parts = hierarchy.state(), list(iter(partial(hierarchy.parts, 1), {}))
+    with pytest.raises(DetectorError, match=r"settings\.Sums were limit=10 .* and are limit=50 now: .*--rebuild"):
+        Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
+    Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": "limit=10"}).restore(state, parts)
+    Hierarchy({"Sums": LimitedMigratingSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
+    del state["settings"]  # a former release knew none
+    Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
