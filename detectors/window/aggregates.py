@@ -44,7 +44,7 @@ class Aggregate:
     monoid: Monoid
     field: Field = None
     kind: str = ""
-    """The type of the field's values, where these are not aggregated as floats, int64 or texts: the name of one they are."""
+    """The variant of the monoid that the type of the field has chosen, where that is not one of floats, int64 or texts."""
 
     def value(self) -> Callable[[Event], Value]:
         """The function that takes the tree's value from an event. It may raise: then the event is at fault."""

@@ -55,7 +55,8 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
     mapping = mapping_of(table, named(file.name.split(".")[0]), str(file))
     if len(types := _types_of(table, mapping)) > 1:
         raise TraceError(
-            f"{file} holds events of several types ({listed(types)}): name their classes (--types-from), or write a mapping"
+            f"{file} holds events of several types ({listed(types)}): name their classes (--types-from), and call the "
+            "file as the one that you want, or write a mapping"
         )
     if types:
         mapping = replace(mapping, only={"type": types[0]})
