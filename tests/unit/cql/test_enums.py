@@ -67,9 +67,10 @@ def trades() -> list[Trade]:
     ],
 )
 def test_queries_read_what_members_stand_for(query: str, wanted: list[tuple[object, ...]]) -> None:
+    operators = compile_cql(f"{query} INTO Found", [Trade]).operators
     for seed in range(4):
         arrived = random.Random(seed).sample(trades(), 6) if seed else trades()
-        found = run(arrived, compile_cql(f"{query} INTO Found", [Trade]).operators, batch=2, policies=PATIENT).finals["Found"]
+        found = run(arrived, operators, batch=2, policies=PATIENT).finals["Found"]
         rows = [tuple(getattr(each, name) for name in each.__struct_fields__[:-4]) for each in found]
         assert sorted(rows, key=repr) == sorted(wanted, key=repr)
         assert {type(value) for row in rows for value in row} <= {str, float, int, type(None)}
