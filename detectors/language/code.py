@@ -113,7 +113,10 @@ class Frame:
         return self.define(f"def made({parameters}):\n    return {body}\n")
 
     def define(self, source: str, more: Mapping[str, object] | None = None) -> Made:
-        """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins."""
+        """The function ``made`` that the source defines. Its globals are this frame's and ``more``, and no builtins.
+
+        ``enum_value`` is there for any code, and none of the frame's: all of those are part of a query's definition.
+        """
         local: dict[str, Any] = {}
         with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, but no mistake
             code = compile(source, "<query>", "exec")

@@ -95,19 +95,18 @@ def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[
         )
     if not isinstance(given.field, str):
         return given
-    kinds: set[type | None] = set()
+    hints: set[Any] = set()
     for event_type in reads:
         if given.field not in event_type.__struct_fields__:
             raise WindowError(
                 f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
             )
-        kinds.add(_kind_of(typing.get_type_hints(event_type).get(given.field)))
-    return _over(given.monoid, given.field, kinds.pop() if len(kinds) == 1 else None)
+        hints.add(plain_type(typing.get_type_hints(event_type).get(given.field)))
+    return _over(given.monoid, given.field, hints)
 
 
-def _kind_of(hint: Any) -> type | None:
-    """The class of the values of a field, without None; None if they may be of several."""
-    plain = plain_type(hint)
+def _kind_of(plain: Any) -> type | None:
+    """The class of the values of a field of this type; None if they may be of several."""
     while isinstance(plain, typing.NewType):
         plain = plain_type(plain.__supertype__)
     if typing.get_origin(plain) is typing.Literal:
@@ -117,11 +116,13 @@ def _kind_of(hint: Any) -> type | None:
     return plain if isinstance(plain, type) and plain not in (Any, object) else None
 
 
-def _over(monoid: Monoid, field: str, kind: type | None) -> Aggregate:
-    """A monoid over a field with values of a class: what is chosen of them stays what it is, what is computed is a number.
+def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
+    """A monoid over a field of these types: what is chosen of its values stays what it is, what is computed is a number.
 
     Raises WindowError if it takes no such values.
     """
+    kinds = set(map(_kind_of, hints))
+    kind = kinds.pop() if len(kinds) == 1 else None
     if kind is not None:
         _check_takes(monoid, field, kind)
     if kind is float or not monoid.variants:
@@ -129,7 +130,7 @@ def _over(monoid: Monoid, field: str, kind: type | None) -> Aggregate:
     is_whole = kind is int or (kind is not None and issubclass(kind, int) and monoid.name in ("sum", "range"))
     variant = int if is_whole else str if kind is str else object
     chosen = monoid.variants.get(variant, monoid)
-    is_new = chosen is not monoid and kind not in (int, str)
+    is_new = chosen is not monoid and not hints <= {int, str}  # of a NewType or a Literal, too: they were floats
     return Aggregate(chosen, field, variant.__name__ if is_new else "")
 
 

@@ -148,7 +148,7 @@ def _lines(events: Sequence[Event]) -> bytes:
 def _csv(events: Sequence[Event]) -> bytes:
     records = [{name: flat(value) for name, value in as_record(event).items()} for event in events]
     text = io.StringIO(newline="")
-    names = list(dict.fromkeys(name for record in records for name in record)) or ["type", "ts", "id", "source", "level"]
+    names = list(dict.fromkeys(name for record in records for name in record)) or ["type", *Event.__struct_fields__]
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(records)

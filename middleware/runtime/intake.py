@@ -106,8 +106,7 @@ def _whole_floats(kind: EventType, seen: _Seen) -> list[str]:
 
 
 def _with_floats(event: Event, names: Sequence[str]) -> Event:
-    floats = {name: _floats(value) for name in names if (value := getattr(event, name)) is not None}
-    whole = {name: value for name, value in floats.items() if value is not getattr(event, name)}
+    whole = {name: found for name in names if (found := _floats(value := getattr(event, name))) is not value}
     return replace(event, **whole) if whole else event
 
 

@@ -73,7 +73,7 @@ class Scenario:
         if isinstance(plan.detectors, str):
             given = [plan.settings] * len(everything)  # those of the function that makes all of them
         else:
-            given = [plan.settings.get(target.partition(":")[2], {}) for target in plan.detectors]
+            given = [plan.settings.get(name, {}) for name in _class_names(plan.detectors)]
         text = [", ".join(f"{key}={value!r}" for key, value in sorted(each.items())) for each in given]
         return {
             name: own
@@ -317,12 +317,17 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
         if not isinstance(made, Iterable):
             raise ScenarioError(f"detectors: {plan.detectors} gives {made!r}: it must give detectors, in a list or a dict")
         return named(made)
-    names = [target.partition(":")[2] for target in plan.detectors]
+    names = _class_names(plan.detectors)
     if stray := sorted(plan.settings.keys() - set(names)):
         raise ScenarioError(f"settings.{stray[0]}: there is no such detector; there are {listed(names)}")
     return named(
         [_made(target, plan.settings.get(name, {}), folder) for target, name in zip(plan.detectors, names, strict=True)]
     )
+
+
+def _class_names(targets: Iterable[str]) -> list[str]:
+    """What ``module:Class`` calls the class: ``settings`` go by it."""
+    return [target.partition(":")[2] for target in targets]
 
 
 def _made(target: str, settings: Mapping[str, object], folder: Path) -> Detector:

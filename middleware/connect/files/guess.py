@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from middleware.connect.files.formats import format_of, head
-from middleware.connect.files.header import names_in
 from middleware.connect.files.mapping import INT64, Field, Kind, Mapping, Source, Time, Unit
 from middleware.connect.files.mcap_rows import STAMPS, topics_of
 from middleware.connect.files.moments import UNITS
@@ -48,8 +47,8 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
 
     Raises TraceError if no column looks like times, or if their unit is not plain.
     """
-    _check_delimiter(file, delimiter)
     table = head(file, delimiter)
+    _check_delimiter(file, table, delimiter)
     if not table.num_rows:
         raise TraceError(f"{file} has no row to see from what its columns hold")
     mapping = mapping_of(table, named(file.name.split(".")[0]), str(file))
@@ -95,21 +94,21 @@ def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping
     """
     is_mcap = format_of(file) == "mcap"
     topics = (type_name,) if is_mcap and type_name in topics_of(file) else ()
-    _check_delimiter(file, ",")
-    found = mapping_of(table := head(file, topics=topics), type_name, str(file), fields)
+    table = head(file, topics=topics)
+    _check_delimiter(file, table)
+    found = mapping_of(table, type_name, str(file), fields)
     if is_mcap and found.id is not None and not topics:
         raise TraceError(f"{file} has no topic {type_name}; it has {listed(topics_of(file))}: write a mapping")
     return replace(of_class(found, table, str(file)), files=(escape(str(file)),), topics=topics)
 
 
-def _check_delimiter(file: Path, delimiter: str) -> None:
+def _check_delimiter(file: Path, table: pa.Table, delimiter: str = ",") -> None:
     """Raise TraceError if the head of a CSV file is one cell for this delimiter, and several for another."""
-    if format_of(file) != "csv" or len(names := names_in(file, delimiter)) != 1:
+    if format_of(file) != "csv" or table.num_columns != 1:
         return
-    if other := next((each for each in _DELIMITERS if each != delimiter and each in names[0]), None):
-        raise TraceError(
-            f"{file}: its head is one cell, {names[0]}: if {other!r} parts the cells, write a mapping that says so"
-        )
+    (name,) = table.column_names
+    if other := next((each for each in _DELIMITERS if each != delimiter and each in name), None):
+        raise TraceError(f"{file}: its head is one cell, {name}: if {other!r} parts the cells, write a mapping that says so")
 
 
 def of_class(mapping: Mapping, table: pa.Table, where: str) -> Mapping:

@@ -28,6 +28,9 @@ BOM = b"\xef\xbb\xbf"
 """What some programs put before a text in UTF-8."""
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """How a text in UTF-16 begins."""
+PACKED = (".gz", ".bz2")
+"""The ends of the names of compressed files."""
+
 HOPELESS = 1_000
 """If this many lines are broken, in a row or spread over a block, and none is good, the file has another format."""
 
@@ -52,10 +55,6 @@ def expanded(path: Path) -> Path:
         return path.expanduser()
     except RuntimeError:
         return path
-
-
-PACKED = (".gz", ".bz2")
-"""The ends of the names of compressed files."""
 
 
 def existing(paths: Sequence[str | Path]) -> list[Path]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
 from collections import Counter
@@ -290,6 +289,7 @@ class Publisher(Connection):
     def _inherited(self) -> None:
         super()._inherited()
         self._numbering = threading.Lock()
+        _open.discard(self)  # the parent closes it
 
     def flush(self, timeout: float | None = None) -> Receipt:
         """Wait until the node has dealt with everything sent; returns the receipt since the last call.
@@ -429,6 +429,3 @@ def _close_all() -> None:
     for publisher in list(_open):
         with suppress(NetworkError):  # one whose node is gone keeps no other from being closed
             publisher.close()
-
-
-os.register_at_fork(after_in_child=_open.clear)

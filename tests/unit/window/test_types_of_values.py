@@ -118,3 +118,10 @@ def test_a_pair_without_a_number_is_left_out_and_what_is_no_pair_costs_its_event
     result = run([seen(number) for number in (1, 4, 11)], [windows], failing="skip")
     assert [each.x for each in result.finals["W"]] == [(1.0, 1), (11.0, 11)]  # type: ignore[attr-defined]
     assert [each.event.id for each in result.failures["W"]] == [4]
+
+
+def test_windows_that_aggregate_otherwise_now_are_other_ones_for_a_node_with_state() -> None:
+    """A tree of floats is not taken up by one of whole numbers."""
+    of = {field: Windows(Seen, Tumbling(10), {"x": (SUM, field)}).definition for field in ("user", "price")}
+    assert of["user"].endswith("('sum', 'user', 'int')}")
+    assert of["price"].endswith("('sum', 'price')}")
