@@ -12,8 +12,9 @@ from hypothesis import HealthCheck, settings
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background jobs, and inherited by all they start
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-settings.register_profile("untimed", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("untimed")  # the machine may be busy
+# The machine may be busy. Examples are drawn anew in each run: fewer at a time, so that runs are often.
+settings.register_profile("untimed", settings(), deadline=None, max_examples=70, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("untimed")
 
 RECORDINGS = Path(__file__).parents[2] / "shared" / "data"
 if RECORDINGS.is_dir():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import keyword
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, get_type_hints
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -13,7 +13,8 @@ from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
 from detectors.language.errors import QueryError, Span, nearest
 from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of, kind_of_members
-from middleware.model.event import MAX_TS, Event, EventType, field_names, type_name
+from middleware.model.event import MAX_TS, Event, EventType, type_name
+from middleware.model.schema import fields_of
 from middleware.model.words import listed
 
 TS = "ts"
@@ -122,11 +123,10 @@ def make_event_type(name: str, schema: Schema) -> EventType:
 
 def schema_of(event_type: EventType, span: Span) -> Schema:
     """The schema of a Python event type; fields that the language has no type for are left out."""
-    hints = get_type_hints(event_type, include_extras=True)
     found = []
-    for name in field_names(event_type):
-        members = kind_of_members(hints[name])
-        kind = members or kind_of(hints[name])
+    for name, hint in fields_of(event_type).items():
+        members = kind_of_members(hint)
+        kind = members or kind_of(hint)
         if kind.type not in (Type.ANY, Type.NULL):
             found.append(Attribute(name, kind, name, members is not None))
     if not found:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType
 from typing import Any
 
 from detectors.language.types import LIMITS, Type, ValueKind
@@ -118,11 +120,16 @@ class Frame:
         ``enum_value`` is there for any code, and none of the frame's: all of those are part of a query's definition.
         """
         local: dict[str, Any] = {}
-        with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, but no mistake
-            code = compile(source, "<query>", "exec")
-        exec(code, {"enum_value": enum_value, **self.globals, **(more or {})}, local)
+        exec(_compiled(source), {"enum_value": enum_value, **self.globals, **(more or {})}, local)
         made: Made = local["made"]
         return made
+
+
+@lru_cache
+def _compiled(source: str) -> CodeType:
+    """Queries that are planned again, as a run is made again or a node restarts its detectors, have the same source."""
+    with warnings.catch_warnings(action="ignore", category=SyntaxWarning):  # "1 IS NULL" is odd, but no mistake
+        return compile(source, "<query>", "exec")
 
 
 def converted(frame: Frame, code: Code, target: Type) -> Code:

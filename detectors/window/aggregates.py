@@ -12,7 +12,7 @@ from detectors.window.monoid import Monoid
 from detectors.window.sketches import Sketch, hashed
 from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, Value, type_name
-from middleware.model.schema import plain_type
+from middleware.model.schema import hints_of, plain_type
 
 Field = str | Callable[[Any], Value] | None
 
@@ -101,7 +101,7 @@ def aggregate_of(given: Aggregate | Monoid | tuple[Monoid, Field], reads: tuple[
             raise WindowError(
                 f"{type_name(event_type)} has no field {given.field!r}, which {given.monoid.name} is to be taken of"
             )
-        hints.add(plain_type(typing.get_type_hints(event_type).get(given.field)))
+        hints.add(plain_type(hints_of(event_type).get(given.field)))
     return _over(given.monoid, given.field, hints)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from operator import attrgetter
@@ -19,6 +18,7 @@ from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, Key, Value, converted, field_names, type_name
 from middleware.model.identity import canonical
 from middleware.model.operator import Operator, described
+from middleware.model.schema import hints_of
 
 EMITS = ("close", "change", "final")
 _STAMPS = ("ts", "id", "source", "level")
@@ -119,7 +119,7 @@ class WindowsPlan(Operator):
     def _made(self, reads: tuple[EventType, ...]) -> EventType:
         """A result type: the key's fields have the types of the events read, the others take any value."""
         read = reads[0]
-        hints = [typing.get_type_hints(each, include_extras=True) for each in reads]
+        hints = [hints_of(each) for each in reads]
         kinds = {field: [own.get(field, Any) for own in hints] for field in self.key_fields}
         fields: list[tuple[str, Any]] = [
             (field, found[0] if all(each == found[0] for each in found) else Any) for field, found in kinds.items()

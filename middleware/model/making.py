@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cache
 from typing import Any
 
 from msgspec.structs import fields
@@ -16,6 +17,7 @@ Recipe = tuple[EventType, list[tuple[str, str, bool]]]
 _TAKES: dict[Any, str] = {int: "int", float: "float", str: "str", bool: "bool", Any: "any", Timestamp: "time", Int64: "long"}
 
 
+@cache
 def recipe(event_type: EventType) -> Recipe | None:
     """How to make events of this type without checks that a look at the values' types does not do; None if there is no way.
 

@@ -1,4 +1,4 @@
-"""Simulated worlds with crashes: 80 seeds in which every promise must hold."""
+"""Simulated worlds with crashes: 40 seeds in which every promise must hold; ``slackline simulate`` plays any others."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from middleware.testing.simulation.watch import Sink, Watch
 from middleware.testing.simulation.world import World
 
 
-@pytest.mark.parametrize("first", range(0, 80, 20))
+@pytest.mark.parametrize("first", range(0, 40, 20))
 def test_whatever_fails_the_promise_holds(first: int) -> None:
     troubles: Counter[str] = Counter()
     for outcome in hunt(first, 20):
