@@ -89,7 +89,7 @@ install_tools() {
 # Installs exactly the versions of requirements.lock, each known by its checksum: with uv, in a fifth of the time that pip takes. uv
 # does not know pip's configuration, so what it cannot reach is left to pip.
 install_locked() {
-    $VENV/bin/uv pip install --quiet --python $VENV/bin/python --require-hashes --compile-bytecode --requirement requirements.lock </dev/null && return
+    $VENV/bin/uv pip install --quiet --python $VENV/bin/python --require-hashes $BYTECODE --requirement requirements.lock </dev/null && return
     say "uv could not install the packages: trying pip"
     $VENV/bin/python -m pip install --quiet --requirement requirements.lock </dev/null
 }
@@ -150,7 +150,10 @@ install() {
     rm -f $BUILDING
 }
 
-[ $# -gt 0 ] || set -- true
+# Of all packages: a minute of one processor, so that the first command is not slow. A command that is run at once has Python write
+# what it needs, a third of that.
+BYTECODE=--compile-bytecode
+if [ $# -gt 0 ]; then BYTECODE=; else set -- true; fi
 ensure_java
 if [ ! -e $BUILDING ] && [ -e $STAMP ] && [ "$(fingerprint)" = "$(cat $STAMP)" ] && works; then
     ensure_servers

@@ -101,7 +101,7 @@ def near(one, other):
     return one == other
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(TICKS, CONDITIONS)
 def test_conditions_keep_the_same_tuples(drawn, condition):
     """As WHERE, as a value, and negated: NULL is neither true nor false."""
@@ -115,7 +115,7 @@ def test_conditions_keep_the_same_tuples(drawn, condition):
     assert [(e.truth,) for e in truths] == duck(ticks, f"SELECT {condition} FROM Tick ORDER BY id")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(TICKS, NUMERIC)
 def test_numbers_are_the_same(drawn, expression):
     ticks = events(drawn)

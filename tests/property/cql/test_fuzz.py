@@ -80,7 +80,7 @@ def assert_located(error):
     assert str(error).startswith(f"line {error.line}, column {error.column}: ")
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(TEXTS)
 @example("SELECT quantity * quantity * quantity * quantity * price AS x FROM Tick")
 @example("CREATE STREAM x (__class__ Int, namespace Int, id Int, `from` Int)")

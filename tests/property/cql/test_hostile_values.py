@@ -88,7 +88,7 @@ for _ in range(3):
     NUMBERS, CONDITIONS = NUMBERS | more, CONDITIONS | tests
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(CONDITIONS, st.lists(ROWS, min_size=1, max_size=6))
 def test_a_condition_is_true_false_or_unknown_wherever_it_stands(test, rows):
     script = compile_cql(STREAM)
@@ -153,7 +153,7 @@ WINDOWS = [
 ]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(
     st.sampled_from(WINDOWS),
     st.sampled_from(["", " PARTITIONED BY y", " PARTITIONED BY x"]),

@@ -62,7 +62,7 @@ CONDITIONS = {
 }
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=140, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.sampled_from(sorted(CONDITIONS)),
     st.tuples(st.integers(1, 8), st.integers(1, 8)),

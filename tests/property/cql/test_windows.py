@@ -122,7 +122,7 @@ def run_history(operator, drawn, others, seed, restarts):
     return results, events
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(specs(), st.sampled_from([None, 2]), st.booleans(), *HISTORY.values())
 def test_windows_come_to_their_definition(spec, where, grouped, drawn, others, seed, restarts):
     text, model, definition = spec
@@ -200,7 +200,7 @@ class Plain(Operator):
         return WindowedOperation(self.plan, name, level)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(1, 9), st.integers(1, 9), st.booleans(), st.booleans(), *HISTORY.values())
 def test_the_native_core_gives_the_same_bits_and_identities(size, slide, grouped, bare, drawn, others, seed, restarts):
     key, group = ("symbol,", "GROUP BY symbol") if grouped else ("", "")

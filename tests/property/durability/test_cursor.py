@@ -48,7 +48,7 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
     return batches, sorted(standing.values(), key=ORDER)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(log=logs(), deaths=st.lists(st.integers(1, 8), max_size=6), chunks=st.lists(st.integers(1, 4), min_size=1, max_size=5))
 def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deaths: list[int], chunks: list[int]) -> None:
     batches, finals = log

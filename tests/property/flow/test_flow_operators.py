@@ -45,7 +45,7 @@ def cycled(window):
 FLOWS = [grouped(window) for window in (1, 2, 3)] + [folded(fold) for fold in FOLDS] + [cycled(2), cycled(3)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(
     st.sampled_from(FLOWS),
     events(Number, "a", 20),

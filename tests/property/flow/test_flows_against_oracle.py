@@ -27,7 +27,7 @@ def expected(flow, events):
     return [(result.ts, *result.fields) for result in sequential(flow.nodes, events)]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(flows(), INPUT, st.randoms(use_true_random=False), st.integers(1, 3), st.booleans(), st.integers(1, 20))
 def test_any_order_of_arrival(flow, events, generator, parts, fuse, batch):
     arrived = events + [event for event in events if generator.random() < 0.2]
@@ -37,7 +37,7 @@ def test_any_order_of_arrival(flow, events, generator, parts, fuse, batch):
     assert in_order(event for events in made.finals.values() for event in events) == expected(flow, events)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(flows(), INPUT, INPUT, INPUT, st.integers(0, 2**32), st.integers(1, 3), st.booleans(), st.integers(1, 8))
 def test_withdrawals_and_revisions(flow, staying, passing, changing, seed, parts, fuse, batch):
     """Input that comes and goes, or changes, with promises in between: nothing final ever changes."""

@@ -21,7 +21,7 @@ OPTIMISTIC = Policies(alpha=0.0)
 IN_ORDER = Policies(alpha=1.0, slack=lambda: FixedSlack(10**15))
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=170, deadline=None)
 @given(
     flows(),
     INPUT,

@@ -36,7 +36,7 @@ def by_sequence(text, events, use_native):
 
 
 @given(st.integers(0, 2**64), st.integers(1, 4))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_both_engines_give_what_the_oracle_gives(seed, depth):
     random = Random(seed)
     drawn = Drawn(random)
@@ -58,7 +58,7 @@ def test_both_engines_give_what_the_oracle_gives(seed, depth):
 
 
 @given(st.integers(0, 2**64), st.integers(1, 4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_conditions_on_pairs_mean_the_same_in_both_cores(seed, depth):
     """Where the native core decides by itself, and where it asks."""
     random = Random(seed)
@@ -82,7 +82,7 @@ def test_conditions_on_pairs_mean_the_same_in_both_cores(seed, depth):
 
 
 @given(st.integers(0, 2**64), st.sampled_from(KINDS), st.integers(0, 5))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_an_expression_written_out_reads_as_itself(seed, kind, depth):
     tree = Drawn(Random(seed)).of(kind, depth)
     assert parse_expression(str(tree)) == tree

@@ -38,7 +38,7 @@ def test_one_event_at_a_time_is_a_batch_of_one(arrived):
     assert sorted(in_order("Totals", TotalsOnColumns(), 1, first_arrivals(arrived)), key=ORDER) == sorted(expected, key=ORDER)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), arrived=arrivals(), policy=policies(lateness=_ALL_IN_TIME))
 def test_changes_net_to_the_results_of_the_twin_by_event(data, arrived, policy):
     """Any cuts, disorder, revisions, withdrawals, and a restart from a checkpoint in between."""

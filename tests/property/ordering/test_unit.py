@@ -50,7 +50,7 @@ class Consumer:
 
 
 @pytest.mark.parametrize("detector", [Fold, KeyedFold, Filter, Mode, Brittle, Windows, KeyedWindows, TotalsOnColumns])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), arrived=arrivals(), policy=policies(slack=SLACK))
 def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
     unit = Unit(detector.__name__, detector(), 1, policy)
@@ -73,7 +73,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
 
 
 @pytest.mark.parametrize("detector", [Fold, KeyedFold, Mode, Brittle, Windows, KeyedWindows, TotalsOnColumns])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(seed=st.integers(0, 2**32), policy=policies(slack=SLACK))
 def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detector, seed, policy):
     """Whatever upstream inserts, revises and withdraws, the finals are those of what it stands by in the end."""

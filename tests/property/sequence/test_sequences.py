@@ -79,7 +79,7 @@ def _changed(event: Event, generator: Random) -> Event:
 
 
 @given(seeds, seeds, st.sets(st.integers(0, 12)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_any_history_comes_to_what_brute_force_finds(query_seed, seed, restarts):
     check(query(query_seed), seed, restarts)
 
@@ -98,7 +98,7 @@ def test_many_events_without_kleene(query_seed, seed):
 
 
 @given(seeds, seeds, st.integers(1, 9), st.sampled_from([0.0, 0.4, 1.0]), st.sampled_from([0, 5, 1000]))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_in_units_that_speculate(query_seed, seed, batch, alpha, floor):
     """Finals are those of brute force over all events but those listed as late."""
     drawn, there = query(query_seed), events(seed)

@@ -352,7 +352,7 @@ def test_queries_equal_the_oracle(events: list[Event], rows: int) -> None:
     assert archived(events, queries, rows)[0] == expected(events, queries)
 
 
-@settings(max_examples=150, deadline=None, phases=[Phase.generate])
+@settings(max_examples=100, deadline=None, phases=[Phase.generate])
 @given(flows(), INPUT, st.integers(1, 2), st.sampled_from([1, 1000]))
 def test_flows_equal_their_sequential_run(flow: Any, events: list[Event], parts: int, rows: int) -> None:
     results, failed = archived(events, list(flow.operators(parts).values()), rows)

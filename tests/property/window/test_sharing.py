@@ -13,7 +13,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(steps=STEPS, retention=st.integers(0, 6))
 def test_every_window_is_that_of_all_values(ordered, steps, retention):
     shared = SharedWindows(CONCAT, retention=retention, min_arity=2, ordered=ordered)

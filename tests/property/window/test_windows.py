@@ -166,7 +166,7 @@ FIGURES = {
 @pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.parametrize("emit", ["close", "change", "final"])
 @pytest.mark.parametrize("name", ["hopping", "several hopping", "tumbling"])
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(data=st.data(), events=drawn_events(), passing=drawn_events(100, 5), seed=st.integers(0, 1000))
 def test_the_native_core_does_the_same_at_every_step(name, emit, data, events, passing, seed):
     plan = Windows(Reading, data.draw(KINDS[name]), FIGURES, key="device", result=Figures, emit=emit)

@@ -281,7 +281,7 @@ def plain(log: list[Parts]) -> list[Event]:
     return found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(
     st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([encode(Ready(1)), encode(Gap(0, 0)), encode(Resumed(None))])))
 )

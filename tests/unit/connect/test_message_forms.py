@@ -109,7 +109,7 @@ def cases(draw: st.DrawFn) -> tuple[list[str], set[str], dict[str, str], list[by
     return names, defaults, paths, bodies
 
 
-@settings(max_examples=300)
+@settings(max_examples=200)
 @given(cases())
 @example((["whole"], set(), {}, [b'{"whole": 1.0}', b'{"whole": 18446744073709551615}', b'{"whole": 18446744073709551616}']))
 @example((["text"], set(), {}, [b'{"text": "a", "level": "x", "slackline:level": 3, "slackline:id": 9}']))

@@ -65,7 +65,7 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=140, deadline=None)
 @given(steps)
 def test_results_one_by_one_are_counted_as_each_by_itself(steps: list[tuple[str, int, int]]) -> None:
     """Steps of one result each, at distinct times: then the account by batch is the exact one."""

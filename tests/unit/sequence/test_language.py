@@ -154,7 +154,7 @@ words = st.lists(
 
 
 @given(words)
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 @example("EVENT Shelf s WHERE " + "(" * 3000 + "s.tag = 1" + ")" * 3000)
 @example("EVENT Shelf s WHERE " + "NOT " * 3000 + "s.tag = 1")
 @example("EVENT Shelf s WHERE s.tag = 1e999999")
