@@ -110,7 +110,7 @@ def check_event_type(event_type: EventType) -> None:
 
 def check_one_class_a_name(types: Iterable[EventType]) -> None:
     """Raise EventError if two classes have one name: a reader of one would leave events of the other unread."""
-    EventTypes(types)
+    EventTypes(dict.fromkeys(types))
 
 
 class EventTypes:

@@ -15,6 +15,7 @@ from middleware.model.errors import NetworkError
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.status import Status
 from middleware.runtime.transport.keys import Keys
+from middleware.runtime.transport.refusals import NOT_LISTED
 from middleware.runtime.transport.zeromq import check_address
 
 TIMEOUT = 5.0
@@ -69,7 +70,7 @@ class Lookout:
                 if status is not None:
                     found[status.node] = status
                 else:
-                    silent[address] = _not_heard(address, due[address], timeout, self._names)
+                    silent[address] = self._lines[address].not_heard(due[address], timeout)
             self._learn(found)
             due = {at: name for name, at in self._learnt.items() if at not in asked and name not in found}
         return MeshStatus([found[name] for name in sorted(found)], list(silent.values()))
@@ -150,12 +151,18 @@ class _Line:
         if inquiry is not None and inquiry.is_refused:
             self._open.pop(name).close()
 
+    def not_heard(self, name: str, timeout: float) -> str:
+        """What is to be said of a node that has not answered, called ``name``, if that is known."""
+        who = f"node {name} at {self._address}" if name else f"the node at {self._address}"
+        names = [each for each in self._candidates if each is not None and not name]
+        refusals = {inquiry.refusal for inquiry in self._open.values()}
+        if NOT_LISTED in refusals:
+            return f"{who} turns this client away: {NOT_LISTED}"
+        if len(names) <= 1 and (why := next(iter(refusals), None)) is not None:
+            return f"{who} turns this client away: {why}"
+        of = f", not as {' nor as '.join(names)}" if names else ""
+        return f"{who} does not answer within {timeout:g} s{of}"
+
     def close(self) -> None:
         for inquiry in self._open.values():
             inquiry.close()
-
-
-def _not_heard(address: str, name: str, timeout: float, names: Sequence[str]) -> str:
-    who = f"node {name} at {address}" if name else f"the node at {address}"
-    of = f", not as {' nor as '.join(names)}" if names and not name else ""
-    return f"{who} does not answer within {timeout:g} s{of}"

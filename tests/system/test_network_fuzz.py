@@ -115,7 +115,7 @@ def test_without_a_listed_key_nobody_subscribes_reads_or_fills_the_memory() -> N
         ):
             publisher.publish(hits(0, 100))
             publisher.flush(DEADLINE)
-            with pytest.raises(NetworkError, match="do its keys list this client"):
+            with pytest.raises(NetworkError, match="its allow-list does not have this key"):
                 nosy.receive(DEADLINE)
             before = process.memory_info().rss
             for number in range(100):

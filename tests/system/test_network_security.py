@@ -133,8 +133,12 @@ def test_only_listed_keys_get_in() -> None:
             Publisher(node.address, keys=Keys(friend, allowed(stranger)), patience=1.0) as deceived,
         ):
             subscriber.wait_ready(DEADLINE)
-            for kept_out in (shut_out, plain, deceived):
-                with pytest.raises(NetworkError, match="do its keys list this client"):
+            for kept_out, why in (
+                (shut_out, "its allow-list does not have this key"),
+                (plain, "it has keys, and none were given here"),
+                (deceived, "its key is not the one that is listed here"),
+            ):
+                with pytest.raises(NetworkError, match=f"the node at {node.address} turns this client away: {why}"):
                     kept_out.publish(hits(0, 1, "stranger"))
             publisher.publish(hits(0, 10))
             assert collect(subscriber, 10) == hits(0, 10)
@@ -145,6 +149,24 @@ def free_address() -> str:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         return f"tcp://127.0.0.1:{held.getsockname()[1]}"
+
+
+def test_keys_for_a_node_that_has_none_are_told_and_it_is_heard_once_it_has_them() -> None:
+    server, friend = pair("a"), pair("friend")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
+        address = node.address
+        with (
+            Publisher(address, keys=Keys(friend, allowed(server)), patience=1.0) as publisher,
+            pytest.raises(
+                NetworkError, match=r"turns this client away: (it has no keys|its key is not the one .* if it has one)"
+            ),
+        ):
+            publisher.publish(hits(0, 1))
+    publisher = Publisher(address, keys=Keys(friend, allowed(server)), patience=DEADLINE)
+    with publisher, node_thread("a", address, types=TYPES, keys=Keys(server, allowed(friend))):
+        publisher.publish(hits(0, 1))
+        assert publisher.flush(DEADLINE).taken == 1
+        assert publisher.refusal is None
 
 
 def test_two_nodes_with_keys_mesh() -> None:

@@ -82,6 +82,8 @@ class Connection:
         now = time.monotonic_ns()
         self._answered_at = now
         self._has_connected = False
+        self.refusal: str | None = None
+        """Why the node does not let this client in, as far as can be seen from here."""
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
         self._is_inherited = False
@@ -147,9 +149,13 @@ class Connection:
         link.settle(now)
         if link.up:
             self._answered_at = now
-        elif self.tells_that_it_waits and link.peer is None and now - self._answered_at > _TELL_AFTER:
-            self.tells_that_it_waits = False
-            _log.info(f"no node answers at {self.address} yet: waiting for it")
+            self.refusal = None
+        elif link.peer is None:
+            self.refusal = transport.refusal(_CHANNEL)
+            if self.tells_that_it_waits and now - self._answered_at > _TELL_AFTER:
+                self.tells_that_it_waits = False
+                silent = f"no node answers at {self.address} yet"
+                _log.info(f"{self._turned_away() or silent}: waiting for it")
         if restarts != link.restarts:
             self._link_restarted()
         self._flush_out()
@@ -193,9 +199,14 @@ class Connection:
         if silent > self._patience:
             what = "does not answer" if self._link.peer is None else "has not been heard of"
             raise NetworkError(
-                f"node at {self.address} {what} for {silent / SECOND:.0f} s: is it running, is the address right, "
+                self._turned_away()
+                or f"node at {self.address} {what} for {silent / SECOND:.0f} s: is it running, is the address right, "
                 "and do its keys list this client?"
             )
+
+    def _turned_away(self) -> str | None:
+        """What is to be said if the node does not let this client in."""
+        return f"the node at {self.address} turns this client away: {self.refusal}" if self.refusal is not None else None
 
     def close(self) -> None:
         """Say goodbye, once everything sent has arrived or two seconds have passed.

@@ -16,6 +16,7 @@ from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import Allowed, Keys
 from middleware.runtime.transport.pieces import PIECE, cut, joined
+from middleware.runtime.transport.refusals import Refusals
 
 _MOST_AT_ONCE = 1_000
 _MOST_UNSENT = 16_384
@@ -110,6 +111,7 @@ class Transport:
         self._router: zmq.Socket[bytes] | None = None
         self._dealers: dict[str, zmq.Socket[bytes]] = {}
         self._names: dict[zmq.Socket[bytes], str] = {}
+        self._refusals: dict[str, Refusals] = {}
         self._gatekeeper: Gatekeeper | None = None
         self._owners: dict[bytes, Allowed | None] = {}
         self._dialled: dict[str, tuple[str, str | None, str]] = {}
@@ -151,11 +153,14 @@ class Transport:
                 self._keys.secure_client(socket, node)
             self._dialled[name] = (address, node, self._keys.key_of(node) if self._keys is not None else "")
             _speak_ip(socket, address)
+            refusals = Refusals(socket, self._keys is not None)
             try:
                 socket.connect(address)
             except zmq.ZMQError as error:
+                refusals.close()
                 raise NetworkError(f"cannot connect to {address}: {error}") from None
             self._dealers[name] = socket
+            self._refusals[name] = refusals
             self._names[socket] = name
             self._heard[name] = time.monotonic()
 
@@ -192,6 +197,11 @@ class Transport:
         return (dealer := self._dealers.get(name)) is not None and bool(
             dealer.poll(max(0, round(timeout * 1_000)), zmq.POLLOUT)
         )
+
+    def refusal(self, name: str) -> str | None:
+        """Why a dialled node does not let this process in, as far as can be seen; None if it does, or is not there."""
+        refusals = self._refusals.get(name)
+        return refusals.why() if refusals is not None else None
 
     def poll(self, timeout: float) -> list[zmq.Socket[bytes]]:
         """Wait up to ``timeout`` seconds for messages; returns the sockets that have some."""
@@ -264,6 +274,7 @@ class Transport:
         socket = self._dealers.pop(name)
         del self._names[socket]
         self._poller.unregister(socket)
+        self._refusals.pop(name).close()
         socket.close(linger=0)
 
     def _note_owner(self, frame: zmq.Frame) -> None:
@@ -300,6 +311,8 @@ class Transport:
         """Close all sockets; sent messages have a moment to leave."""
         if self._gatekeeper is not None:
             self._gatekeeper.stop()
+        for refusals in self._refusals.values():
+            refusals.close()
         for socket in [*self._dealers.values(), *([self._router] if self._router is not None else [])]:
             socket.close()
         end_context(self._context, _ENDING)
