@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -187,8 +188,10 @@ def _run(
     step: Callable[[list[Event], list[Batch]], None] | None = None,
 ) -> Run:
     """See ``run``; ``step`` is called with what arrived in each step (none of columns), and what was published then."""
-    if batch < 1:
-        raise ValueError(f"batch={batch}: at least 1 event arrives at once")
+    if not isinstance(batch, Integral) or batch < 1:
+        raise ValueError(f"batch={batch!r}: say how many events arrive at once, at least 1")
+    if not (watch is None or callable(watch)):
+        raise ValueError(f"watch={watch!r}: give a function, which is called with each batch of changes")
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)

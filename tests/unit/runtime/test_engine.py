@@ -190,8 +190,11 @@ def test_what_is_given_wrongly_is_refused_with_what_to_give(events, detectors, t
 
 
 def test_settings_that_would_do_nothing_are_refused():
-    with pytest.raises(ValueError, match="at least 1 event"):
-        run(ticks(), [Fine()], batch=0)
+    for batch in (0, "3", 2.5):
+        with pytest.raises(ValueError, match="how many events arrive at once, at least 1"):
+            run(ticks(), [Fine()], batch=batch)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="watch=1: give a function"):
+        run(ticks(), [Fine()], watch=1)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match='"raise" or "skip"'):
         run(ticks(), [Fine()], failing="stop")  # type: ignore[arg-type]
     with pytest.raises(DetectorError, match="policies are Policies"):
