@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.options import Master
-from middleware.cli.output import ExitCode, JsonFile, console, write_json
+from middleware.cli.output import ExitCode, JsonFile, console, introduce, write_json
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,7 +77,7 @@ def evaluate(
     check_drawing()  # the figures come last: what they need is known before half an hour of runs
     plan = plan.lasting(length, seed)
     screen = console(json)
-    screen.print(f"[bold]{plan.plan.name}[/]: {plan.plan.about}")
+    introduce(screen, plan.plan.name, plan.plan.about)
     speed = parse_speed(plan.plan.recording.speed) or 1.0  # "max" leaves no time to speak of
     trace = prepared(plan, traces, screen, master=master)
     with steps(screen) as begin:

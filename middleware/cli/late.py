@@ -68,9 +68,11 @@ def list_(
         screen.print(
             "nothing is listed" + (": everything was taken into account" if everything else " that fits these options")
         )
-    table = Table("detector", "reason", "type", "events", "at most", title=f"late ledger {ledger}")
+    table = Table("detector", "reason", "type", "events", "at most", title=escape(f"late ledger {ledger}"))
     for name, why, kind, count, worst in counts:
-        table.add_row(name or "(all of the node)", why, kind, f"{count:,}", "" if why in _UNTIMED else spoken_duration(worst))
+        table.add_row(
+            escape(name) or "(all of the node)", why, kind, f"{count:,}", "" if why in _UNTIMED else spoken_duration(worst)
+        )
     if counts:
         screen.print(table)
     if entries:
@@ -78,8 +80,8 @@ def list_(
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
             by = last_line(entry.told) if entry.reason in _UNTIMED else spoken_duration(entry.lateness)
-            about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), escape(by)
-            rows.add_row(str(entry.number), _moment(entry.at), entry.detector, *about)
+            about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), by
+            rows.add_row(str(entry.number), _moment(entry.at), *map(escape, (entry.detector, *about)))
         screen.print(rows)
     if gone:
         screen.print(f"{gone:,} older entries are not kept: a ledger has room for a million, and its node's memory for fewer")

@@ -136,6 +136,13 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: 
     return drawn
 
 
+def introduce(screen: Console, name: str, about: str) -> None:
+    """Say what a scenario is, as its file has it."""
+    from rich.markup import escape
+
+    screen.print(f"[bold]{escape(name)}[/]{f': {escape(about)}' if about else ''}")
+
+
 def write_json(data: object, file: str) -> None:
     """Write ``data`` (whatever msgspec can encode) as indented JSON to ``file``; ``-`` is standard output.
 

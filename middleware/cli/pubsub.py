@@ -88,7 +88,8 @@ def sub(
     allow_list: AllowList = None,
     node: NodeName = None,
 ) -> None:
-    """Subscribe to events and print them, until their streams end. With --json one line of JSON for each change.
+    """Subscribe to events and print them, until their streams end. With --json one line of JSON for each change: with --resume
+    added to those that the file has.
 
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
     crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
@@ -128,7 +129,7 @@ def sub(
         )
         stack.enter_context(telling_what_is_awaited(subscriber, types, own, node))
         if sink is None:
-            _print(subscriber, count, json_file)
+            _print(subscriber, count, json_file, goes_on=resume is not None)
         else:
             _keep(subscriber, sink, count, json_file)
 
@@ -159,12 +160,12 @@ def check_known(types: list[str], known: EventTypes, modules: list[str]) -> None
             )
 
 
-def _print(subscriber: Subscriber, count: int | None, json_file: str | None) -> None:
+def _print(subscriber: Subscriber, count: int | None, json_file: str | None, goes_on: bool) -> None:
     out, aside = console(json_file), console(STANDARD_OUTPUT)
     gaps, last = 0, "the beginning"
     stopped_at: Change | None = None
     try:
-        with _writer(json_file) if json_file is not None else nullcontext() as lines:
+        with _writer(json_file, "a" if goes_on else "w") if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
                 if not isinstance(change, Watermark):
                     at = exact_time(change.event.ts)
@@ -241,8 +242,9 @@ def _line(change: Change) -> str:
     return f"{sign} {shown}"
 
 
-def _writer(file: str) -> IO[str]:
-    return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open("w")
+def _writer(file: str, mode: str) -> IO[str]:
+    """``mode``: "a" where what the file has does not come again."""
+    return open(os.dup(sys.stdout.fileno()), "w") if file == STANDARD_OUTPUT else Path(file).open(mode)
 
 
 def pub(
@@ -281,7 +283,8 @@ def pub(
     published: set[str] = set()
     count = 0
     with Publisher(address, keys=Keys.given(keys, allow_list), node=node) as publisher:
-        for batch in _batches(read_events(file, known, type_, source, broken), 1 if file == STANDARD_OUTPUT else _BATCH):
+        at_once = _BATCH if file != STANDARD_OUTPUT and Path(file).is_file() else 1  # whoever writes a pipe may write slowly
+        for batch in _batches(read_events(file, known, type_, source, broken), at_once):
             publisher.publish(batch)
             count += len(batch)
             published.update(map(name_of, batch))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from middleware.cli.options import Master
-from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, write_json
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, introduce, kept_for_results, write_json
 from middleware.cli.results import KINDS, check_not_read, check_results, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
@@ -136,7 +136,7 @@ def _introduce(plan: Scenario, screen: Console) -> bool:
     from middleware.spark.prepare.local import is_small
     from middleware.spark.prepare.prepared import opened
 
-    screen.print(f"[bold]{plan.plan.name}[/]{f': {plan.plan.about}' if plan.plan.about else ''}")
+    introduce(screen, plan.plan.name, plan.plan.about)
     recording = opened(plan)
     for doubt in recording.doubts:
         screen.print(doubt, style="yellow", markup=False, soft_wrap=True)

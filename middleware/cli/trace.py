@@ -214,11 +214,12 @@ def _bar(out: Console) -> Progress:
 
 
 def _show(out: Console, folder: Path, trace: Trace) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from middleware.model.quantities import spoken_duration, spoken_time
 
-    table = Table(title=f"{folder} ({trace.reader})")
+    table = Table(title=escape(f"{folder} ({trace.reader})"))
     for heading in ("type", "events", "from", "length", "sources", "late", "max lateness", "duplicates"):
         table.add_column(heading, justify="left" if heading in ("type", "from") else "right")
     for name, one in trace.types.items():
@@ -230,7 +231,7 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
         table.add_row(name, f"{one.events:,}", spoken_time(one.first_ts), length, sources, late, lateness, duplicates)
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
-    out.print(f"from: {', '.join(trace.origin)}")
+    out.print(f"from: {', '.join(trace.origin)}", markup=False)
     show_doubts(out, trace)
     show_broken_lines(out, trace, len(trace.bad_lines.first))
 
@@ -260,4 +261,4 @@ def _show_report(out: Console, report: FeedReport) -> None:
     if report.repeats:
         out.print(f"the node had {report.repeats:,} of them already")
     for why, count in report.turned.items():
-        out.print(f"[red]the node did not take {count:,} event{'s' if count > 1 else ''}: {why}[/]")
+        out.print(f"the node did not take {count:,} event{'s' if count > 1 else ''}: {why}", style="red", markup=False)

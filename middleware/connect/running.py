@@ -87,6 +87,7 @@ class Connections:
         self._work = {label: work for label, (name, work) in ends.items() if not names or name in names}
         self._threads = [threading.Thread(target=self._guarded, args=[label], name=label, daemon=True) for label in self._work]
         self._over = threading.Event()
+        self._has_stopped = False
         self._failures: list[SlacklineError] = []
         self._clients: set[Publisher | Subscriber] = set()
         self._lock = threading.Lock()
@@ -109,8 +110,11 @@ class Connections:
         self._over.set()
 
     def stop(self) -> None:
-        """End them: what a source has taken in is stored and acknowledged first, if its node answers in time."""
+        """End them: what a source has taken in is stored and acknowledged first, if its node answers in time. Once."""
         self._over.set()
+        if self._has_stopped:
+            return
+        self._has_stopped = True
         deadline = time.monotonic() + _ENDING
         with self._lock:
             readers = [client for client in self._clients if isinstance(client, Subscriber)]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import index, itemgetter
 from typing import TYPE_CHECKING, Any, Union
 
 from middleware.model.errors import DetectorError
-from middleware.model.event import Event, EventType, field_names, type_name
+from middleware.model.event import Event, EventType, as_it_is, field_names, type_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -33,7 +33,8 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
         columns = getattr(result, "columns", ())
         found = list(_rows(name, publishes, dict(zip(schema.names, columns, strict=True))))
     elif isinstance(result, Iterable) and not isinstance(result, Event):
-        found = [_row(name, each) for each in result]
+        copied = as_it_is if isinstance(result, Iterator) else None  # it may go on changing what it has given
+        found = [_row(name, each, copied) for each in result]
     else:
         raise DetectorError(
             f"{name} returned {result!r}; on_batch returns None, pairs (row, event), or a table with rows and ts"
@@ -45,12 +46,13 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
     return found
 
 
-def _row(name: str, given: Any) -> Row:
+def _row(name: str, given: Any, copied: Callable[[Event], Event] | None = None) -> Row:
     try:
         row, event = given
-        return index(row), event
+        number = index(row)
     except (TypeError, ValueError):
         raise DetectorError(f"{name} returned {given!r} among its results; on_batch gives pairs (row, event)") from None
+    return number, event if copied is None or not isinstance(event, Event) else copied(event)
 
 
 def _rows(name: str, publishes: tuple[EventType, ...], columns: dict[str, Any]) -> Iterator[Row]:

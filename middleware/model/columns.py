@@ -160,6 +160,11 @@ class EventColumns(Sequence[Event]):
         return self._batch
 
     @property
+    def _is_of_events(self) -> bool:
+        """Whether the batch is still to be made of the events: of some types there is none, as Arrow has no such columns."""
+        return self._events is not None and self._batch is None and self._block is None and self._later is None
+
+    @property
     def in_core(self) -> native.EventBatch:
         """The batch as the native core reads it, looked up once. O(columns)."""
         if self._in_core is None:
@@ -266,7 +271,8 @@ class EventColumns(Sequence[Event]):
 
         chosen = np.asarray(mask, dtype=np.bool_)
         events = None if self._events is None else list(compress(self._events, chosen.tolist()))
-        return EventColumns(self.event_type, self.batch.filter(to_column(chosen)), events)
+        batch = None if self._is_of_events else self.batch.filter(to_column(chosen))
+        return EventColumns(self.event_type, batch, events)
 
     def slice(self, start: int, stop: int) -> EventColumns:
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
@@ -274,7 +280,7 @@ class EventColumns(Sequence[Event]):
         events = None if self._events is None else self._events[start:stop]
         known = self._arrays.get("ts")
         times = None if known is None else known[start:stop]
-        batch = self.batch.slice(start, max(0, stop - start))
+        batch = None if self._is_of_events else self.batch.slice(start, max(0, stop - start))
         return EventColumns(self.event_type, batch, events, times, in_time=self.in_time)
 
     def rest(self, start: int) -> EventColumns:
@@ -289,7 +295,8 @@ class EventColumns(Sequence[Event]):
 
         places = np.asarray(indices, dtype=np.int64)
         events = None if self._events is None else [self._events[at] for at in places.tolist()]
-        return EventColumns(self.event_type, self.batch.take(to_column(places)), events)
+        batch = None if self._is_of_events else self.batch.take(to_column(places))
+        return EventColumns(self.event_type, batch, events)
 
     def joined(self, others: Sequence[EventColumns]) -> EventColumns:
         """These events, then those of others of the same type. O(events); a batch of them all is made when it is asked for."""
@@ -325,7 +332,7 @@ class EventColumns(Sequence[Event]):
     def __getitem__(self, index: builtins.slice) -> list[Event]: ...
     def __getitem__(self, index: int | builtins.slice) -> Event | list[Event]:
         if not isinstance(index, builtins.slice):
-            return self.slice(index, index + 1 or len(self)).events()[0]
+            return self.slice(index, index + 1 or len(self)).events()[0] if self._events is None else self._events[index]
         is_run = self._events is None and index.step is None
         return self.slice(*index.indices(len(self))[:2]).events() if is_run else self.events()[index]
 
@@ -360,7 +367,7 @@ def one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
         raise EventError(f"{name}: the table is damaged: {error}") from None
     if len(batches) > 1:
         raise EventError(f"{name}: {table.num_rows:,} rows are too many for one batch: give slices of the table")
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    return batches[0] if batches else pa.record_batch([pa.nulls(0, pa.null()) for _ in table.schema], table.schema.names)
 
 
 def _fitted(name: str, field: pa.Field, column: pa.Array) -> pa.Array:

@@ -227,6 +227,14 @@ def with_plain_values(event: Event) -> Event:
     return event if plain_values is values else _made(event.__class__, plain_values)
 
 
+def as_it_is(event: Event) -> Event:
+    """The event with copies of what whoever made it may still change; itself if it holds nothing of the kind."""
+    values = astuple(event)
+    if all(value.__class__ in _UNCHANGING for value in values):
+        return event
+    return _made(event.__class__, tuple(value if value.__class__ in _UNCHANGING else deepcopy(value) for value in values))
+
+
 def _made(event_type: EventType, values: tuple[Any, ...]) -> Event:
     """An event from the values of its fields, in order."""
     *own, ts, number, source, level = values

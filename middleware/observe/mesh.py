@@ -89,9 +89,14 @@ class Lookout:
                 self._lines[address] = _Line(address, self._keys, names)
         with ThreadPoolExecutor(len(due), thread_name_prefix="inquiry") as pool:
             asked = {pool.submit(self._lines[address].ask, timeout): address for address in due}
-            for late in wait(asked, _TELL_AFTER).not_done:
-                tell(asked[late])
-            return {address: answer.result() for answer, address in asked.items()}
+            try:
+                for late in wait(asked, _TELL_AFTER).not_done:
+                    tell(asked[late])
+                return {address: answer.result() for answer, address in asked.items()}
+            except BaseException:  # such as Ctrl-C: the pool would wait for all of them
+                for address in due:
+                    self._lines[address].close()
+                raise
 
     def close(self) -> None:
         """Close all connections."""
@@ -114,6 +119,7 @@ class _Line:
         self._address, self._keys = address, keys
         self._candidates: Sequence[str | None] = names or [None]
         self._open: dict[str | None, Inquiry] = {}
+        self._over = threading.Event()
 
     def ask(self, timeout: float) -> Status | None:
         """The status of the node there, whichever candidate it is; None if it does not answer within ``timeout`` seconds."""
@@ -123,7 +129,7 @@ class _Line:
         several = len(self._candidates) > 1
 
         def ask(name: str | None) -> None:
-            while not enough.is_set() and (left := deadline - time.monotonic()) > 0:
+            while not (enough.is_set() or self._over.is_set()) and (left := deadline - time.monotonic()) > 0:
                 try:
                     heard[name] = self._inquiry(name, timeout).ask(min(left, _SLICE) if several else left)
                     enough.set()
@@ -164,5 +170,6 @@ class _Line:
         return f"{who} does not answer within {timeout:g} s{of}"
 
     def close(self) -> None:
-        for inquiry in self._open.values():
+        self._over.set()
+        for inquiry in list(self._open.values()):
             inquiry.close()

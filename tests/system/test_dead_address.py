@@ -51,3 +51,14 @@ def test_sub_says_that_nobody_publishes_what_it_waits_for(tmp_path: Path) -> Non
         "connected to node a: no one publishes 'Other' yet",
         "connected to node a: pattern 'bank.*' does not match the one type known there: Hit",
     ]
+
+
+@pytest.mark.parametrize("command", ["status", "why-waiting"])
+def test_whoever_is_interrupted_waits_no_longer(command: str, tmp_path: Path) -> None:
+    process = slackline(tmp_path, command, ADDRESS, "--timeout", "3600")
+    assert process.stderr is not None
+    told = process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=60)
+    assert f"no node answers at {ADDRESS} yet" in told
+    assert process.returncode != 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,18 @@ def finished(process: subprocess.Popen[str]) -> str:
     out, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 0, errors
     return out
+
+
+def test_what_comes_from_a_pipe_is_published_as_it_comes(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
+        subscriber.wait_ready(DEADLINE)
+        pub = slackline(tmp_path, "pub", node.address, "pipe", "--types-from", "test_network")
+        with (tmp_path / "pipe").open("w") as pipe:
+            pipe.write('{"type": "Hit", "peak": 1.5, "text": "", "ts": 7}\n')
+            pipe.flush()
+            assert [event.ts for event in collect(subscriber, 1)] == [7]
+        finished(pub)
 
 
 def test_pub_keeps_the_good_lines_and_names_the_broken_ones(tmp_path: Path) -> None:

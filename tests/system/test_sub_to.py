@@ -207,6 +207,39 @@ def test_finals_are_printed_a_few_at_a_time_each_once(tmp_path: Path) -> None:
         assert ids == [[1], [2, 3], [4, 5], [6, 7]]
 
 
+def test_an_endpoint_is_sent_a_few_at_a_time_each_once(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state", "a")
+    with (
+        target("http", tmp_path) as (to, kept),
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node,
+        Publisher(node.address, types=["Hit"]) as publisher,
+    ):
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "desk", "--to", to, "--count", "3"]
+        sub = slackline(tmp_path, *arguments)
+        poll_until(lambda: attached(node, "desk"), "sub has attached")
+        publisher.publish(hits(1, 8))
+        publisher.advance(["Hit"], END)
+        finished(sub)
+        for _ in range(2):
+            finished(slackline(tmp_path, *arguments))
+        assert kept() == list(range(1, 9))
+
+
+def test_what_a_file_of_changes_has_stays_there_when_the_subscription_is_resumed(tmp_path: Path) -> None:
+    store = Store(tmp_path / "state", "a")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
+        arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "eye", "--json", "hits.json"]
+        sub = slackline(tmp_path, *arguments, "--count", "5")
+        poll_until(lambda: attached(node, "eye"), "sub has attached")
+        publisher.publish(hits(1, 5))
+        finished(sub)
+        publisher.publish(hits(6, 5))
+        publisher.advance(["Hit"], END)
+        finished(slackline(tmp_path, *arguments))
+    lines = map(json.loads, (tmp_path / "hits.json").read_text().splitlines())
+    assert [line["id"] for line in lines if line["change"] == "insert"] == list(range(1, 11))
+
+
 def test_who_prints_finals_hears_that_the_node_left_with_some_held_back(tmp_path: Path) -> None:
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
         arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--consistency", "final", "--json", "-"]

@@ -1,5 +1,6 @@
 """What detectors on columns return, and what they are told where it is nothing that they may return."""
 
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from middleware.model.detector import Detector, check_declaration
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import Event
 from middleware.ordering.batches import EventBatch
+from middleware.runtime.engine import run
 
 
 class Seen(Event, frozen=True):
@@ -123,3 +125,55 @@ def test_a_column_that_is_not_there_and_a_value_that_does_not_fit() -> None:
     for wrong in (1.5, 2**63, "1", None):
         with pytest.raises(EventError, match=r"Seen\.sensor: a value has no place in a column of int64"):
             EventColumns(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]
+
+
+class Told(Event, frozen=True):
+    values: list[float]
+
+
+class Telling(Detector):
+    """Gives away what it goes on changing."""
+
+    subscribes, publishes = (Seen,), (Told,)
+
+    def __init__(self) -> None:
+        self.values: list[float] = []
+
+    def on_batch(self, events: EventColumns) -> Any:
+        for row, event in enumerate(events):
+            self.values.append(event.value)
+            yield row, Told(self.values, ts=event.ts)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 4])
+def test_what_is_yielded_is_taken_as_it_is_then(batch: int) -> None:
+    events = [Seen(1, float(at), ts=at, id=at, source="s") for at in range(4)]
+    found = run(events, [Telling()], batch=batch, watch=lambda _: None).finals["Telling"]
+    assert [told.values for told in found] == [[0.0], [0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0]]
+
+
+class Side(Enum):
+    BUY = "buy"
+
+
+class Trade(Event, frozen=True):
+    side: Side
+
+
+def test_events_of_any_type_are_had_by_place_whether_arrow_has_columns_for_them_or_not() -> None:
+    events = [Trade(Side.BUY, ts=at, id=at, source="s") for at in range(4)]
+    columns = EventColumns(Trade, None, events)
+    assert (columns[1], columns[-1]) == (events[1], events[3])
+    assert columns.slice(1, 3).events() == events[1:3]
+    assert columns.take([3, 0]).events() == [events[3], events[0]]
+    assert columns.filter([True, False, False, True]).events() == [events[0], events[3]]
+    with pytest.raises(IndexError):
+        columns[4]
+
+
+def test_a_table_without_rows_has_no_types() -> None:
+    column = pa.chunked_array([], pa.dictionary(pa.uint32(), pa.string_view()))
+    assert (
+        len(EventColumns.of(Seen, pa.table({"sensor": [], "value": [], "label": column, "ts": [], "id": [], "source": []})))
+        == 0
+    )

@@ -212,6 +212,10 @@ def _is_time(kind: pa.DataType) -> bool:
     return bool(pa.types.is_timestamp(kind) or pa.types.is_date(kind))
 
 
+_IN_NS = ("ts", "publish_time")
+"""Times as events have them, and MCAP."""
+
+
 def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
     """The unit of a column of times, from values that make dates of our time in one unit only."""
     import pyarrow as pa
@@ -227,18 +231,18 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
             return "iso"
         values = list(filter(_FLOAT.fullmatch, values))
     numbers = sorted(number for number in map(float, values) if 0 < number < math.inf)  # 0 often stands for none
-    if values and not numbers:
+    if values and not numbers and name not in _IN_NS:
         raise TraceError(f"{where}: column {name} holds {values[0]}, which does not tell its unit: write a mapping that does")
-    if not values:
-        return "ns"  # whatever it is, there is nothing to read
+    if not numbers:
+        return "ns"  # whatever it is, there is nothing to read, or no date
     low, middle, high = (numbers[(len(numbers) - 1) * share // 100] for share in (1, 50, 99))
     fitting: list[Unit] = [
         unit for unit, length in UNITS.items() if all(int(each * length) in UNIX_TIMES for each in (low, middle, high))
     ]
     if len(fitting) == 1:
         return fitting[0]
-    if name in ("ts", "publish_time"):
-        return "ns"  # as events have it, and MCAP
+    if name in _IN_NS:
+        return "ns"
     raise TraceError(f"{where}: column {name} holds {middle:g}, which does not tell its unit: write a mapping that does")
 
 

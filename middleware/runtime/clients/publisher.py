@@ -202,7 +202,7 @@ class Publisher(Connection):
             type, ``ts`` (ns, or a timestamp), and ``id`` and ``source``, which name each event.
         ``source``
             whose events they are, if there is no such column; a name that no other publisher has, if there is no ``id`` either.
-            Without a column ``id``, rows are numbered from 0 on, by source, as long as this publisher lives.
+            Without columns ``id`` and ``source``, rows are numbered from 0 on, by source, as long as this publisher lives.
 
         It needs the extra ``tables``. Raises EventError, before anything is sent, that names the column and the row for what
         cannot be an event; NetworkError: then publish the same rows again, and what the node had of them counts once.

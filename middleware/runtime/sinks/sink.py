@@ -132,7 +132,10 @@ def deliver(
             if told is not None:
                 told(delivered)
         if len(wanted) < len(changes):
-            break  # not committed: the next subscriber gets the others, and the mark tells which of them the sink has
+            if not is_early:  # of early changes that came together, all or none: the next subscriber gets them again
+                subscriber.rest.extend(changes[len(wanted) :])
+                subscriber.commit_upto(wanted[-1].event)  # type: ignore[union-attr]
+            break
         subscriber.commit()
         if delivered == count:
             break

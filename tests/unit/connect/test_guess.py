@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from detectors.inputs import Files
 from middleware.cli.main import application
-from middleware.connect.files.guess import guessed, kinds_of
+from middleware.connect.files.guess import guessed, kinds_of, mapping_of
 from middleware.model.errors import TraceError
 
 
@@ -81,3 +81,8 @@ def test_a_head_that_is_one_cell_names_the_delimiter(tmp_path: Path) -> None:
     file.write_text("time;tag;x\n2024-05-13T08:00:00,250;1;5\n")
     with pytest.raises(TraceError, match="its head is one cell, time;tag;x: if ';' parts the cells"):
         guessed(file)
+
+
+def test_times_that_are_all_zero_are_those_of_events() -> None:
+    table = pa.table({"ts": [0, 0], "x": [1.0, 2.0]})
+    assert mapping_of(table, "Reading", "the table").ts.unit == "ns"

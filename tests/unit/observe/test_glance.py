@@ -54,7 +54,7 @@ def test_rates_are_of_the_time_between_two_looks_and_a_restart_begins_anew() -> 
             {"vitals": replace(VITALS, counts=replace(COUNTS, drops={"other fields": 1_200, "duplicate": 9}))},
             ": 1,200 x other fields",
         ),
-        ({"units": [replace(WAITS, counts=replace(UNIT, failures=3))]}, "Passes has failed at 3 events"),
+        ({"units": [replace(WAITS, counts=replace(UNIT, failures=3))]}, "Passes has raised 3 times"),
         ({"vitals": None}, "of an earlier version"),
         ({"vitals": replace(VITALS, unlisted=5)}, "had to let 5 entries go"),
     ],

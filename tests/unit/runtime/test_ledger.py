@@ -369,6 +369,14 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
     )
 
 
+def test_a_source_is_shown_as_it_is_called(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path)
+    ledger.list_late("Hits", [Late(Hit(0.5, ts=100, id=1, source="line[/a][b]"), "insert", 400, 120, 150)])
+    ledger.close()
+    listed = CliRunner().invoke(app, ["list", str(tmp_path)], env={"COLUMNS": "200"})
+    assert listed.exit_code == 0 and "line[/a][b]" in listed.stdout
+
+
 def test_a_clash_is_listed_with_both_contents(tmp_path: Path) -> None:
     event, first = Hit(2.5, ts=120, id=7, source="ball"), Hit(0.5, ts=100, id=7, source="ball")
     about = "insert", "Hit", event.ts, event.id, event.source
