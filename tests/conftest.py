@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -19,6 +20,12 @@ settings.load_profile("untimed")
 RECORDINGS = Path(__file__).parents[2] / "shared" / "data"
 if RECORDINGS.is_dir():
     os.environ.setdefault("SLACKLINE_DATA", str(RECORDINGS))
+
+
+def pytest_collection_finish() -> None:
+    """All test modules and what they import stay: no garbage collection is to go through them again."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

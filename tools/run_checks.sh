@@ -71,7 +71,7 @@ if ! sh tools/make_env.sh bash tools/run_checks.sh sources; then
     exit 1
 fi
 
-mapfile -t pure < <(existing tests/unit tests/property tests/golden tests/simulation)
+mapfile -t pure < <(existing tests/simulation tests/property tests/golden tests/unit)  # short ones last
 mapfile -t real < <(existing tests/system tests/docs)
 # Spark is started a dozen times, each for seconds: Java's second compiler costs more than it gains there. Of classes that it cannot
 # share Java would tell on standard output.

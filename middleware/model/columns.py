@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import chain, compress
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
@@ -270,7 +270,7 @@ class EventColumns(Sequence[Event]):
         import numpy as np
 
         chosen = np.asarray(mask, dtype=np.bool_)
-        events = None if self._events is None else list(compress(self._events, chosen.tolist()))
+        events = None if self._events is None else [event for event, keep in zip(self._events, chosen, strict=True) if keep]
         batch = None if self._is_of_events else self.batch.filter(to_column(chosen))
         return EventColumns(self.event_type, batch, events)
 

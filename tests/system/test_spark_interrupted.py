@@ -26,9 +26,11 @@ CONNECTED = "connected"
 """Java has answered, and is asked for what Spark is made of."""
 
 
-@pytest.mark.parametrize("moment", [LAUNCHER, JAVA, CONNECTED])
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_leaves_no_java_behind(tmp_path, moment, number):
+@pytest.mark.parametrize(
+    ("number", "moment"),
+    [(signal.SIGINT, LAUNCHER), (signal.SIGINT, JAVA), (signal.SIGINT, CONNECTED), (signal.SIGTERM, JAVA)],
+)
+def test_leaves_no_java_behind(tmp_path, number, moment):
     command = [sys.executable, "-m", "middleware.cli.main", "run", "bookstore", "--spark", "--out", str(tmp_path)]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)

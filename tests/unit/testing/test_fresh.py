@@ -12,7 +12,7 @@ from middleware.testing import fresh
 from middleware.testing.fresh import in_fresh_processes
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(autouse=True, scope="module")
 def _ended():
     yield
     fresh.close()
