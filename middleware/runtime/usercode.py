@@ -66,10 +66,10 @@ def _look_first_in(folder: str) -> None:
     _folders[:] = [folder, *others]
     sys.path[:] = [each for each in sys.path if each not in _folders] + _folders  # at the end: it never hides what is installed
     invalidate_caches()
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # a list of them is not made at once: other threads may import meanwhile
         file = getattr(module, "__file__", None) or ""
         if not file.startswith(folder + os.sep) and any(_is_twin(file, other, folder) for other in others):
-            del sys.modules[name]
+            sys.modules.pop(name, None)
 
 
 def _is_twin(file: str, other: str, folder: str) -> bool:

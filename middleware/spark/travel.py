@@ -109,7 +109,7 @@ def is_users(module: types.ModuleType) -> bool:
 @contextmanager
 def _users_modules() -> Iterator[None]:
     """Meanwhile, cloudpickle writes down by value what is in the user's modules."""
-    found = [each for each in list(sys.modules.values()) if isinstance(each, types.ModuleType) and is_users(each)]
+    found = [each for each in sys.modules.copy().values() if isinstance(each, types.ModuleType) and is_users(each)]
     found = [each for each in found if sys.modules.get(each.__name__) is each and each.__name__ != "__main__"]
     known = set(cloudpickle.list_registry_pickle_by_value())
     added = [each for each in found if each.__name__ not in known]
