@@ -60,7 +60,6 @@ def connect(
     try:
         connections.run()
     finally:
-        connections.stop()
         for label, count in connections.counts.items():
             console(json_file).print(f"{label}: {count:,}", markup=False)
         if json_file is not None:

@@ -87,7 +87,6 @@ class Connections:
         self._work = {label: work for label, (name, work) in ends.items() if not names or name in names}
         self._threads = [threading.Thread(target=self._guarded, args=[label], name=label, daemon=True) for label in self._work]
         self._over = threading.Event()
-        self._has_stopped = False
         self._failures: list[SlacklineError] = []
         self._clients: set[Publisher | Subscriber] = set()
         self._lock = threading.Lock()
@@ -95,13 +94,13 @@ class Connections:
         self._all_promise = threading.Event()
 
     def run(self) -> None:
-        """Serve until ``stop``, or until one cannot go on: raises what it met."""
-        for thread in self._threads:
-            thread.start()
+        """Serve until ``end``, or until one cannot go on: raises what it met."""
         try:
+            for thread in self._threads:
+                thread.start()
             self._over.wait()
         finally:
-            self.stop()
+            self._stop()
         if self._failures:
             raise self._failures[0]
 
@@ -109,12 +108,9 @@ class Connections:
         """Ask them to end: ``run`` returns once they have."""
         self._over.set()
 
-    def stop(self) -> None:
-        """End them: what a source has taken in is stored and acknowledged first, if its node answers in time. Once."""
+    def _stop(self) -> None:
+        """End them: what a source has taken in is stored and acknowledged first, if its node answers in time."""
         self._over.set()
-        if self._has_stopped:
-            return
-        self._has_stopped = True
         deadline = time.monotonic() + _ENDING
         with self._lock:
             readers = [client for client in self._clients if isinstance(client, Subscriber)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import index, itemgetter
 from typing import TYPE_CHECKING, Any, Union
 
@@ -33,8 +33,10 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
         columns = getattr(result, "columns", ())
         found = list(_rows(name, publishes, dict(zip(schema.names, columns, strict=True))))
     elif isinstance(result, Iterable) and not isinstance(result, Event):
-        copied = as_it_is if isinstance(result, Iterator) else None  # it may go on changing what it has given
-        found = [_row(name, each, copied) for each in result]
+        found = []
+        for row, event in (_row(name, each) for each in result):
+            may_change = isinstance(result, Iterator) and isinstance(event, Event)  # a generator goes on with what it has given
+            found.append((row, as_it_is(event) if may_change else event))
     else:
         raise DetectorError(
             f"{name} returned {result!r}; on_batch returns None, pairs (row, event), or a table with rows and ts"
@@ -46,13 +48,12 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
     return found
 
 
-def _row(name: str, given: Any, copied: Callable[[Event], Event] | None = None) -> Row:
+def _row(name: str, given: Any) -> Row:
     try:
         row, event = given
-        number = index(row)
+        return index(row), event
     except (TypeError, ValueError):
         raise DetectorError(f"{name} returned {given!r} among its results; on_batch gives pairs (row, event)") from None
-    return number, event if copied is None or not isinstance(event, Event) else copied(event)
 
 
 def _rows(name: str, publishes: tuple[EventType, ...], columns: dict[str, Any]) -> Iterator[Row]:

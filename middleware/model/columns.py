@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cache, partial
-from itertools import chain
+from itertools import chain, compress
 from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
@@ -270,7 +270,9 @@ class EventColumns(Sequence[Event]):
         import numpy as np
 
         chosen = np.asarray(mask, dtype=np.bool_)
-        events = None if self._events is None else [event for event, keep in zip(self._events, chosen, strict=True) if keep]
+        if len(chosen) != len(self):
+            raise ValueError(f"{len(chosen)} truth values for {len(self)} events")
+        events = None if self._events is None else list(compress(self._events, chosen.tolist()))
         batch = None if self._is_of_events else self.batch.filter(to_column(chosen))
         return EventColumns(self.event_type, batch, events)
 
@@ -331,10 +333,11 @@ class EventColumns(Sequence[Event]):
     @overload
     def __getitem__(self, index: builtins.slice) -> list[Event]: ...
     def __getitem__(self, index: int | builtins.slice) -> Event | list[Event]:
+        if self._events is not None:
+            return self._events[index]
         if not isinstance(index, builtins.slice):
-            return self.slice(index, index + 1 or len(self)).events()[0] if self._events is None else self._events[index]
-        is_run = self._events is None and index.step is None
-        return self.slice(*index.indices(len(self))[:2]).events() if is_run else self.events()[index]
+            return self.slice(index, index + 1 or len(self)).events()[0]
+        return self.slice(*index.indices(len(self))[:2]).events() if index.step is None else self.events()[index]
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, EventColumns):

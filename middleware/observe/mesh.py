@@ -94,8 +94,7 @@ class Lookout:
                     tell(asked[late])
                 return {address: answer.result() for answer, address in asked.items()}
             except BaseException:  # such as Ctrl-C: the pool would wait for all of them
-                for address in due:
-                    self._lines[address].close()
+                self.close()
                 raise
 
     def close(self) -> None:

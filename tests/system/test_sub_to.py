@@ -175,16 +175,23 @@ def test_a_file_that_knows_more_than_a_new_log_is_told_so(tmp_path: Path) -> Non
         assert kept() == list(range(1, 21))
 
 
+def of_the_first_five(folder: Path, node: Node, publisher: Publisher, arguments: list[str]) -> str:
+    """What a subscription prints of five events; five more come then, and no others."""
+    sub = slackline(folder, *arguments, "--count", "5")
+    poll_until(lambda: attached(node, "eye"), "sub has attached")
+    publisher.publish(hits(1, 5))
+    printed = finished(sub)
+    publisher.publish(hits(6, 5))
+    publisher.advance(["Hit"], END)
+    return printed
+
+
 def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", "a")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
         arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "eye", "--json", "-"]
-        sub = slackline(tmp_path, *arguments, "--count", "5")
-        poll_until(lambda: attached(node, "eye"), "sub has attached")
-        publisher.publish(hits(1, 5))
-        assert [json.loads(line)["id"] for line in finished(sub).splitlines()] == [1, 2, 3, 4, 5]
-        publisher.publish(hits(6, 5))
-        publisher.advance(["Hit"], END)
+        printed = of_the_first_five(tmp_path, node, publisher, arguments)
+        assert [json.loads(line)["id"] for line in printed.splitlines()] == [1, 2, 3, 4, 5]
         for there in ({6, 7, 8, 9, 10}, set()):
             lines = [json.loads(line) for line in finished(slackline(tmp_path, *arguments)).splitlines()]
             assert {line["id"] for line in lines if line["change"] == "insert"} == there
@@ -229,12 +236,7 @@ def test_what_a_file_of_changes_has_stays_there_when_the_subscription_is_resumed
     store = Store(tmp_path / "state", "a")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
         arguments = ["sub", node.address, "Hit", "--types-from", "test_network", "--resume", "eye", "--json", "hits.json"]
-        sub = slackline(tmp_path, *arguments, "--count", "5")
-        poll_until(lambda: attached(node, "eye"), "sub has attached")
-        publisher.publish(hits(1, 5))
-        finished(sub)
-        publisher.publish(hits(6, 5))
-        publisher.advance(["Hit"], END)
+        of_the_first_five(tmp_path, node, publisher, arguments)
         finished(slackline(tmp_path, *arguments))
     lines = map(json.loads, (tmp_path / "hits.json").read_text().splitlines())
     assert [line["id"] for line in lines if line["change"] == "insert"] == list(range(1, 11))
