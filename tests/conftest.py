@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # in a shell's background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The machine may be busy. Examples are drawn anew in each run: fewer at a time, so that runs are often.
-settings.register_profile("untimed", settings(), deadline=None, max_examples=70, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("untimed", settings(), deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
 RECORDINGS = Path(__file__).parents[2] / "shared" / "data"
