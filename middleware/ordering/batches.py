@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache, partial
 from itertools import groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,9 @@ from middleware.ordering.retraction import Published, left_out
 
 if TYPE_CHECKING:
     import numpy as np
+
+_KEPT = 16_384
+"""Keys whose derivations are kept, 0.3 KB each: those of others are made again."""
 
 _WIDER = 32
 """A call costs as much as some hundred rows: runs of a replay are longer, and so snapshots further apart, by this factor."""
@@ -42,16 +46,11 @@ class DerivationByKey:
     """The derivation of a detector's results for each of its keys, by the key of their cause."""
 
     def __init__(self, name: str, detector: Detector, level: int) -> None:
-        self._name, self._detector, self._level = name, detector, level
         self._key = key_function(detector)
-        self._of: dict[object, Derivation] = {}
+        self._of = lru_cache(_KEPT)(partial(Derivation, name, detector, level))
 
     def __call__(self, cause: Event, result: Event | Iterable[Event]) -> list[Event]:
-        key = self._key(cause) if self._key is not None else None
-        derive = self._of.get(key)
-        if derive is None:
-            derive = self._of[key] = Derivation(self._name, self._detector, self._level, key)
-        return derive(cause, result)
+        return self._of(self._key(cause) if self._key is not None else None)(cause, result)
 
 
 class BatchLane(Lane):

@@ -7,6 +7,7 @@ import pytest
 from middleware import native
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
+from middleware.ordering.batches import DerivationByKey
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import Ready
@@ -61,3 +62,15 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
         lanes.emit(Ready([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1)
         lanes.check()
         assert lanes.held == 100
+
+
+def test_of_many_keys_some_derivations_are_kept_and_the_others_are_made_again():
+    derive = DerivationByKey("Counter", Counter(), 1)
+
+    def ids(key):
+        return [event.id for event in derive(Step(key, ts=7, id=key, source="s"), [Result(1, ts=7), Result(2, ts=7)])]
+
+    first = ids(0)
+    assert all(len(set(ids(key))) == 2 for key in range(1, 40_000))
+    assert derive._of.cache_info().currsize < 20_000
+    assert ids(0) == first
