@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import msgspec
 import typer
 
-from middleware.model.errors import LateEventError, NetworkError, RunError, SlacklineError, UnreachableError, WireError
+from middleware.model.errors import (
+    AddressError,
+    LateEventError,
+    NetworkError,
+    RunError,
+    SlacklineError,
+    UnreachableError,
+    WireError,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -122,7 +130,9 @@ def console(json_file: str | None = None) -> Console:
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: int, kept: int = 0) -> Table:
-    """A table without the columns of nothing, but for the first ``kept``; the first ``names`` columns are never cut."""
+    """A table without the columns of nothing, but for the first ``kept``; the first ``names`` columns are never cut. Texts are
+    shown as they are, with brackets."""
+    from rich.markup import escape
     from rich.table import Table
 
     drawn = Table()
@@ -132,7 +142,7 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: 
         is_name = at < names
         drawn.add_column(headings[at], justify="left" if is_name else "right", no_wrap=is_name, overflow="fold")
     for row in rows:
-        drawn.add_row(*(row[at] for at in shown))
+        drawn.add_row(*(escape(cell) if isinstance(cell := row[at], str) else cell for at in shown))
     return drawn
 
 
@@ -241,8 +251,7 @@ def print_error(error: BaseException) -> None:
 
 def exit_code(error: SlacklineError) -> ExitCode:
     """FAILED for errors that only a run can meet, BAD_INPUT for all others: files, arguments, code."""
-    return (
-        ExitCode.FAILED
-        if isinstance(error, LateEventError | NetworkError | RunError | UnreachableError | WireError)
-        else ExitCode.BAD_INPUT
-    )
+    if isinstance(error, AddressError):
+        return ExitCode.BAD_INPUT
+    is_met = isinstance(error, LateEventError | NetworkError | RunError | UnreachableError | WireError)
+    return ExitCode.FAILED if is_met else ExitCode.BAD_INPUT

@@ -33,6 +33,10 @@ class NetworkError(SlacklineError):
     """A peer that cannot be reached, refuses the link, or has left; an address or a key that cannot be used."""
 
 
+class AddressError(NetworkError):
+    """An address of the wrong form, or one that needs keys where there are none: nobody was asked."""
+
+
 class KeyFileError(SlacklineError):
     """A key file or an allow-list that cannot be used."""
 

@@ -184,7 +184,8 @@ def _concerns(status: Status) -> Iterator[str]:
         if unit.halted:
             yield f"{who}: {unit.detector} has stopped: {unit.halted}"
         elif unit.counts is not None and unit.counts.failures:
-            yield f"{who}: {unit.detector} has raised {unit.counts.failures:,} times: slackline late list shows at which events"
+            times = "once" if unit.counts.failures == 1 else f"{unit.counts.failures:,} times"
+            yield f"{who}: {unit.detector} has raised {times}: slackline late list shows at which events"
     vitals = status.vitals
     if vitals is None:
         yield f"{who} is of an earlier version, which tells no more than what it waits for"

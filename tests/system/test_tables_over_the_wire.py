@@ -265,3 +265,19 @@ def test_rows_that_are_given_again_after_an_error_count_once() -> None:
                 break
         receipt = publisher.flush(DEADLINE)
     assert receipt.taken == 200_000 and receipt.repeats > 0 and not receipt.turned
+
+
+def test_what_is_no_table_of_events_is_told_and_uses_up_no_numbers(node: Node) -> None:
+    good = pa.table({"text": ["a", "b"], "ts": [1, 2], "arrival": [0, 1]})
+    bad = pa.table({"ts": [1], "arrival": [2]})
+    with Subscriber(node.address, [Other]) as subscriber, Publisher(node.address) as publisher:
+        subscriber.wait_ready(DEADLINE)
+        with pytest.raises(EventError, match=r"a subclass of middleware\.Event, not of 'Other'"):
+            publisher.publish_table(good, "Other")
+        with pytest.raises(EventError, match="a text, not 5"):
+            publisher.publish_table(good, Other, source=5)  # type: ignore[arg-type]
+        with pytest.raises(EventError, match="Hit: the table lacks"):
+            publisher.publish_tables({Other: good, Hit: bad}, source="mine")
+        publisher.publish_tables({Other: good}, source="mine")
+        publisher.advance(Other, END)
+        assert tables_to_end(subscriber)["id"].to_pylist() == [0, 1]

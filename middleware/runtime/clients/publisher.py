@@ -217,6 +217,11 @@ class Publisher(Connection):
 
     def _publish_tables(self, tables: Mapping[EventType, Any], source: str, by_arrival: bool) -> None:
         publication = self._publication
+        for kind in tables:
+            if not (isinstance(kind, type) and issubclass(kind, Event)):
+                raise EventError(f"a table is of events of a class, a subclass of middleware.Event, not of {shown(kind)}")
+        if not isinstance(source, str):
+            raise EventError(f"the source of a table's events is a text, not {shown(source)}")
         given = {kind: to_arrow(table) for kind, table in tables.items()}
         rows = sum(map(len, given.values()))
         if native.AVAILABLE and 0 < rows <= EVENTS_A_FRAME:
@@ -226,10 +231,14 @@ class Publisher(Connection):
                     return
         with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
             first = publication.number(source)
-            if by_arrival:
-                columns, places = publication.tables(given, source)
-            else:
-                columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
+            try:
+                if by_arrival:
+                    columns, places = publication.tables(given, source)
+                else:
+                    columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
+            except EventError:
+                publication.number_back(source, publication.number(source), first)
+                raise
             reached = publication.number(source)
         try:
             if native.AVAILABLE and 0 < rows < FEW_ROWS:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import zmq
 
-from middleware.model.errors import NetworkError
+from middleware.model.errors import AddressError, NetworkError
 from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import Allowed, Keys
@@ -62,14 +62,14 @@ def is_private(address: str) -> bool:
 
 
 def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> None:
-    """Raise NetworkError for an invalid address, or one beyond this machine if there are no keys.
+    """Raise AddressError for an invalid address, or one beyond this machine if there are no keys.
 
     ``binds``: whether it is to be bound; then its port may be left open (``*`` or 0).
     """
     if (why := _fault(address, binds)) is not None:
-        raise NetworkError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
+        raise AddressError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
     if keys is None and not is_private(address):
-        raise NetworkError(
+        raise AddressError(
             f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "
             "'slackline keys new NAME', list the public keys in the allow-list, and name both files in the configuration"
         )

@@ -18,7 +18,7 @@ from middleware.cli import main
 from middleware.cli.command import CommandEntry
 from middleware.cli.main import application, load
 from middleware.cli.output import ExitCode, exit_code
-from middleware.model.errors import LateEventError, ScenarioError, WireError
+from middleware.model.errors import AddressError, LateEventError, NetworkError, ScenarioError, WireError
 
 COMMAND_MODULE = """
     import typer
@@ -172,7 +172,8 @@ def test_every_registered_command_explains_itself_with_examples() -> None:
 
 
 def test_exit_codes_by_error() -> None:
-    assert exit_code(ScenarioError("x")) == ExitCode.BAD_INPUT
+    assert exit_code(ScenarioError("x")) == exit_code(AddressError("x")) == ExitCode.BAD_INPUT
+    assert exit_code(NetworkError("x")) == ExitCode.FAILED
     assert exit_code(WireError("x")) == exit_code(LateEventError("x")) == ExitCode.FAILED
 
 

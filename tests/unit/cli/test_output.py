@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.cli.output import console, print_error, results_alone, write_json
+from middleware.cli.output import console, print_error, results_alone, table, write_json
 from middleware.model.errors import ScenarioError, SlacklineError
 
 DATA = {"events": 3, "latency_ms": {"mean": 1.5, "p99": float("nan")}}
@@ -91,3 +91,9 @@ def test_results_have_standard_output_for_themselves(capfd: pytest.CaptureFixtur
     assert sys.stdout is before
     out, err = capfd.readouterr()
     assert (out.endswith("}\nopened\n"), "printed" in out, err) == (True, False, "printed\n")
+
+
+def test_a_table_shows_texts_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    console().print(table(["source", "n"], [["[/a]", "1"], ["[bold]b", "2"]], names=1))
+    out = capsys.readouterr().out
+    assert "[/a]" in out and "[bold]b" in out

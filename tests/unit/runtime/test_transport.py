@@ -20,11 +20,11 @@ from middleware.runtime.transport.zeromq import Transport, check_address
 WRONG = {
     "port in use": ("NetworkError", "Node('n', taken)", "cannot bind tcp://127.0.0.1:"),
     "peer's address is none": (
-        "NetworkError",
+        "AddressError",
         "Node('n', free, {'other': 'tcp://127.0.0.1:*'})",
         "'*' is no port",
     ),
-    "subscriber's port is none": ("NetworkError", "Subscriber('tcp://127.0.0.1:notaport', ['X'])", "'notaport' is no port"),
+    "subscriber's port is none": ("AddressError", "Subscriber('tcp://127.0.0.1:notaport', ['X'])", "'notaport' is no port"),
     "path that cannot be": ("NetworkError", "Node('n', 'ipc:///no/such/folder/' + 200 * 'x')", "cannot bind ipc://"),
     "which key": ("KeyFileError", "Publisher('tcp://127.0.0.1:5701', keys=Keys(me, [a, b]))", "several keys are listed"),
     "no key": ("KeyFileError", "Node('n', free, {'c': 'tcp://127.0.0.1:5999'}, keys=Keys(me, [a, b]))", "no key of node 'c'"),
