@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -116,15 +117,25 @@ def _kind_of(plain: Any) -> type | None:
     return plain if isinstance(plain, type) and plain not in (Any, object) else None
 
 
+def _members(plain: Any) -> tuple[Any, ...]:
+    """The types that a union is of, but for None; any other type by itself."""
+    if typing.get_origin(plain) not in (types.UnionType, typing.Union):
+        return (plain,)
+    return tuple(each for each in typing.get_args(plain) if each is not type(None))
+
+
 def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
     """A monoid over a field of these types: what is chosen of its values stays what it is, what is computed is a number.
 
     Raises WindowError if it takes no such values.
     """
-    kinds = set(map(_kind_of, hints))
-    kind = kinds.pop() if len(kinds) == 1 else None
+    kinds = {_kind_of(member) for hint in hints for member in _members(hint)}
+    kind = next(iter(kinds)) if len(kinds) == 1 else None
     if kind is not None:
         _check_takes(monoid, field, kind)
+    elif _computation(monoid) in _ORDERING and not all(each is None or issubclass(each, int | float) for each in kinds):
+        told = " and ".join(sorted("anything" if each is None else each.__name__ for each in kinds))
+        raise WindowError(f"{monoid.name} takes what has an order, and {field} is of {told}: between them there is none")
     if kind is float or not monoid.variants:
         return Aggregate(monoid, field)
     is_whole = kind is int or (kind is not None and issubclass(kind, int) and monoid.name in ("sum", "range"))
@@ -134,6 +145,14 @@ def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
     return Aggregate(chosen, field, variant.__name__ if is_new else "")
 
 
+_ORDERING = ("min", "max", "maxcount", "range", "exact_quantile")
+
+
+def _computation(monoid: Monoid) -> str:
+    """What a monoid computes, by its name without what it was made with: "quantile" of "quantile(0.9)"."""
+    return monoid.name.partition("(")[0]
+
+
 def _check_takes(monoid: Monoid, field: str, kind: type) -> None:
     where = f"{field} is of {kind.__name__}"
     if monoid.name in ("argmin", "argmax") and not issubclass(kind, tuple):
@@ -141,9 +160,10 @@ def _check_takes(monoid: Monoid, field: str, kind: type) -> None:
             f"{monoid.name} takes pairs (number, anything), and {where}: give a function, such as lambda e: (e.{field}, e)"
         )
     takes_floats = monoid.native is not None and monoid.native[1] == "float" and object not in monoid.variants
+    takes_floats |= _computation(monoid) in ("median", "quantile")
     if takes_floats and not hasattr(kind, "__float__"):
         raise WindowError(f"{monoid.name} takes numbers, and {where}")
-    if monoid.name in ("min", "max", "maxcount", "range") and _LESS(kind) is _LESS(object):
+    if _computation(monoid) in _ORDERING and (_LESS(kind) is _LESS(object) or issubclass(kind, dict | complex)):
         raise WindowError(f"{monoid.name} takes what has an order, and {where}")
     if monoid.name == "range" and not hasattr(kind, "__sub__"):
         raise WindowError(f"{monoid.name} takes what has differences, and {where}")

@@ -22,7 +22,7 @@ from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of, state_of
 from middleware.link.frames import Bye, Data, Parts, decode_frame
 from middleware.model.change import Batch, Delta
-from middleware.model.event import EventTypes
+from middleware.model.event import Event, EventTypes
 from middleware.model.time import SECOND
 
 _STALLED = SECOND
@@ -33,7 +33,7 @@ _STALLED = SECOND
 class Recoverable(Protocol):
     """A processor of batches that can go on in another process; ``Hierarchy`` is one."""
 
-    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+    def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         """Take a step, or replay one that brought the units to ``finals``."""
         ...
 
@@ -41,9 +41,17 @@ class Recoverable(Protocol):
         """Up to which time each unit is final."""
         ...
 
+    def standing(self) -> list[Event]:
+        """The results that stand and are not final, whether anyone wants them or not."""
+        ...
+
     @property
     def promised(self) -> dict[str, int]:
         """The watermark promised for each type published here."""
+        ...
+
+    def promised_without(self, names: Collection[str]) -> dict[str, int]:
+        """The same without these units, of which no reader knows yet; NEVER for types that only they publish."""
         ...
 
     @property

@@ -24,6 +24,7 @@ from middleware.model.detector import fields_of
 from middleware.model.errors import StateError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.later import Later
+from middleware.model.travelled import found, name_of
 
 _LENGTH = 8
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -171,6 +172,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             name = type_name(item)
             if name in self._types and self._types[name] is item:
                 return _named_type, (name,)
+        if isinstance(item, type) and (travelled := name_of(item)) is not None:
+            return found, (travelled,)
         return super().reducer_override(item)
 
 

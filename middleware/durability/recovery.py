@@ -20,7 +20,7 @@ from middleware.durability.durable_core import Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
 from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, encode
-from middleware.model.change import Batch, Change, Delta, consolidate
+from middleware.model.change import Batch, Change, Delta, Watermark, consolidate
 from middleware.model.errors import StateError
 from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.model.state import exactly
@@ -57,12 +57,13 @@ def recover(
     checkpoint: Iterable[bytes] | None,
     records: Iterable[Record],
     rebuild: bool = False,
+    former: Collection[str] = (),
 ) -> tuple[Recovered, Batch]:
     """Bring a broker and its detectors, both just made, to the end of the log. O(checkpoint + records after it).
 
     ``checkpoint``: its pieces, in order; ``records``: those after it; both are read as streams. To ``rebuild``, ``records`` are
-    all there are: only the event types in the checkpoint count then, and everything is built anew. The batch that is returned
-    with the counts is to be published first.
+    all there are: only the event types in the checkpoint count then, and everything is built anew; ``former``: the units that
+    they name. The batch that is returned with the counts is to be published first.
     Raises StateError or DetectorError if the code has changed such that stored events or state would be lost.
     """
     result = Recovered(checkpoint is not None and not rebuild)
@@ -74,13 +75,16 @@ def recover(
             with uncollected():
                 _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
-    logged = frozenset(name for name in broker.publications if log.is_wanted(name))
-    made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known)
-    correction = correcting(consolidate(made), consolidate(stood), logged) if hierarchy is not None else Delta()
+    fresh = hierarchy.finals().keys() - former if rebuild and hierarchy is not None else ()
+    made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
+    correction = Delta()
+    if hierarchy is not None:
+        correction = correcting(consolidate(made), consolidate(stood), hierarchy.standing())
     promised = hierarchy.promised if hierarchy is not None else {}
-    gone = log.state()["finals"].keys() - (hierarchy.finals() if hierarchy is not None else {}).keys()
-    final = max((log.state()["finals"][name] for name in gone), default=NEVER)
-    correction, result.withheld = _above(correction, promised, final)
+    present = hierarchy.finals() if hierarchy is not None else {}
+    gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
+    before = hierarchy.promised_without(fresh) if hierarchy is not None else {}
+    correction, result.withheld = _above(correction, _floors(before, made, gone), max(gone.values(), default=NEVER))
     lives.resume(broker, promised, hierarchy.reached if hierarchy is not None else NEVER)
     if rebuild:
         broker.inbox.tell_again()  # units that the replayed steps did not know have heard of no promise yet
@@ -95,12 +99,14 @@ def _replayed(
     records: Iterable[Record],
     result: Recovered,
     known: Mapping[str, str] | None,
+    fresh: Collection[str],
 ) -> tuple[list[Change], list[Change], list[str]]:
     """Replay records. Returns what was published from them then, what is published now (as far as anyone wants it), and the
     types of which nothing more comes, if no reader was told so.
 
     ``known``: types of which nothing may be lost, even if they are not registered any more. None for a rebuild: then any may
-    be lost, and units that had stopped may go on, as their code may have been mended.
+    be lost, and units that had stopped may go on, as their code may have been mended. ``fresh``: units that the log does not
+    know: what is final for them follows from what was promised, as in life.
     """
     codec, drops = EventCodec(types), Drops()
     made: list[Change] = []
@@ -127,7 +133,7 @@ def _replayed(
             lost += _lost(record, broker.subscriptions, codec, known or {})
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
-            for published in hierarchy.process(batch, record.finals):
+            for published in hierarchy.process(batch, dict.fromkeys(fresh) | record.finals):
                 stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
                     stood += delta.changes() if broker.log.is_wanted(name) else ()
@@ -203,13 +209,14 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
     return +lost
 
 
-def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
+def correcting(made: Delta, stood: Delta, standing: Iterable[Event]) -> Delta:
     """The delta from the state of consumers who took ``made`` to that of consumers who took ``stood``, both from one start.
 
-    ``logged``: the types of which the log holds all that was made since that start. Of a type that was first subscribed to in
-    between, it may hold the retraction of an event without its insertion. O(changes).
+    ``standing``: the results that are not final, with those that nobody wanted when they came. Replay may make a result, or
+    withdraw it, before somebody wants its type, where the former life did so after, or the reverse. O(changes).
     """
     told, stands = _by_identity(made), _by_identity(stood)
+    stays = {IDENTITY(event): event for event in standing}
     k_plus = dict(zip(map(IDENTITY, stood.inserts), stood.k_plus, strict=True)) if stood.k_plus is not None else {}
     delta = Delta()
     for identity in told.keys() | stands.keys():
@@ -217,9 +224,7 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
             now = stands[identity][1]
             was = told[identity][1] if identity in told else stands[identity][0]
         else:
-            now, was = told[identity]  # untouched in replay: what stood at the start stands
-            if now is not None and type_name(now.__class__) not in logged:
-                now = None
+            now, was = stays.get(identity), told[identity][1]  # untouched in replay while anyone wanted its type
         if was is not None and now is not None and was.__class__ is now.__class__:
             if not _is_told(was, now):
                 delta.revises.append((was, now))
@@ -239,6 +244,17 @@ def correcting(made: Delta, stood: Delta, logged: Collection[str]) -> Delta:
 def _is_told(was: Event, now: Event) -> bool:
     """Whether a consumer that got the one has the other. If ``exactly`` does not know a type, its form on the wire decides."""
     return was == now and (exactly(was, now) or encode(was) == encode(now))
+
+
+def _floors(before: Mapping[str, int], made: Iterable[Change], gone: Mapping[str, int]) -> dict[str, int]:
+    """What had been promised of each type: ``before`` by units that are here; by those ``gone``, as far as results tell."""
+    floors = dict(before)
+    for change in made:
+        if isinstance(change, Watermark) or change.event.source not in gone:
+            continue
+        if (name := type_name(change.event.__class__)) in floors:
+            floors[name] = max(floors[name], gone[change.event.source])
+    return floors
 
 
 def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta, int]:

@@ -29,9 +29,11 @@ from msgspec.structs import astuple, fields
 
 from middleware.model.attributes import Attributes
 from middleware.model.event import Event, EventType, Int64, Timestamp
+from middleware.model.travelled import found, name_of
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
 _MAIN = "__main__"
+_TRAVELLED = "*"
 _all_atoms = _ATOMS.issuperset
 
 
@@ -65,6 +67,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(item) is object and (place := _sentinel(item, self._owner)):
             return place
         if isinstance(item, type):  # of a script or a notebook: by value, msgspec's notes on it could not be pickled
+            if (travelled := name_of(item)) is not None:
+                return f"{_TRAVELLED}:{travelled}"
             name = item.__qualname__
             return f"{_MAIN}:{name}" if item.__module__ == _MAIN and _of_main(name) is item else None
         return "owner" if item is self._owner and item is not None else None
@@ -79,14 +83,22 @@ class _Unpickler(pickle.Unpickler):
         if name == "owner":
             return self._owner
         where, _, called = name.partition(":")
+        if where == _TRAVELLED:
+            return found(called)
+        if where.isdigit():
+            return vars(type(self._owner).__mro__[int(where)])[called]
         return _of_main(called) if where == _MAIN else getattr(sys.modules[where], called)
 
 
 def _sentinel(item: object, owner: object) -> str:
-    """Where the module of a detector has an object that only stands for itself, as "module:name"; empty if it does not."""
-    where = type(owner).__module__
-    names = vars(sys.modules[where]) if where in sys.modules else {}
-    return next((f"{where}:{name}" for name, value in names.items() if value is item), "")
+    """Where a detector, its bases or their modules have an object that only stands for itself: as "module:name", or with the
+    place of a class among the bases for the module; empty if they do not."""
+    for place, kind in enumerate(type(owner).__mro__[:-1]):
+        module = sys.modules.get(kind.__module__)
+        for where, names in ((str(place), vars(kind)), (kind.__module__, vars(module) if module is not None else {})):
+            if (found := next((name for name, value in names.items() if value is item), None)) is not None:
+                return f"{where}:{found}"
+    return ""
 
 
 def _of_main(name: str) -> object:
@@ -237,12 +249,20 @@ def same_event(was: Event, now: Event) -> bool:
 
     Scalars that are ``==`` can differ only in the sign of 0. NaN is unlike itself: then the same bytes are the same.
     """
-    if was != now:
+    if not _equal(was, now):
         try:
             return msgspec.msgpack.encode(was) == msgspec.msgpack.encode(now)
         except (TypeError, ValueError, OverflowError):  # values that could not be sent either
             return False
     return (_has_scalars_only(was.__class__) and 0.0 not in astuple(was)) or exactly(was, now)
+
+
+def _equal(one: Event, other: Event) -> bool:
+    """Whether two events are equal; False where that cannot be told, as for arrays."""
+    try:
+        return bool(one == other)
+    except Exception:
+        return False
 
 
 def same_events(some: Sequence[Event], others: Sequence[Event]) -> bool:
@@ -254,7 +274,7 @@ def alike(one: Event | None, other: Event | None) -> bool:
     """Whether two events are equal, or the same but for NaN, which is unlike itself."""
     if one is None or other is None:
         return one is other
-    return type(one) is type(other) and (one == other or same_event(one, other))
+    return type(one) is type(other) and (_equal(one, other) or same_event(one, other))
 
 
 def _exactly_made(one: Any, other: Any) -> bool:

@@ -14,7 +14,7 @@ from msgspec.structs import astuple
 from middleware.model.change import Batch, Delta, by_time, combined
 from middleware.model.detector import Detector, code_of, takes_batches
 from middleware.model.errors import DetectorError, SlacklineError, last_line
-from middleware.model.event import END, NEVER, type_name
+from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.ordering.alpha import Alpha
@@ -147,14 +147,16 @@ class Hierarchy:
                 found.update(placed.publishes)
         return frozenset(found - {name})
 
-    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+    def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         """Take what arrived at this node; return what its detectors publish, in sequence.
 
         ``batch.watermarks`` holds all watermarks from outside: a raw type that is missing is open. More than one batch comes
         out only where results are withdrawn and published again (full retraction).
 
         ``finals``: in a replay, ``final`` of each named unit after this step; the other units keep theirs. So a replayed
-        step admits the same events, even if alpha, K or the batches of watermarks have changed.
+        step admits the same events, even if alpha, K or the batches of watermarks have changed. None for a unit: it was not
+        there then, so it is as in life, and waits for nothing: all that has come is to reach the units above, whose final is
+        known, before they get there.
         """
         self._outside = batch.watermarks
         if batch.clock is not None:
@@ -171,11 +173,9 @@ class Hierarchy:
                 until, is_open = self._promised_to(placed)
                 unit.pass_time(clock, until, is_open)  # all that most units are given in most steps
             else:
-                before = unit.final
-                resumed = unit.go_on(batch.ground) if batch.ground is not None and before == END else None
-                final = None if finals is None else finals.get(unit.name, before)
+                resumed = unit.go_on(batch.ground) if batch.ground is not None and unit.final == END else None
                 withdrawn = (resumed or []) + self._halt(placed, halted)
-                for index, delta in enumerate(withdrawn + self._step(placed, arrived, final)):
+                for index, delta in enumerate(withdrawn + self._step(placed, arrived, finals)):
                     # a keyed unit gives its results key by key: without sorting, simultaneous ones look late to the unit above
                     parts = by_time(delta).by_type()
                     came |= parts.keys()
@@ -216,7 +216,7 @@ class Hierarchy:
         """The reason for each halted unit, by name: the traceback of its operator, or the name of what halted below it."""
         return {placed.unit.name: placed.unit.halted for placed in self._placed if placed.unit.halted is not None}
 
-    def _step(self, placed: Placed, arrived: list[Parts], final: int | None) -> list[Delta]:
+    def _step(self, placed: Placed, arrived: list[Parts], finals: Mapping[str, int | None] | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
         unit = placed.unit
         rounds = ([d for t in placed.reads for d in r.get(t, ())] for r in arrived)
@@ -225,9 +225,13 @@ class Hierarchy:
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
         last = inputs[-1] if inputs else _NOTHING
+        final = None if finals is None else finals.get(unit.name, unit.final)
         if final is not None:
             return outputs + unit.push(last, self.clock, final, False)
-        return outputs + unit.push(last, self.clock, *self._promised_to(placed))
+        alpha, unit.alpha = unit.alpha, unit.alpha if finals is None else 0.0
+        outputs += unit.push(last, self.clock, *self._promised_to(placed))
+        unit.alpha = alpha
+        return outputs
 
     def _promised_to(self, placed: Placed) -> tuple[int, bool]:
         """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
@@ -323,6 +327,10 @@ class Hierarchy:
         placed = next(each for each in self._placed if each.unit is unit)
         return {name: self._promise(name) for name in placed.reads}
 
+    def standing(self) -> list[Event]:
+        """The results of all units that stand and are not final, wanted or not. O(what is kept)."""
+        return [event for placed in self._placed for event in placed.unit.standing()]
+
     def finals(self) -> dict[str, int]:
         """``final`` of each unit: what it derived from events at or below that time never changes again."""
         return {placed.unit.name: placed.unit.final for placed in self._placed}
@@ -336,6 +344,14 @@ class Hierarchy:
     def promised(self) -> dict[str, int]:
         """The watermark of each type published here."""
         return self._promised
+
+    def promised_without(self, names: Collection[str]) -> dict[str, int]:
+        """The same without these units; NEVER for types that only they publish."""
+        promised = dict(self._promised)
+        for name, units in self._publishers.items():
+            if any(unit.name in names for unit in units):
+                promised[name] = min((unit.watermark for unit in units if unit.name not in names), default=NEVER)
+        return promised
 
     @property
     def code(self) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from middleware.ordering.retraction import Published, inserted
 _KEYED = 4
 """Lanes of many keys go back often but not far: their snapshots are closer together by this factor."""
 
-_SWEEP = 8
-"""The number of lanes that one purge looks at."""
+_SWEEP = 256
+"""The lanes that one purge looks at: a unit purges after 1,024 events, so silent lanes keep some four events a key."""
 
 
 KeyedLane = tuple[Any, LaneState]

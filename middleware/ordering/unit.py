@@ -130,12 +130,7 @@ class Unit:
         return self._inserted + self._revised + self._retracted
 
     def push(
-        self,
-        delta: Delta,
-        mark: int | None = None,
-        promised: int = END,
-        is_open: bool = True,
-        more: bool = False,
+        self, delta: Delta, mark: int | None = None, promised: int = END, is_open: bool = True, more: bool = False
     ) -> list[Delta]:
         """Take what has arrived; return the changes for downstream, in sequence.
 
@@ -397,6 +392,10 @@ class Unit:
         self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
         if self._operator is None:
             self._constants.check(self.name)
+
+    def standing(self) -> list[Event]:
+        """The results that stand, of those that are not final. O(what is kept)."""
+        return [] if self.halted is not None else self._lanes.standing(self.watermark)
 
     def halt(self, why: str) -> list[Delta]:
         """Stop publishing, since part of the input is missing; returns the retractions of the unit's results."""

@@ -189,7 +189,8 @@ def _recovered(
         )
     records = store.everything() if rebuild else store.behind_checkpoint()
     try:
-        return recover(broker, processor, types, store.checkpoint(is_needed=not rebuild), records, rebuild)
+        former = {name for record in store.everything() for name in record.finals} if rebuild else ()
+        return recover(broker, processor, types, store.checkpoint(is_needed=not rebuild), records, rebuild, former)
     except (StateError, DetectorError) as error:
         if str(store.file) in str(error):
             raise

@@ -18,7 +18,7 @@ from middleware.broker.effects import BrokerStatistics
 from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import last_line
-from middleware.model.event import IDENTITY, Identity, type_name
+from middleware.model.event import IDENTITY, Event, Identity, type_name
 from middleware.model.quantities import exact_time
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import Listed, UnitStatistics
@@ -107,7 +107,7 @@ class Reporter:
         self._cpu = self._processor_time()
         self._memory = self._last_resident = 0
 
-    def process(self, batch: Batch, finals: Mapping[str, int] | None = None) -> list[Batch]:
+    def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
         if results and results[-1].stopped:
             self._tell_halted()
@@ -159,6 +159,12 @@ class Reporter:
 
     def finals(self) -> dict[str, int]:
         return self.hierarchy.finals()
+
+    def promised_without(self, names: Collection[str]) -> dict[str, int]:
+        return self.hierarchy.promised_without(names)
+
+    def standing(self) -> list[Event]:
+        return self.hierarchy.standing()
 
     @property
     def promised(self) -> dict[str, int]:

@@ -24,6 +24,7 @@ import cloudpickle
 import msgspec
 
 from middleware.installation import ROOT
+from middleware.model.travelled import know
 
 _OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -43,14 +44,23 @@ def packed(value: object) -> bytes:
     """A value as bytes that ``unpacked`` reads in a process without the user's modules. Raises what pickle raises."""
     buffer = io.BytesIO()
     with _users_modules():
-        _Pickler(buffer, protocol=5).dump(value)
+        pickler = _Pickler(buffer, protocol=5)
+        pickler.dump(value)
+        pickler.dump(list(pickler.classes))
     return buffer.getvalue()
 
 
-@lru_cache(maxsize=8)  # executors run one task after another, and each class that is made anew has caches of its own
 def unpacked(data: bytes) -> Any:
-    """The value that was packed: the same object for the same bytes, so it must not be changed."""
-    return pickle.loads(data)
+    """The value that was packed: the same object for the same bytes, so it must not be changed. State knows its classes."""
+    value, classes = _unpacked(data)
+    know(classes)
+    return value
+
+
+@lru_cache(maxsize=8)  # executors run one task after another, and each class that is made anew has caches of its own
+def _unpacked(data: bytes) -> tuple[Any, list[type]]:
+    unpickler = pickle.Unpickler(io.BytesIO(data))
+    return unpickler.load(), unpickler.load()
 
 
 def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -71,8 +81,15 @@ def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """``classes``: those that go by value."""
+
+    def __init__(self, file: io.BytesIO, protocol: int) -> None:
+        super().__init__(file, protocol=protocol)
+        self.classes: dict[type, None] = {}
+
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, type) and _goes_by_value(item):
+            self.classes[item] = None
             if issubclass(item, msgspec.Struct):
                 return _reduced(item)
             return _portable(item, super().reducer_override(item))

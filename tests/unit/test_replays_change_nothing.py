@@ -230,3 +230,46 @@ def test_declarations_that_lead_to_no_result_are_refused() -> None:
 
     with pytest.raises(DetectorError, match=r"Far\.backdate"):
         run(ticks([1]), [Far()])
+
+
+class Marked(Detector):
+    """The first tick, and the first after each zero."""
+
+    NOTHING = object()
+    subscribes, publishes = (Tick,), (Out,)
+
+    def __init__(self) -> None:
+        self.last: Any = self.NOTHING
+
+    def on_event(self, event):
+        is_first, self.last = self.last is self.NOTHING, event.v if event.v % 3 else self.NOTHING
+        return Out(float(event.v), ts=event.ts) if is_first else None
+
+
+class MarkedElsewhere(Marked):
+    """As one in a module that imports its base: what stands for nothing is not in it."""
+
+    __module__ = "elsewhere"
+
+
+@pytest.mark.parametrize("kind", [Marked, MarkedElsewhere])
+def test_what_stands_for_nothing_may_belong_to_the_class_or_to_a_base(kind: type[Detector]) -> None:
+    for order in ([1, 2, 3, 4, 5, 6, 7], [2, 1, 3, 5, 4, 7, 6]):
+        result = run(ticks(order), [kind()], policies=WIDE, batch=1)
+        assert [event.value for event in result.finals[kind.__name__]] == [1.0, 4.0, 7.0]  # type: ignore[attr-defined]
+
+
+class Arrays(Detector):
+    subscribes, publishes = (Tick,), (Said,)
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on_event(self, event):
+        self.count += 1
+        return Said(np.zeros(2) + self.count, ts=event.ts)
+
+
+def test_results_that_cannot_be_compared_end_nothing() -> None:
+    result = run(ticks([1, 2, 4, 3]), [Arrays()], batch=1, failing="skip")
+    assert [event.value.tolist() for event in result.finals["Arrays"]] == [[1, 1], [2, 2], [3, 3], [4, 4]]  # type: ignore[attr-defined]

@@ -197,6 +197,8 @@ def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_
     if field.type == "bool" and _is_number(column.type):
         _check_truth(column, f"{name} ({where})")
     kind = arrow_types()[field.type]
+    if field.type == "float" and pa.types.is_decimal(column.type):
+        column = column.cast(pa.string())  # as float64, Arrow gives a neighbour of the nearest number
     try:
         if (field.scale, field.offset) == (1.0, 0.0):
             return column.cast(kind)

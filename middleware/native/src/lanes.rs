@@ -28,8 +28,8 @@ type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
 
-/// How many lanes one purge looks at.
-const SWEEP: usize = 8;
+/// How many lanes one purge looks at: a unit purges after 1,024 events, so silent lanes keep some four events a key.
+const SWEEP: usize = 256;
 
 /// Holds a mutable borrow of itself while Python runs: a detector or a key that came back in would get a `RuntimeError`.
 #[pyclass(module = "middleware.native")]

@@ -74,7 +74,12 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
         missing = sql.raise_error(sql.lit(f"{schema.name} has a row without arrival: every event must have one, or none"))
         when["arrival"] = sql.coalesce(when["arrival"], missing.cast("bigint"))
     also = [column.alias(name) for name, column in when.items()]
-    return schema.check(frame, f"the DataFrame of {schema.name}", also)
+    found = schema.check(frame, f"the DataFrame of {schema.name}", also)
+    if "arrival" in when:  # the first of each identity is looked for: what has none would be of no type, and gone
+        for name, kind in (("id", "bigint"), ("source", "string")):
+            missing = sql.raise_error(sql.lit(f"{schema.name} has a row without {name}: every event must have one"))
+            found = found.withColumn(name, sql.coalesce(name, missing.cast(kind)))
+    return found
 
 
 def check_names(schema: EventSchema, session: SparkSession) -> None:

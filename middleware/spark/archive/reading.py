@@ -176,11 +176,16 @@ class _Look:
                 raise TraceError(f"{self._type}.{name} is a text, and there is none in this line: {shown(line)}")
 
 
+_NUMBER = r"(?i)^\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*$"
+
+
 def _fitting(schema: EventSchema, name: str, kind: str) -> Column:
     """A column of texts as values of a kind; one that does not fit ends the job, whatever the user's session makes of casts."""
     from pyspark.sql import functions as sql
 
     text = sql.col(f"`{name}`")
     value = text.try_cast(kind)
+    if kind == "double":  # Java takes 12d, 1f and 0x1p3, too
+        value = sql.when(text.rlike(_NUMBER), value)
     refused = sql.raise_error(sql.concat(sql.lit(f"{schema.name}.{name} is a {kind}, and this is none: "), text))
     return sql.when(text.isNotNull() & value.isNull(), refused).otherwise(value).alias(name)

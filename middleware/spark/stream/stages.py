@@ -138,7 +138,8 @@ class StreamPlan:
     @property
     def policies(self) -> Policies:
         """How units behave: early results only where somebody gets them."""
-        return Policies(1.0 if self.finals else 0.0, lateness=Lateness(1.0, self.lateness))
+        lateness = Lateness(1.0, max(self.lateness, 1))  # without any, nothing is final before a delay is seen
+        return Policies(1.0 if self.finals else 0.0, lateness=lateness)
 
     @cached_property
     def types(self) -> EventTypes:

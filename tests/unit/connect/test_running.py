@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import date
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -308,3 +309,10 @@ def test_tables_of_more_rows_than_events_are_made_at_once() -> None:
         is_open.get(next((at for at in range(ts, max(-1, ts - 5), -1) if at in is_open), -1), False) for ts in readings["ts"]
     ]
     assert [event.ts for event in found] == [ts for ts, opened in zip(readings["ts"], last, strict=True) if opened]
+
+
+def test_decimals_are_the_nearest_floats() -> None:
+    numbers = [Decimal(number) / 1000 for number in range(15_001, 99_999, 7)]
+    columns = {"ts": range(len(numbers)), "station": 1, "celsius": pa.array(numbers, pa.decimal128(20, 3)), "note": "x"}
+    table = pa.table(columns | {name: [columns[name]] * len(numbers) for name in ("station", "note")})
+    assert [event.celsius for event in run(table, [Heat()]).finals["Heat"]] == [float(number) for number in numbers]

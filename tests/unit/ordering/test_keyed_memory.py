@@ -5,12 +5,15 @@ import random
 import pytest
 
 from middleware import native
+from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.ordering.batches import DerivationByKey
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import Ready
+from middleware.ordering.policies import Policies
+from middleware.ordering.unit import Unit
 
 
 class Step(Event):
@@ -62,6 +65,16 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
         lanes.emit(Ready([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1)
         lanes.check()
         assert lanes.held == 100
+
+
+def test_keys_that_come_and_go_leave_few_events_behind():
+    unit = Unit("Counter", Counter(), policies=Policies(alpha=0.0))
+    if not native.AVAILABLE:
+        pytest.skip("as slow as it is, the twin sweeps as far")
+    for first in range(0, 120_000, 1_000):
+        steps = [Step(at // 40, ts=at, id=at, source="s") for at in range(first, first + 1_000)]
+        unit.push(Delta(steps), None, first + 999, False)
+    assert unit._lanes.held < 5 * len(unit._lanes)
 
 
 def test_of_many_keys_some_derivations_are_kept_and_the_others_are_made_again():

@@ -117,3 +117,14 @@ def test_a_type_that_the_wire_does_not_know_has_no_schema() -> None:
 
     with pytest.raises(EventError, match=r"Odd\.where has no schema: .*Table"):
         schema_of(Odd)
+
+
+def test_moments_with_an_offset_are_in_utc_as_in_nodes() -> None:
+    class Call(Event, frozen=True):
+        at: dt.datetime
+        others: list[dt.datetime]
+
+    text = "2024-05-01T09:30:00+02:00"
+    columns = {"at": [text], "others": [[text]], "ts": [1], "id": [1], "source": ["s"]}
+    (call,) = schema_of(Call).events({name: pa.array(values) for name, values in columns.items()})
+    assert (call.at.hour, call.at.tzinfo, call.others[0].hour) == (7, dt.UTC, 7)  # type: ignore[attr-defined]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -107,3 +108,66 @@ def test_detectors_and_event_types_of_a_user_arrive(tmp_path: Path, monkeypatch:
     arguments = [sys.executable, "-c", ELSEWHERE, *map(str, files)]
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=60, check=False)
     assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr
+
+
+STATE = """
+from enum import Enum
+from dataclasses import dataclass
+import msgspec
+from middleware import Detector, Event
+
+class Mood(Enum):
+    IDLE = 0
+
+@dataclass
+class Box:
+    number: int
+
+class Place(msgspec.Struct, frozen=True):
+    number: int
+
+class Said(Event, frozen=True):
+    mood: Mood
+
+class Keeps(Detector):
+    subscribes, publishes = (Said,), ()
+
+    def held(self):
+        return [Mood.IDLE, Box(7), Place(7), Said(Mood.IDLE, ts=1)]
+
+    def knows(self, state):
+        return state[0] is Mood.IDLE and state[1:] == self.held()[1:] and isinstance(state[1], Box)
+"""
+
+KEEP = """
+import sys
+from pathlib import Path
+from middleware.durability.encoding import decode_state, encode_state
+from middleware.model.event import EventTypes
+from middleware.model.state import Pickled
+from middleware.spark.travel import unpacked
+plan, state, step = sys.argv[1:]
+detector = unpacked(Path(plan).read_bytes())
+types = EventTypes(detector.subscribes)
+if step == "write":
+    Path(state).write_bytes(encode_state((detector.held(), Pickled(detector.held())), types))
+else:
+    plain, pickled = decode_state(Path(state).read_bytes(), types)
+    assert detector.knows(plain), plain
+    assert detector.knows(pickled.value()), pickled.value()
+"""
+
+
+def test_what_a_stream_has_kept_is_of_the_classes_of_its_next_life(tmp_path: Path) -> None:
+    """Each life of a driver packs its classes anew; an executor that reads the state has those of the new life alone."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "its_state.py").write_text(STATE)
+    pack = "import sys; from pathlib import Path; from middleware.spark.travel import packed; import its_state; "
+    pack += "Path(sys.argv[1]).write_bytes(packed(its_state.Keeps()))"
+    for life, step in enumerate(("write", "read")):
+        plan = str(tmp_path / f"{life}.plan")
+        path = {"PYTHONPATH": str(tmp_path / "lib")}
+        for code, arguments, environment in ((pack, [plan], path), (KEEP, [plan, str(tmp_path / "state"), step], {})):
+            command = [sys.executable, "-c", code, *arguments]
+            done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr

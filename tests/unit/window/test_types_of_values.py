@@ -10,7 +10,21 @@ from typing import Any, Literal, NewType
 
 import pytest
 
-from detectors.window import ARGMAX, FIRST, LAST, MAX, MAXCOUNT, MEAN, MIN, RANGE, SUM, Tumbling, Windows
+from detectors.window import (
+    ARGMAX,
+    FIRST,
+    LAST,
+    MAX,
+    MAXCOUNT,
+    MEAN,
+    MEDIAN,
+    MIN,
+    RANGE,
+    SUM,
+    Tumbling,
+    Windows,
+    exact_quantile,
+)
 from middleware import Event, Lateness, Policies, run
 from middleware.model.errors import WindowError
 
@@ -40,6 +54,8 @@ class Seen(Event):
     pair: tuple[int, str]
     loose: Any
     price: float | None
+    mixed: int | str = 0
+    table: dict[str, int] | None = None
 
 
 def seen(number: int) -> Seen:
@@ -105,11 +121,25 @@ def test_what_is_computed_is_a_number() -> None:
         (MAX, "color", "max takes what has an order, and color is of Color"),
         (RANGE, "state", "range takes what has differences, and state is of str"),
         (ARGMAX, "price", "argmax takes pairs"),
+        (MIN, "mixed", "min takes what has an order, and mixed is of int and str: between them there is none"),
+        (MAXCOUNT, "table", "maxcount takes what has an order, and table is of dict"),
+        (exact_quantile(0.5), "color", "takes what has an order, and color is of Color"),
+        (MEDIAN, "at", "median takes numbers, and at is of datetime"),
     ],
 )
 def test_what_cannot_be_aggregated_is_refused_where_it_is_written(monoid: Any, field: str, told: str) -> None:
     with pytest.raises(WindowError, match=told):
         Windows(Seen, Tumbling(10), {"x": (monoid, field)})
+
+
+def test_numbers_of_several_types_have_an_order() -> None:
+    class Mixed(Event):
+        value: int | float | None
+
+    events = [Mixed(value, ts=at, id=at, source="s") for at, value in enumerate((2, 3.5, None, 1), 1)]
+    aggregates = {"most": (MAX, "value"), "middle": (exact_quantile(0.5), "value")}
+    (only,) = run(events, [Windows(Mixed, Tumbling(10), aggregates, name="W")]).finals["W"]
+    assert (only.most, only.middle) == (3.5, 2)  # type: ignore[attr-defined]
 
 
 def test_a_pair_without_a_number_is_left_out_and_what_is_no_pair_costs_its_event_alone() -> None:
