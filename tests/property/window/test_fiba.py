@@ -44,9 +44,10 @@ def same(one, other) -> bool:
 
 
 def close(one, other) -> bool:
-    """Logarithms and variances: what is between the exact sum and the result may differ in the last bits."""
+    """Logarithms and variances: what is between the exact sum and the result may differ in the last bits; squares of what is
+    smaller than 1e-145 have few."""
     return same(one, other) or (
-        isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=1e-14, abs_tol=1e-290)
+        isinstance(one, float) and isinstance(other, float) and math.isclose(one, other, rel_tol=1e-14, abs_tol=1e-145)
     )
 
 
