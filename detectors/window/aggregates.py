@@ -133,8 +133,8 @@ def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
     kind = next(iter(kinds)) if len(kinds) == 1 else None
     if kind is not None:
         _check_takes(monoid, field, kind)
-    elif _computation(monoid) in _ORDERING and not all(each is None or issubclass(each, int | float) for each in kinds):
-        told = " and ".join(sorted("anything" if each is None else each.__name__ for each in kinds))
+    elif _computation(monoid) in _ORDERING and not _have_order(kinds):
+        told = " and ".join(sorted("others" if each is None else each.__name__ for each in kinds))
         raise WindowError(f"{monoid.name} takes what has an order, and {field} is of {told}: between them there is none")
     if kind is float or not monoid.variants:
         return Aggregate(monoid, field)
@@ -151,6 +151,13 @@ _ORDERING = ("min", "max", "maxcount", "range", "exact_quantile")
 def _computation(monoid: Monoid) -> str:
     """What a monoid computes, by its name without what it was made with: "quantile" of "quantile(0.9)"."""
     return monoid.name.partition("(")[0]
+
+
+def _have_order(kinds: set[type | None]) -> bool:
+    """Whether values of these classes can be compared: numbers, or all of one of the classes. Of what may be anything, yes."""
+    known = [kind for kind in kinds if kind is not None]
+    is_one = any(all(issubclass(kind, base) for kind in known) for base in known)
+    return is_one or all(hasattr(kind, "__float__") for kind in known)
 
 
 def _check_takes(monoid: Monoid, field: str, kind: type) -> None:

@@ -134,9 +134,9 @@ def test_what_cannot_be_aggregated_is_refused_where_it_is_written(monoid: Any, f
 
 def test_numbers_of_several_types_have_an_order() -> None:
     class Mixed(Event):
-        value: int | float | None
+        value: int | float | Decimal | None
 
-    events = [Mixed(value, ts=at, id=at, source="s") for at, value in enumerate((2, 3.5, None, 1), 1)]
+    events = [Mixed(value, ts=at, id=at, source="s") for at, value in enumerate((2, 3.5, None, Decimal(1)), 1)]
     aggregates = {"most": (MAX, "value"), "middle": (exact_quantile(0.5), "value")}
     (only,) = run(events, [Windows(Mixed, Tumbling(10), aggregates, name="W")]).finals["W"]
     assert (only.most, only.middle) == (3.5, 2)  # type: ignore[attr-defined]
