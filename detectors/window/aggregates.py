@@ -19,6 +19,9 @@ Field = str | Callable[[Any], Value] | None
 
 _LESS = attrgetter("__lt__")
 
+_ORDERING = ("min", "max", "maxcount", "range", "exact_quantile")
+"""Computations that compare values."""
+
 
 def _float(value: Value) -> float:
     """As a float; texts are none."""
@@ -143,9 +146,6 @@ def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
     chosen = monoid.variants.get(variant, monoid)
     is_new = chosen is not monoid and not hints <= {int, str}  # of a NewType or a Literal, too: they were floats
     return Aggregate(chosen, field, variant.__name__ if is_new else "")
-
-
-_ORDERING = ("min", "max", "maxcount", "range", "exact_quantile")
 
 
 def _computation(monoid: Monoid) -> str:

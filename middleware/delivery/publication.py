@@ -225,7 +225,12 @@ class Publication:
         arrivals = [np.asarray(table["arrival"].cast(pa.int64())) for table in tables.values()]
         if any((each[1:] < each[:-1]).any() for each in arrivals):
             raise EventError("a column arrival falls: sort each table by it")
-        columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in tables.items()]
+        first = self.number(source)
+        try:
+            columns = [self.columns(table.drop_columns(["arrival"]), kind, source) for kind, table in tables.items()]
+        except EventError:  # those before the one that is refused have got numbers
+            self._numbers[source] = first
+            raise
         places = np.empty(sum(map(len, arrivals)), np.int64)
         places[np.argsort(np.concatenate(arrivals), kind="stable")] = np.arange(len(places))
         return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])

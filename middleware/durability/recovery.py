@@ -79,13 +79,14 @@ def recover(
     made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
     correction = Delta()
     if hierarchy is not None:
+        present = hierarchy.finals()
+        gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
+        floors = _floors(hierarchy.promised_without(fresh), made, gone)
         correction = correcting(consolidate(made), consolidate(stood), hierarchy.standing())
-    promised = hierarchy.promised if hierarchy is not None else {}
-    present = hierarchy.finals() if hierarchy is not None else {}
-    gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
-    before = hierarchy.promised_without(fresh) if hierarchy is not None else {}
-    correction, result.withheld = _above(correction, _floors(before, made, gone), max(gone.values(), default=NEVER))
-    lives.resume(broker, promised, hierarchy.reached if hierarchy is not None else NEVER)
+        correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
+        lives.resume(broker, hierarchy.promised, hierarchy.reached)
+    else:
+        lives.resume(broker, {})
     if rebuild:
         broker.inbox.tell_again()  # units that the replayed steps did not know have heard of no promise yet
     result.corrected = len(correction)

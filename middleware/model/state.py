@@ -27,9 +27,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, fields
 
+from middleware.model import travelled
 from middleware.model.attributes import Attributes
 from middleware.model.event import Event, EventType, Int64, Timestamp
-from middleware.model.travelled import found, name_of
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
 _MAIN = "__main__"
@@ -67,8 +67,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if type(item) is object and (place := _sentinel(item, self._owner)):
             return place
         if isinstance(item, type):  # of a script or a notebook: by value, msgspec's notes on it could not be pickled
-            if (travelled := name_of(item)) is not None:
-                return f"{_TRAVELLED}:{travelled}"
+            if (came_as := travelled.name_of(item)) is not None:
+                return f"{_TRAVELLED}:{came_as}"
             name = item.__qualname__
             return f"{_MAIN}:{name}" if item.__module__ == _MAIN and _of_main(name) is item else None
         return "owner" if item is self._owner and item is not None else None
@@ -84,7 +84,7 @@ class _Unpickler(pickle.Unpickler):
             return self._owner
         where, _, called = name.partition(":")
         if where == _TRAVELLED:
-            return found(called)
+            return travelled.found(called)
         if where.isdigit():
             return vars(type(self._owner).__mro__[int(where)])[called]
         return _of_main(called) if where == _MAIN else getattr(sys.modules[where], called)

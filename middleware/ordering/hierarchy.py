@@ -225,10 +225,11 @@ class Hierarchy:
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
         last = inputs[-1] if inputs else _NOTHING
-        final = None if finals is None else finals.get(unit.name, unit.final)
-        if final is not None:
+        if finals is None:
+            return outputs + unit.push(last, self.clock, *self._promised_to(placed))
+        if (final := finals.get(unit.name, unit.final)) is not None:
             return outputs + unit.push(last, self.clock, final, False)
-        alpha, unit.alpha = unit.alpha, unit.alpha if finals is None else 0.0
+        alpha, unit.alpha = unit.alpha, 0.0
         outputs += unit.push(last, self.clock, *self._promised_to(placed))
         unit.alpha = alpha
         return outputs

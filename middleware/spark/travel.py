@@ -24,7 +24,7 @@ import cloudpickle
 import msgspec
 
 from middleware.installation import ROOT
-from middleware.model.travelled import know
+from middleware.model import travelled
 
 _OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -53,7 +53,7 @@ def packed(value: object) -> bytes:
 def unpacked(data: bytes) -> Any:
     """The value that was packed: the same object for the same bytes, so it must not be changed. State knows its classes."""
     value, classes = _unpacked(data)
-    know(classes)
+    travelled.know(classes)
     return value
 
 

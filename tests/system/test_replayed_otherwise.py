@@ -68,25 +68,19 @@ class Gaps(Detector):
 
 
 class CountsMids(Detector):
-    subscribes, publishes = (Mid,), (Out,)
+    subscribes: tuple[type[Event], ...] = (Mid,)
+    publishes = (Out,)
 
     def __init__(self) -> None:
         self.count = 0
 
-    def on_event(self, event: Mid) -> Out:
+    def on_event(self, event: Mid | Tick) -> Out:
         self.count += 1
         return Out(event.number, self.count, ts=event.ts)
 
 
-class CountsTicks(Detector):
-    subscribes, publishes = (Tick,), (Out,)
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def on_event(self, event: Tick) -> Out:
-        self.count += 1
-        return Out(event.number, self.count, ts=event.ts)
+class CountsTicks(CountsMids):
+    subscribes = (Tick,)
 
 
 @contextmanager

@@ -246,9 +246,9 @@ def test_names_that_differ_in_upper_case_alone_are_refused_unless_spark_tells_th
 
 
 def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession) -> None:
-    rows = "sensor bigint, value double, ts bigint, id bigint, source string, arrival bigint"
     from pyspark.sql import functions as sql
 
+    rows = "sensor bigint, value double, ts bigint, id bigint, source string, arrival bigint"
     given = spark.createDataFrame([(1, 1.0, 10, 1, "s", None), (1, 2.0, 10, 1, "s", 3)], rows)
     with pytest.raises(Exception, match="Reading has a row without arrival"):
         archive(given, [Peaks()]).collect()

@@ -231,14 +231,10 @@ class Publisher(Connection):
                     return
         with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
             first = publication.number(source)
-            try:
-                if by_arrival:
-                    columns, places = publication.tables(given, source)
-                else:
-                    columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
-            except EventError:
-                publication.number_back(source, publication.number(source), first)
-                raise
+            if by_arrival:
+                columns, places = publication.tables(given, source)
+            else:
+                columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
             reached = publication.number(source)
         try:
             if native.AVAILABLE and 0 < rows < FEW_ROWS:

@@ -70,15 +70,18 @@ def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
     for name, kind in kinds.items():  # as numbers, times are whole seconds
         check_kind(kind, name, "bigint", f"the DataFrame of {schema.name}", "what says when is ns as")
     when = {name: sql.col(name).cast("bigint") for name in kinds}
+
+    def given(column: Column, name: str, kind: str, or_none: str = "") -> Column:
+        missing = sql.raise_error(sql.lit(f"{schema.name} has a row without {name}: every event must have one{or_none}"))
+        return sql.coalesce(column, missing.cast(kind))
+
     if "arrival" in when:  # or a row without one would be the first of all
-        missing = sql.raise_error(sql.lit(f"{schema.name} has a row without arrival: every event must have one, or none"))
-        when["arrival"] = sql.coalesce(when["arrival"], missing.cast("bigint"))
+        when["arrival"] = given(when["arrival"], "arrival", "bigint", ", or none")
     also = [column.alias(name) for name, column in when.items()]
     found = schema.check(frame, f"the DataFrame of {schema.name}", also)
     if "arrival" in when:  # the first of each identity is looked for: what has none would be of no type, and gone
         for name, kind in (("id", "bigint"), ("source", "string")):
-            missing = sql.raise_error(sql.lit(f"{schema.name} has a row without {name}: every event must have one"))
-            found = found.withColumn(name, sql.coalesce(name, missing.cast(kind)))
+            found = found.withColumn(name, given(sql.col(name), name, kind))
     return found
 
 

@@ -176,7 +176,7 @@ class _Look:
                 raise TraceError(f"{self._type}.{name} is a text, and there is none in this line: {shown(line)}")
 
 
-_NUMBER = r"(?i)^\s*[+-]?(\d+\.?\d*(e[+-]?\d+)?|\.\d+(e[+-]?\d+)?|nan|inf|infinity)\s*$"
+_NUMBER = r"(?i)^\s*[+-]?((\d+\.?\d*|\.\d+)(e[+-]?\d+)?|nan|inf|infinity)\s*$"
 
 
 def _fitting(schema: EventSchema, name: str, kind: str) -> Column:

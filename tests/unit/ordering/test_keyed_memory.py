@@ -71,8 +71,6 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
 
 def test_keys_that_come_and_go_leave_few_events_behind():
     unit = Unit("Counter", Counter(), policies=Policies(alpha=0.0))
-    if not native.AVAILABLE:
-        pytest.skip("as slow as it is, the twin sweeps as far")
     for first in range(0, 120_000, 1_000):
         steps = [Step(at // 40, ts=at, id=at, source="s") for at in range(first, first + 1_000)]
         unit.push(Delta(steps), None, first + 999, False)
