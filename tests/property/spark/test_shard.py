@@ -367,3 +367,9 @@ def test_the_stages_are_told() -> None:
         "stage 2, in 1 shard: Gather (reads Seen, Both)",
         "stage 3, by host in 2 shards: Again (reads Ping, Pong)",
     ]
+
+
+def test_without_lateness_results_are_final_behind_the_newest_event() -> None:
+    """A lateness of nothing at all would mean: nothing is final before a delay is seen."""
+    assert planned(1, lateness=0).policies.lateness.of(0) == 1
+    assert planned(1, lateness=7).policies.lateness.of(0) == 7
