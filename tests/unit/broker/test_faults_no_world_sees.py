@@ -1,0 +1,196 @@
+"""Faults that delay, or cost only one peer, so that the simulated worlds come to right finals with them: each has a test here.
+
+``tests/simulation/bugs.py`` plants the faults that worlds see.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from middleware.broker.broker import Broker
+from middleware.broker.log import Log
+from middleware.delivery.publication import Publication
+from middleware.durability import lives
+from middleware.durability.durable_core import DurableCore
+from middleware.link.codec import Changes, Drops, EventCodec, Interest, decode_payload
+from middleware.link.encoding import encode_delta
+from middleware.link.frames import decode_frame
+from middleware.link.link import SILENCE, Link
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
+from tests.unit.broker.test_order_of_arrival import NAMES, TYPES, came, mixed
+from tests.unit.broker.test_restarts_and_gaps import STEP, Client, Ping, Talk
+
+PINGS = EventTypes([Ping])
+
+
+def readers_of(talk: Talk) -> Client:
+    """A subscriber that has seen all there is."""
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
+    talk.go(10)
+    return reader
+
+
+# -- the disk stalls --------------------------------------------------------------------------------------------------
+
+
+def test_while_the_disk_stands_still_each_peer_keeps_its_own_answers() -> None:
+    """What is held for one channel replaces nothing that is held for another."""
+    broker, now = Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(()))), 0
+    core = DurableCore(broker, None, PINGS)
+    broker.log.subscribed(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which takes long
+    links = {name: Link(name, "publisher", 1, 0, dials=True, durable=True) for name in "pqr"}
+    for step in range(200):
+        now += STEP
+        for name, link in links.items():
+            if name > "p" and step < 100:  # these come once the disk has stood still for a while
+                continue
+            link.tick(now)
+            for parts in link.outbox:
+                broker.receive(name, parts, now)
+            link.outbox.clear()
+        core.settle(now)
+    for channel, parts in core.stored(core.log.number).sends:
+        links[str(channel)].receive(decode_frame(parts[0]), parts[1:], now)
+    assert {name: link.up for name, link in links.items()} == dict.fromkeys("pqr", True)
+
+
+# -- a step is replayed -----------------------------------------------------------------------------------------------
+
+
+@given(seed=st.integers(0, 2**32), payloads=st.integers(1, 4))
+def test_a_step_that_is_replayed_has_the_order_of_arrival_that_it_had(seed: int, payloads: int) -> None:
+    def fresh() -> Broker:
+        return Broker("b", 1, 0, types=TYPES, subscriptions=NAMES, log=Log(77, lambda offset, size: iter(())))
+
+    rng, broker = Random(seed), fresh()
+    talk = Talk(broker)
+    client = Client(talk, "publisher", "p", Interest(1, raw=sorted(NAMES)))
+    talk.go(10)
+    publication = Publication()
+    for number in range(payloads):
+        for frame in publication.frames(mixed(rng, 6, 6 * number + 1)):
+            client.link.send(publication.said(frame))
+    client.link.tick(talk.now)
+    client.link.settle(talk.now)
+    for parts in client.link.outbox:
+        broker.receive(client.channel, parts, talk.now)
+    lived = broker.take(talk.now)
+    broker.settle(talk.now)
+    record = broker.log.close({})  # type: ignore[union-attr]
+    again = fresh()
+    replayed: Batch | None = None
+    for each in [*talk.records, record]:
+        assert each is not None
+        replayed = lives.replay(again, each)
+    assert lived is not None and replayed is not None
+    assert {name: delta.places for name, delta in replayed.deltas.items()} == {
+        name: delta.places for name, delta in lived.deltas.items()
+    }
+    if len(lived.deltas) > 1:
+        assert came(replayed) == came(lived)
+
+
+# -- absence ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("away", [3 * SECOND, 3_600 * SECOND, 10**6 * SECOND])
+def test_an_absence_excuses_only_the_silence_that_it_caused(away: int) -> None:
+    """A peer that is heard as the node comes back, and then falls silent, is dead when its time is up."""
+    talk = Talk(Broker("b", 1, 0, types=PINGS))
+    peer = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(10)
+    talk.now += away
+    peer.say(Changes(5, {"Ping": 5}, []))
+    talk.go(1)
+    talk.clients.clear()
+    talk.go((SILENCE + SECOND) // (500 * MILLISECOND), 500 * MILLISECOND)
+    assert talk.broker.statistics().peers == []
+
+
+# -- promises do not go back ------------------------------------------------------------------------------------------
+
+
+def test_a_publication_promises_no_less_than_before() -> None:
+    publication = Publication([Ping])
+    told = [decode_payload(publication.promise(Ping, watermark)) for watermark in (9, 5, END, 7)]
+    assert [changes.watermarks for changes in told] == [{"Ping": at} for at in (9, 9, END, END)]  # type: ignore[union-attr]
+
+
+def test_a_publisher_that_promises_less_than_before_is_held_to_what_it_promised() -> None:
+    talk = Talk(Broker("b", 1, 0, types=PINGS))
+    reader = readers_of(talk)
+    one, other = (Client(talk, "publisher", name, Interest(1, raw=["Ping"])) for name in "pq")
+    talk.go(10)
+    one.say(Changes(None, {"Ping": 100}, []))
+    other.say(Changes(None, {"Ping": 10}, []))
+    talk.go(10)
+    one.say(Changes(None, {"Ping": 50}, []))
+    other.say(Changes(None, {"Ping": 200}, []))
+    talk.go(10)
+    assert [told["Ping"] for told in reader.watermarks() if told][-1] == 100
+
+
+def test_a_publisher_that_promises_anew_after_its_end_has_ended() -> None:
+    """Else the node would take events of a stream that it has called complete."""
+    talk = Talk(Broker("b", 1, 0, types=PINGS))
+    readers_of(talk)
+    one, other = (Client(talk, "publisher", name, Interest(1, raw=["Ping"])) for name in "pq")
+    talk.go(10)
+    one.say(Changes(None, {"Ping": END}, []))
+    other.say(Changes(None, {"Ping": 3}, []))
+    talk.go(10)
+    one.say(Changes(None, {"Ping": 5}, []))
+    talk.go(10)
+    one.publish(Ping(ts=8, id=1, source="p"))
+    talk.go(10)
+    assert talk.broker.drops["late for what was promised"] == 1
+
+
+# -- former lives -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("role", ["publisher", "subscriber", "node"])
+def test_a_hello_of_an_old_life_takes_nothing_over(role: str) -> None:
+    """A message of a life that has ended may still be under way, or be sent again by whoever keeps messages."""
+    greeting = Interest(1, ["Ping"]) if role != "publisher" else Interest(1, raw=["Ping"])
+    talk = Talk(Broker("b", 1, 0, types=PINGS))
+    new = Client(talk, role, "c", greeting, epoch=7)  # type: ignore[arg-type]
+    talk.go(10)
+    assert new.link.up
+    old = Client(talk, role, "c", None, epoch=3)  # type: ignore[arg-type]
+    old.channel = "of a former life"
+    talk.go(10)
+    assert [(peer.name, peer.up) for peer in talk.broker.statistics().peers] == [("c", True)]
+    assert talk.broker.drops["Hello of an old epoch"] >= 1
+    assert new.link.up and new.link.closed is None and not new.link.restarts
+
+
+# -- what comes in ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("beside", [(), (Ping(ts=20, id=9, source="p"),)], ids=["alone", "beside a new event"])
+@pytest.mark.parametrize("reads", [(), ("Ping",)], ids=["forwarded", "read here"])
+def test_a_retraction_that_comes_too_late_is_turned_away(beside: tuple[Ping, ...], reads: tuple[str, ...]) -> None:
+    talk = Talk(Broker("b", 1, 0, types=PINGS, subscriptions=reads))
+    reader = readers_of(talk)
+    one = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(10)
+    one.publish(*(early := [Ping(ts=ts, id=ts, source="p") for ts in (3, 8)]), watermarks={"Ping": 5})
+    talk.go(10)
+    for head, block in encode_delta("Ping", Delta([*beside], retracts=early), raw=True):
+        one.say(Changes(None, {"Ping": 5}, [head]), block)
+    talk.go(10)
+    codec = EventCodec(PINGS)
+    deltas = [
+        codec.decode(head, block, Drops())
+        for changes, blocks in reader.blocks
+        for head, block in zip(changes.blocks, blocks, strict=True)
+    ]
+    assert [event.id for delta in deltas for event in delta.retracts] == [8], "the other was final"
+    assert talk.broker.drops["late for what was promised"] == 1
