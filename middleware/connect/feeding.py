@@ -100,9 +100,13 @@ class Feed:
             return
         behind = source.behind() if isinstance(source, Parted) else ()
         reached = min((self._reached.get(part, NEVER) for part in behind), default=max(self._reached.values()))
-        if reached != NEVER and reached - self._disorder > self._promised:
-            self._promised = reached - self._disorder
-            self._publisher.advance(self._reader.types, self._promised)
+        if reached == NEVER:
+            return
+        # A promise includes its own time, and a message that is exactly ``disorder`` behind may still come.
+        promise = reached - self._disorder - 1
+        if promise > self._promised:
+            self._promised = promise
+            self._publisher.advance(self._reader.types, promise)
 
     def _publish(self, frames: list[Blocks]) -> None:
         for blocks in frames:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import PurePath
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time
 from middleware.connect.files.text import finite, nanoseconds
@@ -333,10 +334,34 @@ def _moment(column: pa.ChunkedArray, zone: str, form: str) -> pa.ChunkedArray:
         return _in_zone(column.cast(pa.timestamp("ns")), zone)
 
 
+_RULES_FROM = datetime(2037, 1, 1)
+"""Arrow forgets the rules of summer time once the table of a zone ends, which is in 2037; ZoneInfo follows them on."""
+
+
 def _in_zone(column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
+    """Local times as UTC. Raises ValueError for a local time that the zone skips or has twice."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    return pc.assume_timezone(column, zone)
+    local, kind = column.combine_chunks(), column.type
+    is_far = pc.fill_null(pc.greater_equal(local, pa.scalar(_RULES_FROM, kind)), scalar(False))
+    if not pc.any(is_far, min_count=0).as_py():
+        return pc.assume_timezone(column, zone)
+    found = pc.assume_timezone(pc.if_else(is_far, pa.scalar(None, kind), local), zone)
+    second = pa.scalar(datetime(1970, 1, 1, 0, 0, 1), kind).cast(pa.int64()).as_py()
+    rules, far = ZoneInfo(zone), local.filter(is_far).cast(pa.int64()).to_pylist()
+    moments = pa.array([each - _offset(each // second, rules) * second for each in far], pa.int64())
+    return pa.chunked_array([pc.replace_with_mask(found, is_far, moments.cast(found.type))])
+
+
+def _offset(local: int, zone: ZoneInfo) -> int:
+    """How far (s) a zone is ahead of UTC at a local time (s). Raises ValueError if the zone skips that time, or repeats it."""
+    naive = _EPOCH.replace(tzinfo=None) + timedelta(seconds=local)
+    first, second = (naive.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta() for fold in (0, 1))
+    if first != second:
+        what = "comes twice" if first > second else "does not exist"
+        raise ValueError(f"{naive} {what} in {zone.key}: the clock changes then")
+    return round(first.total_seconds())
 
 
 def _formatted(column: pa.ChunkedArray, zone: str, form: str) -> pa.ChunkedArray:

@@ -121,14 +121,17 @@ class Rerun:
         for event in inputs:
             try:
                 value = key(event) if key is not None else None
-                if value not in lanes:
-                    lanes[value] = (fresh(detector), Derivation(name, detector, self._levels[name], value), [])
-                own, derive, taken = lanes[value]
+                lane = lanes.get(value)  # raises for a key that has no hash
+            except Exception:  # quarantined: the event belongs to no lane, and changes none
+                continue
+            if lane is None:
+                lane = lanes[value] = (fresh(detector), Derivation(name, detector, self._levels[name], value), [])
+            own, derive, taken = lane
+            try:
                 result = own.on_event(event)
                 derived = derive(event, result) if result is not None else []
             except Exception:  # quarantined; the detector is made anew in its state before
-                if value in lanes:
-                    lanes[value] = (_rebuilt(detector, lanes[value][2]), *lanes[value][1:])
+                lanes[value] = (_rebuilt(detector, taken), derive, taken)
                 continue
             taken.append(event)
             for each in derived:

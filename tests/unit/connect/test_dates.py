@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
@@ -121,3 +122,29 @@ def test_a_format_that_python_does_not_take_is_told(form: str) -> None:
     good, bad = read(["01.01.2024"], form)
     assert not good
     assert form in bad[0]
+
+
+@given(
+    st.sampled_from(["Europe/Berlin", "America/New_York", "Australia/Sydney", "Africa/Casablanca", "Asia/Kolkata"]),
+    st.lists(st.datetimes(datetime(1990, 1, 1), datetime(2110, 1, 1)), min_size=1, max_size=8),
+)
+@settings(max_examples=40)
+def test_a_date_in_a_zone_follows_its_rules_beyond_the_last_year_of_its_table(zone: str, moments: list[datetime]) -> None:
+    moments = [each.replace(microsecond=0) for each in moments]
+    expected, broken = {}, set()
+    for number, each in enumerate(moments):
+        first, second = (each.replace(tzinfo=ZoneInfo(zone), fold=fold) for fold in (0, 1))
+        if first.utcoffset() == second.utcoffset():
+            expected[number] = round(first.timestamp()) * 10**9
+        else:
+            broken.add(number)
+    for form in ("%Y-%m-%dT%H:%M:%S", ""):
+        good, bad = read([each.isoformat() for each in moments], form, zone)
+        assert good == expected and bad.keys() == broken
+
+
+@pytest.mark.parametrize(("text", "why"), [("2040-03-25T02:30:00", "does not exist"), ("2040-10-28T02:30:00", "comes twice")])
+def test_an_hour_that_a_zone_skips_or_has_twice_is_a_broken_row_in_2040_too(text: str, why: str) -> None:
+    good, bad = read(["2040-07-01T12:00:00", text], "%Y-%m-%dT%H:%M:%S", "Europe/Berlin")
+    assert good == {0: round(datetime(2040, 7, 1, 10, tzinfo=UTC).timestamp()) * 10**9}
+    assert why in bad[1] and "Europe/Berlin" in bad[1]

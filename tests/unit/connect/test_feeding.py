@@ -8,10 +8,13 @@ import threading
 import time
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from slackline_benchmarks.servers import until
 
 from detectors.cql import compile_cql
@@ -109,7 +112,24 @@ def test_watermarks_follow_the_part_that_is_furthest_behind(tmp_path: Path) -> N
     with closing(Ledger("hub", tmp_path)) as ledger:
         Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
     said = [told for what, told in script.log if what in ("published", "promised")]
-    assert said == [NEVER + 1, [500], [100], 1_090, [90], [700], 1_490, [600], 1_690]
+    assert said == [NEVER + 1, [500], [100], 1_089, [90], [700], 1_489, [600], 1_689]
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 20))
+def test_no_promise_covers_a_message_within_the_disorder(steps: list[int], disorder: int) -> None:
+    numbers = [1 + sum(steps[: place + 1]) for place in range(len(steps))]
+    arrived = [each for number in numbers for each in (number, max(number - disorder, 1))]
+    script = Halves([[message(each)] for each in arrived], [set() for _ in arrived])
+    reader = MessageReader({"places": "Place"}, EventTypes([Place]))
+    with TemporaryDirectory() as folder, closing(Ledger("hub", Path(folder))) as ledger:
+        Feed(script, reader, ledger, lambda: not script.batches, disorder=disorder).run(script)  # type: ignore[arg-type]
+    promised = NEVER
+    for what, told in script.log:
+        if what == "promised":
+            promised = told
+        elif what == "published":
+            assert all(1_000 + number > promised for number in told), "a promise covers what keeps to the disorder"
+    assert promised == 1_000 + numbers[-1] - disorder - 1, "and no time less than that is promised"
 
 
 def test_a_wrong_clock_that_is_far_ahead_moves_no_promise(tmp_path: Path) -> None:
@@ -119,7 +139,7 @@ def test_a_wrong_clock_that_is_far_ahead_moves_no_promise(tmp_path: Path) -> Non
     reader = MessageReader({"places": "Place"}, EventTypes([Place]))
     with closing(Ledger("hub", tmp_path)) as ledger:
         Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
-    assert [told for what, told in script.log if what == "promised"] == [NEVER + 1, now - 19]
+    assert [told for what, told in script.log if what == "promised"] == [NEVER + 1, now - 20]
 
 
 def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:

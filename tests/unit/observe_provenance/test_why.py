@@ -250,3 +250,30 @@ def test_a_sequence_names_its_events_and_a_withdrawn_one_what_stands_in_between(
 def test_smallest_keeps_what_is_needed() -> None:
     assert smallest(range(20), lambda part: 7 in part and 13 in part, attempts=200) == [7, 13]
     assert IDENTITY(tick(1, 1)) == ("a", 1)
+
+
+class Share(Detector):
+    """Its key cannot be computed for a price of 0, and has no hash for a price of 5."""
+
+    subscribes, publishes = (Tick,), (Volume,)
+
+    @staticmethod
+    def key(event: Tick) -> object:
+        return [] if event.price == 5 else 12 // event.price
+
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    def on_event(self, event: Tick) -> Volume:
+        self.ticks += 1
+        return Volume(self.ticks, ts=event.ts)
+
+
+@pytest.mark.parametrize("prices", [(0, 1, 2, 1), (1, 0, 2, 1), (5, 1, 2, 1), (1, 5, 1, 1), (0, 5, 0, 1)])
+def test_an_event_whose_key_cannot_be_computed_is_part_of_no_reason(prices: tuple[float, ...]) -> None:
+    ticks = [Tick("x", price, ts=ts, id=ts + 1, source="s") for ts, price in enumerate(prices)]
+    result = run(ticks, [Share()], failing="skip")
+    last = result.finals["Share"][-1]
+    expected = [tick for tick in ticks if tick.price == 1]
+    assert last.ticks == len(expected)
+    assert list(result.why(last).raw) == expected
