@@ -9,7 +9,7 @@ local detectors, ``publish`` what they made of it, ``settle``, and do what the e
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 import xxhash
@@ -20,7 +20,7 @@ from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.gathering import Gathering
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
-from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.checks import Admitted, Ingress
 from middleware.broker.ingress.receipts import TURNED, tally
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.merge import retractions_first
@@ -277,7 +277,8 @@ class Broker:
             peer.is_in(self.tracker.eras.number)
             peer.ready_number = interest.number
             return
-        peer.offered = self.admission.known(interest.raw)
+        if peer.role == "publisher":
+            peer.offered = self.admission.known(interest.raw)
         self._offers(peer, interest)
         if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
             self._broken(peer.key)
@@ -316,13 +317,26 @@ class Broker:
             peer.account.taken += sum([head.count for head, _, _ in admitted])
             tally(self.ingress, self.drops, peer.account, turned)
         else:
-            admitted, logged = [(head, block, None) for head, block in zip(changes.blocks, parts[1:], strict=True)], changes
+            admitted, logged = self._from_node(changes, parts[1:])
         self.log.received(peer.key, logged, [block for _, block, _ in admitted])
         for head, block, delta in admitted:
             self._route(peer, head, block, delta)
         self.tracker.noted(peer.key, logged)
         if peer.role == "node" and logged.watermarks is not None:
             self._look()
+
+    def _from_node(self, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
+        """The blocks from a node, as it has checked them. It may have taken raw events of a type before it heard that detectors
+        elsewhere derive it: those are left out."""
+        kept: list[Admitted] = []
+        for head, block in zip(changes.blocks, blocks, strict=True):
+            if head.raw and self.admission.is_derived(head.type):
+                self.drops["raw events of a derived type"] += head.count
+            else:
+                kept.append((head, block, None))
+        if len(kept) == len(blocks):
+            return kept, changes
+        return kept, msgspec.structs.replace(changes, blocks=[head for head, _, _ in kept])
 
     def _offer_more(self, peer: Peer, names: Iterable[str]) -> None:
         self._offering.is_stale = True
@@ -341,8 +355,19 @@ class Broker:
         self._look()
 
     def offered(self, key: PeerKey, interest: Interest) -> None:
-        """Note what a publisher or a node may send, in this life or a former one."""
-        self.tracker.offered(key, self.admission.offers(interest) if key[0] == "publisher" else interest)
+        """Note what a publisher or a node may send, in this life or a former one.
+
+        A type that a node derives is taken from publishers no more, even if it was raw before that node came.
+        """
+        if key[0] == "publisher":
+            self.tracker.offered(key, self.admission.offers(interest))
+            return
+        new = [name for name in interest.derived if not self.admission.is_derived(name)]
+        self.tracker.offered(key, self.admission.offers_of_node(interest))
+        for publisher, left in self.admission.displaced(new) if new else ():
+            self.tracker.offered(publisher, left)
+            if (peer := self._peers.get(publisher)) is not None:
+                peer.offered = frozenset(left.raw)
 
     def _look(self) -> None:
         """An era may have begun, or be settled: tell other nodes before anything that follows from it."""

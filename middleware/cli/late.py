@@ -29,8 +29,8 @@ _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
 DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
-_REASONS = ("late", "ahead", "clash", "failed", "unread")
-_UNTIMED = ("clash", "failed", "unread")
+_REASONS = ("late", "ahead", "clash", "derived", "failed", "unread")
+_UNTIMED = ("clash", "derived", "failed", "unread")
 """Reasons that have nothing to do with time."""
 
 Reason = Annotated[str | None, typer.Option(help=f"Only this reason: {', '.join(_REASONS)}.")]
@@ -234,6 +234,8 @@ def _why(entry: LedgerEntry) -> str:
         return f"the change is of another event than the one with this source and id, which stands\n  {entry.told}".rstrip()
     if entry.reason == "clash":
         return f"another event came first with this source and id, and stands\n  {entry.told}"
+    if entry.reason == "derived":
+        return f"only nodes send this type: {entry.told}"
     by = spoken_duration(entry.lateness)
     if entry.reason == "ahead":
         return f"{by} beyond {entry.bound}, which was as far as it could be believed"

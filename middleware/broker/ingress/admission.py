@@ -29,12 +29,36 @@ class Admission:
         self._arrivals = 0
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
-        """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named."""
+        """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named.
+
+        It may not send what detectors derive: a promise for such a type, or its absence, would hold back true results.
+        """
+        raw = frozenset(name for name in names if not self._for_subscribers.is_derived(name))
         if len(self._types):
-            return frozenset(name for name in names if name in self._types)
+            return frozenset(name for name in raw if name in self._types)
         known = self._for_subscribers.known
-        new = [name for name in names if name not in known]
-        return frozenset(names) if len(known) + len(new) <= MOST_TYPES else frozenset(names).difference(new)
+        new = raw.difference(known)
+        return raw if len(known) + len(new) <= MOST_TYPES else raw.difference(new)
+
+    def is_derived(self, name: str) -> bool:
+        """Whether detectors somewhere in the mesh derive a type: then it comes from nodes alone."""
+        return self._for_subscribers.is_derived(name)
+
+    def offers_of_node(self, interest: Interest) -> Interest:
+        """What a node offers. It may not know yet that a type which its publishers send is derived elsewhere."""
+        derived = {name for name in (*interest.raw, *interest.logged) if name in interest.derived or self.is_derived(name)}
+        if not derived:
+            return interest
+        raw, logged = ([name for name in names if name not in derived] for names in (interest.raw, interest.logged))
+        return msgspec.structs.replace(interest, raw=raw, logged=logged)
+
+    def displaced(self, derived: Collection[str]) -> list[tuple[PeerKey, Interest]]:
+        """The publishers that offer types which turn out to be derived, with what they still may offer. O(publishers)."""
+        self.sources.types.difference_update(derived)
+        promises = self._for_subscribers
+        publishers = [cast(PeerKey, key) for key in promises.everyone() if isinstance(key, tuple) and key[0] == "publisher"]
+        affected = [key for key in publishers if any(promises.offers(key, name) for name in derived)]
+        return [(key, Interest(0, raw=sorted(promises.offered({key}.__contains__).difference(derived)))) for key in affected]
 
     def attach(self, key: PeerKey, wall: int, now: int) -> bool:
         """A publisher has attached. What it ended under this name, before it or this node went away, stays ended.
@@ -62,14 +86,12 @@ class Admission:
         return msgspec.structs.replace(interest, raw=sorted(known))
 
     def received(self, key: PeerKey, changes: Changes, now: int) -> Changes:
-        """What a publisher says, without what it may not say: watermarks of types that are derived, or unknown."""
+        """What a publisher says, without what it may not say: watermarks of types that it may not send."""
         self.sources.received(key, now)
         source, watermarks = self.sources[key], changes.watermarks
         if watermarks is not None:
             known = self.known(watermarks)
-            watermarks = {
-                name: at for name, at in watermarks.items() if name in known and not self._for_subscribers.is_derived(name)
-            }
+            watermarks = {name: at for name, at in watermarks.items() if name in known}
             source.promised = watermarks
         elif source.on_behalf is not None:
             watermarks = source.promised  # it speaks for itself again
@@ -96,6 +118,9 @@ class Admission:
         for head, block, arrival in zip(changes.blocks, blocks, numbers, strict=True):
             runs, bounds = head.runs, bounds_of.get(head.type)
             if bounds is None:
+                if self.is_derived(head.type):
+                    ingress.reject(head, block, "derived", f"detectors derive {head.type}: publish what they read instead")
+                    continue
                 # before these: what its publisher promises with them holds after them
                 had_ended = self._for_subscribers.has_ended_by(key, head.type)
                 bounds = bounds_of[head.type] = Bounds(END if had_ended else self._promised(head.type), high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import compress
 from operator import attrgetter, not_
 from typing import Any, Literal, NamedTuple
@@ -37,12 +37,13 @@ from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, NEVER, Event, 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
 _row = msgspec.msgpack.Decoder(list[Any]).decode
-_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], Any]).decode
+_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], list[list[Any]]]).decode
+_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError)
 
 Admitted = tuple[BlockHead, bytes, Delta | None]
 """A block that may go on, and the changes in it if they had to be decoded."""
 
-Reason = Literal["late", "ahead", "clash"]
+Reason = Literal["late", "ahead", "clash", "derived"]
 
 
 class Turned(msgspec.Struct, frozen=True):
@@ -50,9 +51,10 @@ class Turned(msgspec.Struct, frozen=True):
 
     ``reason``
         "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
-        "clash": another event came first with this source and id, or a change is of another one than the event is.
+        "clash": another event came first with this source and id, or a change is of another one than the event is;
+        "derived": only the nodes whose detectors derive this type may send it.
     ``bound``
-        the promise, or the limit; of a clash, the time of the event that came first.
+        the promise, or the limit; of a clash, the time of the event that came first; else the time of the event itself.
     ``change``
         "insert", "revise" or "retract".
     ``record``
@@ -62,6 +64,8 @@ class Turned(msgspec.Struct, frozen=True):
     ``first``
         of a clash: type and record of the event that came first; None if the event was revised since, so only that its change
         is of another one is known.
+    ``why``
+        details for its publisher, where the reason alone does not say what to do.
     """
 
     reason: Reason
@@ -74,11 +78,12 @@ class Turned(msgspec.Struct, frozen=True):
     record: bytes
     stands: int | None = None
     first: tuple[str, bytes] | None = None
+    why: str = ""
 
     @property
     def told(self) -> str:
         """Details beyond the reason: of a clash, what came first."""
-        return "" if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
+        return self.why if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
 
 
 def _shown(record: bytes) -> str:
@@ -237,6 +242,20 @@ class Ingress:
         stands = self.changed.stands(name, IDENTITY(event))
         record = encode(event)
         self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
+
+    def reject(self, head: BlockHead, block: bytes, reason: Reason, why: str) -> None:
+        """Turn away all changes of a block that its publisher may not send. Their identities stay free. O(events)."""
+        try:
+            changes = list(_changes_in(head, block))
+        except _BAD:
+            self._drop("malformed block", max(head.count, 1), head.type)
+            return
+        sound = [(change, row) for change, row in changes if _is_stamped(row)]
+        if malformed := len(changes) - len(sound):
+            self._drop("malformed event", malformed, head.type)
+        for change, row in sound:
+            ts, number, source, _ = row[-4:]
+            self.turned.append(Turned(reason, ts, change, head.type, ts, number, source, encode(row), why=why))
 
     def refused(self, turned: Turned) -> None:
         """An event was turned away in a former life: it counts as seen, and nothing may rest on it."""
@@ -429,6 +448,32 @@ class Ingress:
         """Count rows whose identity had been seen; ``kept``: the new ones of the same block."""
         here: dict[Identity, Copy] = {(row[-2], row[-3]): (name, row[-4], encode(row)) for row in kept}
         self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
+
+
+def _changes_in(head: BlockHead, block: bytes) -> Iterator[tuple[str, list[Any]]]:
+    """(kind of change, row) for each change in a block, whether its type is known here or not; of a revision the new event.
+
+    Raises one of ``_BAD``.
+    """
+    if head.columns:
+        yield from (("insert", row) for row in records_of(unpack_columns(block, head.inserts)))
+    elif head.plain:
+        yield from (("insert", row) for row in _rows(block))
+    else:
+        inserts, _, revises, retracts = _parts(block)
+        yield from (("insert", row) for row in inserts)
+        yield from (("revise", new) for _, new in revises)
+        yield from (("retract", row) for row in retracts)
+
+
+def _is_stamped(row: list[Any]) -> bool:
+    """Whether a row ends with the ts, id, source and level of a raw event."""
+    if len(row) < 4:
+        return False
+    ts, number, source, level = row[-4:]
+    if not (number.__class__ is ts.__class__ is level.__class__ is int and source.__class__ is str and source):
+        return False
+    return MIN_TS < ts < MAX_TS and -(2**63) <= number < 2**63 and not level
 
 
 def _time(at: int) -> int:

@@ -8,7 +8,12 @@ from collections.abc import Iterable
 from middleware.broker.ingress.checks import UNCOMPARED, Ingress, Turned
 from middleware.link.codec import OTHER_FIELDS, Drops, Sample, Tally
 
-TURNED = {"late": "late for what was promised", "ahead": "too far ahead", "clash": "clash"}
+TURNED = {
+    "late": "late for what was promised",
+    "ahead": "too far ahead",
+    "clash": "clash",
+    "derived": "derived type, which only nodes send",
+}
 """Why an event was turned away: the reason under which it is counted."""
 
 LISTED = frozenset(TURNED.values())
@@ -25,6 +30,7 @@ LOST = frozenset(
         "malformed block",
         "no source",
         "level of a derived event",
+        "raw events of a derived type",
         "later than its block says",
         "oversized event",
         "event that cannot be encoded",

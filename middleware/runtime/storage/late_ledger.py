@@ -75,7 +75,8 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     ``reason``
         "late": results of that time had become final by the clock, or the node had promised a watermark beyond it; "ahead": too
         far ahead of all other publishers, or of the wall clock; "clash": another event with the same source and id came
-        first; "failed": the detector raised at it; "unread": a message to an input that is no event.
+        first; "derived": detectors derive this type, so no publisher may send it; "failed": the detector raised at it;
+        "unread": a message to an input that is no event.
     ``clk``, ``k``
         the detector's clock and slack at that moment (ns); None if no detector was involved.
     ``bound``
