@@ -20,11 +20,11 @@ import cloudpickle
 import msgspec
 from msgspec.structs import astuple
 
-from middleware.model import travelled
 from middleware.model.detector import fields_of
 from middleware.model.errors import StateError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.later import Later
+from middleware.model.user_code import found, reference
 
 _LENGTH = 8
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -172,8 +172,8 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             name = type_name(item)
             if name in self._types and self._types[name] is item:
                 return _named_type, (name,)
-        if isinstance(item, type) and (came_as := travelled.name_of(item)) is not None:
-            return travelled.found, (came_as,)
+        if (by_name := reference(item)) is not None:
+            return found, by_name
         return super().reducer_override(item)
 
 

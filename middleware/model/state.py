@@ -19,6 +19,7 @@ from decimal import Decimal
 from enum import Enum
 from functools import cache
 from io import BytesIO
+from types import FunctionType
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -27,32 +28,36 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, fields
 
-from middleware.model import travelled
 from middleware.model.attributes import Attributes
 from middleware.model.event import Event, EventType, Int64, Timestamp
+from middleware.model.user_code import Code
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
-_MAIN = "__main__"
-_TRAVELLED = "*"
 _all_atoms = _ATOMS.issuperset
+_CODE = "*"
 
 
 class Pickled:
-    """A state that is not plain, kept as its pickle. References to its owner (a bound method has one) are restored."""
+    """A state that is not plain, kept as its pickle. References to its owner (a bound method has one) are restored.
 
-    __slots__ = ("data",)
+    ``code``: the classes and functions that the pickle refers to by number. So a copy has the very same ones, also where a
+    cell of a notebook defined another class of that name since; a checkpoint stores them as it stores all others.
+    """
+
+    __slots__ = ("code", "data")
 
     def __init__(self, value: object, owner: object = None) -> None:
         data = BytesIO()
-        _Pickler(data, owner).dump(value)
-        self.data = data.getvalue()
+        pickler = _Pickler(data, owner)
+        pickler.dump(value)
+        self.data, self.code = data.getvalue(), tuple(pickler.code)
 
     def value(self, owner: object = None) -> Any:
         """The state anew, for ``owner``."""
-        return _Unpickler(BytesIO(self.data), owner).load()
+        return _Unpickler(self, owner).load()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pickled) and self.data == other.data
+        return isinstance(other, Pickled) and self.data == other.data and self.code == other.code
 
     def __hash__(self) -> int:
         return hash(self.data)
@@ -62,32 +67,30 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
     def __init__(self, file: BytesIO, owner: object) -> None:
         super().__init__(file)
         self._owner = owner
+        self.code: dict[Code, int] = {}
 
     def persistent_id(self, item: object) -> str | None:
         if type(item) is object and (place := _sentinel(item, self._owner)):
             return place
-        if isinstance(item, type):  # of a script or a notebook: by value, msgspec's notes on it could not be pickled
-            if (came_as := travelled.name_of(item)) is not None:
-                return f"{_TRAVELLED}:{came_as}"
-            name = item.__qualname__
-            return f"{_MAIN}:{name}" if item.__module__ == _MAIN and _of_main(name) is item else None
+        if isinstance(item, type) or (type(item) is FunctionType and "<" not in item.__qualname__):  # one of its module's
+            return f"{_CODE}:{self.code.setdefault(item, len(self.code))}"
         return "owner" if item is self._owner and item is not None else None
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: BytesIO, owner: object) -> None:
-        super().__init__(file)
-        self._owner = owner
+    def __init__(self, pickled: Pickled, owner: object) -> None:
+        super().__init__(BytesIO(pickled.data))
+        self._owner, self._code = owner, pickled.code
 
     def persistent_load(self, name: str) -> Any:
         if name == "owner":
             return self._owner
         where, _, called = name.partition(":")
-        if where == _TRAVELLED:
-            return travelled.found(called)
+        if where == _CODE:
+            return self._code[int(called)]
         if where.isdigit():
             return vars(type(self._owner).__mro__[int(where)])[called]
-        return _of_main(called) if where == _MAIN else getattr(sys.modules[where], called)
+        return getattr(sys.modules[where], called)
 
 
 def _sentinel(item: object, owner: object) -> str:
@@ -99,14 +102,6 @@ def _sentinel(item: object, owner: object) -> str:
             if (found := next((name for name, value in names.items() if value is item), None)) is not None:
                 return f"{where}:{found}"
     return ""
-
-
-def _of_main(name: str) -> object:
-    """What has this qualified name in the module that runs as a script; None if nothing does."""
-    found: object = sys.modules.get(_MAIN)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
 
 
 class Packed(NamedTuple):

@@ -17,6 +17,7 @@ from middleware.model.errors import DetectorError, SlacklineError, last_line
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
+from middleware.model.user_code import know_local
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.arrival import in_order
 from middleware.ordering.budget import Budget, Load
@@ -104,6 +105,7 @@ class Hierarchy:
         everything = named(detectors)
         self._settings = settings
         level = levels(everything)
+        know_local(kind for each in everything.values() for kind in (type(each), *each.subscribes, *each.publishes))
         self.adaptation = adaptation
         self.budget = Budget(Gain() if adaptation is Adaptation.GAIN else None)
         self.clock: int | None = None

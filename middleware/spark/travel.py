@@ -24,7 +24,7 @@ import cloudpickle
 import msgspec
 
 from middleware.installation import ROOT
-from middleware.model import travelled
+from middleware.model.user_code import Code, is_importable, know
 
 _OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))
@@ -46,19 +46,19 @@ def packed(value: object) -> bytes:
     with _users_modules():
         pickler = _Pickler(buffer, protocol=5)
         pickler.dump(value)
-        pickler.dump(list(pickler.classes))
+        pickler.dump(list(pickler.code))
     return buffer.getvalue()
 
 
 def unpacked(data: bytes) -> Any:
-    """The value that was packed: the same object for the same bytes, so it must not be changed. State knows its classes."""
-    value, classes = _unpacked(data)
-    travelled.know(classes)
+    """The value that was packed: the same object for the same bytes, so it must not be changed. State names its code."""
+    value, code = _unpacked(data)
+    know(code)
     return value
 
 
 @lru_cache(maxsize=8)  # executors run one task after another, and each class that is made anew has caches of its own
-def _unpacked(data: bytes) -> tuple[Any, list[type]]:
+def _unpacked(data: bytes) -> tuple[Any, list[Code]]:
     unpickler = pickle.Unpickler(io.BytesIO(data))
     return unpickler.load(), unpickler.load()
 
@@ -81,15 +81,17 @@ def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """``classes``: those that go by value."""
+    """``code``: the classes that go by value, and the functions that have a name in a module."""
 
     def __init__(self, file: io.BytesIO, protocol: int) -> None:
         super().__init__(file, protocol=protocol)
-        self.classes: dict[type, None] = {}
+        self.code: dict[Code, None] = {}
 
     def reducer_override(self, item: Any) -> Any:
+        if isinstance(item, types.FunctionType) and is_importable(item) and _goes_by_value(item):
+            self.code[item] = None
         if isinstance(item, type) and _goes_by_value(item):
-            self.classes[item] = None
+            self.code[item] = None
             if issubclass(item, msgspec.Struct):
                 return _reduced(item)
             return _portable(item, super().reducer_override(item))
@@ -98,17 +100,10 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(item)
 
 
-def _goes_by_value(kind: type) -> bool:
+def _goes_by_value(item: Code) -> bool:
     """Whether executors cannot import it: it is a user's, or was made while this process ran."""
-    module = sys.modules.get(kind.__module__)
-    if module is None or module.__name__ == "__main__" or is_users(module):
-        return True
-    found: Any = module
-    for name in kind.__qualname__.split("."):
-        if not isinstance(found, types.ModuleType | type):
-            return True
-        found = getattr(found, name, None)
-    return found is not kind
+    module = sys.modules.get(item.__module__)
+    return module is None or module.__name__ == "__main__" or is_users(module) or not is_importable(item)
 
 
 @cache
