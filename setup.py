@@ -28,7 +28,14 @@ def extensions() -> dict[str, Any]:
         from setuptools_rust import Binding, RustExtension
     except ImportError:
         return _without("no setuptools-rust")
-    core = RustExtension("middleware.native._core", path=str(MANIFEST), binding=Binding.PyO3, optional=True, debug=False)
+    core = RustExtension(
+        "middleware.native._core",
+        path=str(MANIFEST),
+        binding=Binding.PyO3,
+        optional=True,
+        debug=False,
+        cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
+    )
     return {"rust_extensions": [core]}
 
 

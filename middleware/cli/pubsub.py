@@ -20,6 +20,7 @@ from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, 
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of
 from middleware.link.frames import misnamed
+from middleware.model.arrays import sound
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventTypes
@@ -387,9 +388,9 @@ def _rows(file: str) -> Iterator[tuple[int, object]]:
         raise TraceError(f"Parquet needs pyarrow; {install('spark')}") from None
     try:
         number = 0
-        for batch in pq.ParquetFile(file).iter_batches():
+        for batch in map(sound, pq.ParquetFile(file).iter_batches()):
             for row in batch.to_pylist():
                 number += 1
                 yield number, row
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise TraceError(f"{file} is no Parquet file: {error}") from None

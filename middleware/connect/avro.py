@@ -115,7 +115,7 @@ def _schema(file: Path) -> _Schema:
         raise ScenarioError(f"avro: the schema of {file} cannot be read: {error!r}") from None
     if not (isinstance(said, dict) and said.get("type") == "record"):
         raise ScenarioError(f"avro: the schema of {file} is none of a record, which has fields by name")
-    if danger := _danger(parsed, ()):
+    if danger := _danger(parsed, (), {}):
         raise ScenarioError(f"avro: the schema of {file} has {danger}")
     kind = next((field["type"] for field in said["fields"] if field["name"] == "ts"), "long")
     kinds = kind if isinstance(kind, list) else [kind]  # it may be null, too
@@ -127,29 +127,47 @@ def _schema(file: Path) -> _Schema:
     return _Schema(file, parsed, parsed["name"], _UNITS[logical.pop()] if logical else 1)  # type: ignore[index, call-overload]
 
 
-def _danger(kind: Any, above: tuple[str, ...]) -> str:
+def _danger(kind: Any, above: tuple[str, ...], known: dict[str, Any]) -> str:
     """What lets a few damaged bytes crash the library, or fill the memory; empty if nothing does. No event has such a field.
 
-    ``above``: the names of the records that it is in.
+    ``above``: the names of the records that it is in. ``known``: the types with a name that came before.
     """
     if isinstance(kind, str):
         return f"the type {kind} in itself" if kind in above else ""
     if isinstance(kind, list):
-        return next(filter(None, (_danger(each, above) for each in kind)), "")
+        return next(filter(None, (_danger(each, above, known) for each in kind)), "")
+    if "name" in kind:
+        known[kind["name"]] = kind
     match kind["type"]:
         case "record" | "error":
             inside = (*above, kind["name"])
-            return next(filter(None, (_danger(field["type"], inside) for field in kind["fields"])), "")
-        case "array" if kind["items"] == "null" or (isinstance(kind["items"], dict) and not kind["items"].get("fields", [0])):
-            return "an array of nothing, which may have any length"
+            return next(filter(None, (_danger(field["type"], inside, known) for field in kind["fields"])), "")
         case "array":
-            return _danger(kind["items"], above)
+            if found := _danger(kind["items"], above, known):
+                return found
+            # The length stands in front, so items of no bytes let four bytes claim any number of them.
+            return "" if _has_bytes(kind["items"], known) else "an array of nothing, which may have any length"
         case "map":
-            return _danger(kind["values"], above)
+            return _danger(kind["values"], above, known)
         case dict() | list() as within:
-            return _danger(within, above)
+            return _danger(within, above, known)
         case _:
             return ""
+
+
+def _has_bytes(kind: Any, known: Mapping[str, Any]) -> bool:
+    """Whether every value of a type takes at least a byte. The type is not in itself: see ``_danger``."""
+    if isinstance(kind, list):  # the number of the branch is one
+        return True
+    if isinstance(kind, str):
+        return _has_bytes(known[kind], known) if kind in known else kind != "null"
+    match kind["type"]:
+        case "record" | "error":
+            return any(_has_bytes(field["type"], known) for field in kind["fields"])
+        case "fixed":
+            return bool(kind["size"] > 0)
+        case within:
+            return _has_bytes(within, known)
 
 
 def _plain(value: Any) -> Any:

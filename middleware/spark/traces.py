@@ -16,6 +16,7 @@ import msgspec
 
 from middleware.connect.files.recording import check_type_name
 from middleware.connect.files.tally import BadLines
+from middleware.model.arrays import sound
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, field_names
 from middleware.model.rows import values
@@ -156,8 +157,8 @@ def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: in
             with pq.ParquetFile(file, read_dictionary=["source"]) as parquet:
                 read += parquet.metadata.num_rows
                 for batch in parquet.iter_batches(batch_size=rows, columns=list(wanted), use_threads=False):
-                    yield batch.select(list(wanted))
-        except (pa.ArrowException, OSError, KeyError) as error:
+                    yield sound(batch.select(list(wanted)))
+        except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise TraceError(f"{file} cannot be read: {error}; prepare the trace again") from None
     if read != trace.types[name].events:
         raise TraceError(

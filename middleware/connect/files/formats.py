@@ -13,7 +13,7 @@ import msgspec
 from middleware.connect.files.header import names_in
 from middleware.connect.files.mcap_rows import STAMPS, rows_of
 from middleware.connect.files.text import PACKED, first_lines
-from middleware.model.arrays import text_column
+from middleware.model.arrays import sound, sound_schema, text_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
@@ -69,13 +69,17 @@ def batches(file: Path, columns: Sequence[str] | None = None, topics: Sequence[s
     try:
         if format_of(file) == "parquet":
             with pq.ParquetFile(file) as parquet:
-                yield from parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns)
+                yield from map(sound, parquet.iter_batches(batch_size=BATCH_ROWS, columns=columns))
             return
         with pa.memory_map(str(file)) as mapped:
             for batch in _arrow(mapped)[1]:
-                yield batch if columns is None else batch.select(list(columns))
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise TraceError(f"{file} cannot be read as {format_of(file)}: {error}") from None
+                yield sound(batch if columns is None else batch.select(list(columns)))
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise _unreadable(file, error) from None
+
+
+def _unreadable(file: Path, error: Exception) -> TraceError:
+    return TraceError(f"{file} cannot be read as {format_of(file)}: {error}")
 
 
 def _arrow(mapped: Any) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
@@ -161,8 +165,11 @@ def _schema(file: Path) -> pa.Schema:
 
     if format_of(file) == "mcap":
         return pa.schema({name: pa.string() for name in STAMPS})
-    with pa.memory_map(str(file)) as mapped:
-        return pq.read_schema(mapped) if format_of(file) == "parquet" else _arrow(mapped)[0]
+    try:
+        with pa.memory_map(str(file)) as mapped:
+            return sound_schema(pq.read_schema(mapped) if format_of(file) == "parquet" else _arrow(mapped)[0])
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(file, error) from None
 
 
 def _csv_head(names: Sequence[str], lines: Sequence[bytes], delimiter: str) -> pa.Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
+from middleware.model.arrays import sound
 from middleware.model.errors import TraceError
 from middleware.spark.schemas import EventSchema
 from middleware.spark.travel import carried
@@ -94,6 +95,6 @@ class ReadGroups:
             try:
                 with pq.ParquetFile(path) as file:
                     for batch in file.iter_batches(_AT_ONCE, wanted, list(self._columns), use_threads=False):
-                        yield batch.select(list(self._columns))
-            except (pa.ArrowException, OSError) as error:
+                        yield sound(batch.select(list(self._columns)))
+            except (pa.ArrowException, OSError, ValueError) as error:
                 raise TraceError(f"{path} cannot be read where a task runs: {error}; all executors must reach it") from None

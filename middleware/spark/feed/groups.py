@@ -59,7 +59,8 @@ def read_group(group: RowGroup, wanted: Sequence[str]) -> pa.RecordBatch:
     try:
         with pq.ParquetFile(group.file, read_dictionary=["source"]) as parquet:
             table = parquet.read_row_group(group.number, columns=list(wanted), use_threads=False).select(list(wanted))
-    except (pa.ArrowException, OSError, KeyError) as error:
+        table.validate(full=True)
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _unreadable(group.file, error) from None
     whole = table.unify_dictionaries().combine_chunks().to_batches()
     return whole[0]

@@ -142,6 +142,42 @@ def test_what_is_no_schema_is_refused(tmp_path: Path, schemas: Any, told: str) -
         Avro(schemas, tmp_path)
 
 
+EMPTY = {"type": "fixed", "name": "Empty", "size": 0}
+SHORT = {"type": "fixed", "name": "Short", "size": 1}
+
+
+@pytest.mark.parametrize(
+    ("items", "is_refused"),
+    [
+        ("null", True),
+        ({"type": "null"}, True),
+        (EMPTY, True),
+        ({"type": "record", "name": "No", "fields": []}, True),
+        ({"type": "record", "name": "Nulls", "fields": [{"name": "a", "type": "null"}, {"name": "b", "type": EMPTY}]}, True),
+        ({"type": "array", "items": EMPTY}, True),
+        ({"type": "map", "values": {"type": "array", "items": "null"}}, True),
+        (SHORT, False),
+        (["null", "string"], False),
+        ({"type": "array", "items": "long"}, False),
+        ({"type": "map", "values": "null"}, False),
+        ({"type": "enum", "name": "One", "symbols": ["a"]}, False),
+        ({"type": "record", "name": "Some", "fields": [{"name": "a", "type": "null"}, {"name": "b", "type": SHORT}]}, False),
+    ],
+)
+@pytest.mark.parametrize("is_named", [False, True])
+def test_an_array_whose_items_take_no_byte_is_refused(tmp_path: Path, items: Any, is_refused: bool, is_named: bool) -> None:
+    fields = [{"name": "seen", "type": {"type": "array", "items": items}}]
+    if is_named and isinstance(items, dict) and "name" in items:  # a type that came before is known by its name
+        fields = [{"name": "first", "type": items}, {"name": "seen", "type": {"type": "array", "items": items["name"]}}]
+    file = written(tmp_path, "s.avsc", {"type": "record", "name": "Row", "fields": fields})
+    if is_refused:
+        with pytest.raises(ScenarioError, match="an array of nothing, which may have any length"):
+            Avro(file, tmp_path)
+    else:
+        with pytest.raises(EventError):  # a length of 2**40 without items ends at once
+            Avro(file, tmp_path).decode(b"\x00" * 2 + b"\x80\x80\x80\x80\x80\x80\x01")
+
+
 @pytest.mark.parametrize("nullable", [False, True])
 @pytest.mark.parametrize("kind", ["timestamp", "local-timestamp"])
 @pytest.mark.parametrize(("unit", "expected"), [("millis", 1_500), ("micros", 1_500_000)])
