@@ -9,9 +9,8 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Value, converted, type_name
-from middleware.model.operator import Operation, Snapshot
+from middleware.model.operator import Operation
 from middleware.model.state import exactly
 
 Kept = Event | tuple[Value, ...]
@@ -141,40 +140,3 @@ def unpacked(kept: Iterable[tuple[Kept, str]], result: EventType) -> dict[Identi
     """The failures that ``packed`` was given."""
     events = [(each if isinstance(each, Event) else unchecked(result, each), text) for each, text in kept]
     return {IDENTITY(event): (event, text) for event, text in events}
-
-
-class Checked(Operation):
-    """An operation whose results may not fit their type, which says more than what kinds of values its fields hold: those that
-    do not are quarantined while they stand."""
-
-    def __init__(self, inner: Operation) -> None:
-        super().__init__()
-        self._inner = inner
-        self.failures = inner.failures
-
-    def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        self._inner.failures = self.failures  # whoever restores an operation gives it its failures
-        out = self._inner.apply(delta, emitted, final)
-        return withheld(self, out, _misfit) if out else out
-
-    def takes(self, columns: EventColumns) -> bool:
-        return self._inner.takes(columns)
-
-    @property
-    def held(self) -> int:
-        return self._inner.held
-
-    @property
-    def keys(self) -> int:
-        return self._inner.keys
-
-    def snapshot(self) -> Snapshot:
-        return self._inner.snapshot()
-
-    def restore(self, state: Snapshot) -> None:
-        self._inner.restore(state)
-        self.failures = self._inner.failures
-
-
-def _misfit(event: Event) -> str | None:
-    return misfit(event, "the query gives")

@@ -44,7 +44,7 @@ class JoinOperator(QueryOperator[Joined]):
 
     few = 0
 
-    def begun(self, name: str, level: int) -> Operation:
+    def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:
             return PairJoin(self.plan, name, level)
         kind = MomentJoin if self.plan.is_aligned and not any(self.plan.keeps) else CurrentJoin

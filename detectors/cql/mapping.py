@@ -26,7 +26,7 @@ _Mapped = Callable[[list[Event]], list[Event]]
 class MappingOperator(QueryOperator[Mapping]):
     """The operator of a ``Mapping``."""
 
-    def begun(self, name: str, level: int) -> MappingOperation:
+    def start(self, name: str, level: int) -> MappingOperation:
         return (MappingOperation if self.plan.time is None else ArrivalOperation)(self.plan, name, level)
 
 

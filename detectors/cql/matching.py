@@ -75,7 +75,7 @@ class Partition:
 class MatchOperator(QueryOperator[Matched]):
     """The operator of a ``Matched`` query."""
 
-    def begun(self, name: str, level: int) -> Operation:
+    def start(self, name: str, level: int) -> Operation:
         return MatchOperation(self.plan, name, level)
 
 

@@ -8,16 +8,14 @@ from typing import Generic, TypeVar
 from detectors.cql.plan import Mapping, Matched, Plan, Windowed
 from detectors.language.code import Code
 from detectors.language.types import REALS
-from detectors.outcomes import Checked
 from middleware.model.event import EventType
-from middleware.model.making import recipe
-from middleware.model.operator import Operation, Operator
+from middleware.model.operator import Operator
 
 PlanT = TypeVar("PlanT", bound=Plan)
 
 
 class QueryOperator(Operator, Generic[PlanT]):
-    """The operator of a plan: its name, streams and definition. Each kind of plan has its own ``begun``."""
+    """The operator of a plan: its name, streams and definition. Each kind of plan has its own ``start``."""
 
     def __init__(self, plan: PlanT) -> None:
         self.plan = plan
@@ -26,15 +24,6 @@ class QueryOperator(Operator, Generic[PlanT]):
         self.publishes = (plan.target.event_type,)
         self.definition = plan.definition
         self.parted_by = _parted_by(plan, set.intersection(*(set(each.__struct_fields__) for each in self.subscribes)))
-
-    def start(self, name: str, level: int) -> Operation:
-        """See Operator. Codes give what the fields' kinds take; what a type asks for besides (bounds, patterns) is checked."""
-        operation = self.begun(name, level)
-        return operation if recipe(self.publishes[0]) is not None else Checked(operation)
-
-    def begun(self, name: str, level: int) -> Operation:
-        """The running state of the plan."""
-        raise NotImplementedError
 
 
 def _parted_by(plan: Plan, fields: set[str]) -> tuple[str, ...]:

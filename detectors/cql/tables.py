@@ -36,7 +36,7 @@ def read_table(table: Stream, source: s.File, folder: Path) -> tuple[Event, ...]
 class LookupOperator(QueryOperator[Lookup]):
     """The operator of a ``Lookup``."""
 
-    def begun(self, name: str, level: int) -> Operation:
+    def start(self, name: str, level: int) -> Operation:
         return LookupOperation(self.plan, name, level)
 
 

@@ -35,7 +35,7 @@ _Key = tuple[Value, ...]
 class WindowedOperator(QueryOperator[Windowed]):
     """The operator of a ``Windowed`` query."""
 
-    def begun(self, name: str, level: int) -> Operation:
+    def start(self, name: str, level: int) -> Operation:
         kind = SteppedQuery if can_run(self.plan) else WindowedOperation
         return kind(self.plan, name, level)
 

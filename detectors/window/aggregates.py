@@ -6,11 +6,14 @@ import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from dataclasses import field as declared
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from operator import attrgetter, index
 from typing import Any
 
-from detectors.window.monoid import Monoid
-from detectors.window.sketches import Sketch, hashed
+from detectors.window.monoid import Monoid, is_named
+from detectors.window.sketches import Filter, Sketch, hashed
 from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, Value, type_name
 from middleware.model.schema import hints_of, plain_type
@@ -35,6 +38,9 @@ def _int64(value: Value) -> int:
     return number
 
 
+_DIFFERENCES = {int: int, float: float, bool: int, Decimal: Decimal, date: timedelta, datetime: timedelta, timedelta: timedelta}
+"""The types of the differences between two values, by the type of the values."""
+
 _CHECKS: dict[str, Callable[[Value], Value]] = {"float": _float, "int": _int64, "any": lambda value: value}
 
 
@@ -49,6 +55,8 @@ class Aggregate:
     field: Field = None
     kind: str = ""
     """The variant of the monoid that the type of the field has chosen, where that is not one of floats, int64 or texts."""
+    of: Any = declared(default=Any, compare=False)
+    """The type that the field declares, if all event types declare the same."""
 
     def value(self) -> Callable[[Event], Value]:
         """The function that takes the tree's value from an event. It may raise: then the event is at fault."""
@@ -64,6 +72,34 @@ class Aggregate:
             return None if found is None else prepare(found)
 
         return value
+
+    @property
+    def gives(self) -> Any:
+        """The type of the results, so that a reader on another node gets the same values; Any where it is not known."""
+        if not is_named(self.monoid):
+            return Any  # of a user
+        native = self.monoid.native[1] if self.monoid.native else None
+        of = {"int": int, "float": float}.get(native or "", self.of)
+        match _computation(self.monoid):
+            case "count":
+                return int
+            case "sum":
+                return of
+            case "distinct":
+                return float
+            case "bloom":
+                return Filter
+            case "min" | "max" | "first" | "last" | "exact_quantile":
+                return of | None
+            case "argmin" | "argmax":
+                return (tuple[Any, Any] if of is Any else of) | None
+            case "range":
+                return _DIFFERENCES.get(_kind_of(of) or object, Any) | None
+            case "maxcount":
+                return tuple[of, int] | None  # type: ignore[valid-type]
+            case "concat":
+                return tuple[of, ...]  # type: ignore[valid-type]
+        return float | None
 
     @property
     def may_overflow(self) -> bool:
@@ -134,18 +170,19 @@ def _over(monoid: Monoid, field: str, hints: set[Any]) -> Aggregate:
     """
     kinds = {_kind_of(member) for hint in hints for member in _members(hint)}
     kind = next(iter(kinds)) if len(kinds) == 1 else None
+    of = next(iter(hints)) if len(hints) == 1 else Any
     if kind is not None:
         _check_takes(monoid, field, kind)
     elif _computation(monoid) in _ORDERING and not _have_order(kinds):
         told = " and ".join(sorted("others" if each is None else each.__name__ for each in kinds))
         raise WindowError(f"{monoid.name} takes what has an order, and {field} is of {told}: between them there is none")
     if kind is float or not monoid.variants:
-        return Aggregate(monoid, field)
+        return Aggregate(monoid, field, of=of)
     is_whole = kind is int or (kind is not None and issubclass(kind, int) and monoid.name in ("sum", "range"))
     variant = int if is_whole else str if kind is str else object
     chosen = monoid.variants.get(variant, monoid)
     is_new = chosen is not monoid and not hints <= {int, str}  # of a NewType or a Literal, too: they were floats
-    return Aggregate(chosen, field, variant.__name__ if is_new else "")
+    return Aggregate(chosen, field, variant.__name__ if is_new else "", of)
 
 
 def _computation(monoid: Monoid) -> str:

@@ -77,6 +77,11 @@ def named(monoid: Monoid, find: Callable[..., Monoid], *arguments: object) -> No
     _NAMED.setdefault(id(monoid), (find, arguments))
 
 
+def is_named(monoid: Monoid) -> bool:
+    """Whether this is a built-in monoid, of which is known what it gives."""
+    return id(monoid) in _NAMED
+
+
 @dataclass(frozen=True, kw_only=True)
 class Group(Monoid):
     """A commutative monoid with an inverse: values can be removed again. No window here needs that.

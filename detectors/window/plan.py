@@ -117,14 +117,14 @@ class WindowsPlan(Operator):
         return misfit(event, "was aggregated") if found is None and self.has_misfits else found
 
     def _made(self, reads: tuple[EventType, ...]) -> EventType:
-        """A result type: the key's fields have the types of the events read, the others take any value."""
+        """A result type: the key's fields have the types of the events read, the others those that the aggregates give."""
         read = reads[0]
         hints = [hints_of(each) for each in reads]
         kinds = {field: [own.get(field, Any) for own in hints] for field in self.key_fields}
         fields: list[tuple[str, Any]] = [
             (field, found[0] if all(each == found[0] for each in found) else Any) for field, found in kinds.items()
         ]
-        fields += [("start", int), ("end", int), *((field, Any) for field in self.aggregates)]
+        fields += [("start", int), ("end", int), *((field, each.gives) for field, each in self.aggregates.items())]
         try:
             made: Any = msgspec.defstruct(
                 f"{read.__name__}Window",

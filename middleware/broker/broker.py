@@ -50,7 +50,7 @@ from middleware.link.codec import (
     encode,
     is_interest,
 )
-from middleware.link.encoding import encode_sendable
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import EventError, WireError
@@ -425,7 +425,7 @@ class Broker:
         self._now = now
         for name, delta in retractions_first(batch.deltas):
             if delta and self._is_wanted(name):
-                for head, block in encode_sendable(name, delta, self.drops):
+                for head, block in encode_delta(name, delta):
                     if len(block) <= LARGEST_BLOCK:
                         self.log.made(head, block)
                         self._outbound.forward(head, block, local=True)

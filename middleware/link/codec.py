@@ -17,6 +17,7 @@ import msgspec
 from middleware import native
 from middleware.link.columnar import rows_in, takes_columns, unpack_columns
 from middleware.link.frames import Count, Parts
+from middleware.model import carried
 from middleware.model.arrays import to_array
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns, has_own_form
@@ -33,7 +34,6 @@ from middleware.model.event import (
     EventTypes,
     Timestamp,
     field_names,
-    plain,
     type_name,
 )
 from middleware.model.first_use import prepare
@@ -243,16 +243,8 @@ class Tally(msgspec.Struct, array_like=True, tag=8):
 Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally
 
 
-def _plain(value: Any) -> Any:
-    """The wire form of a value that msgspec does not know: numpy scalars become plain values."""
-    if (known := plain(value)) is value:
-        raise TypeError(f"Encoding objects of type {type(value).__module__}.{type(value).__qualname__} is unsupported")
-    return known
-
-
-encode = msgspec.msgpack.Encoder(enc_hook=_plain).encode
-encode_alike = msgspec.msgpack.Encoder(enc_hook=_plain, order="deterministic").encode
-"""The same bytes for equal sets and dicts, whatever their order."""
+encode = carried.encode
+encode_alike = carried.encode_alike
 
 _decode_payload: Callable[[bytes], Payload] = msgspec.msgpack.Decoder(Payload).decode
 _raws = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode

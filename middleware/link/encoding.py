@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from middleware import native
-from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Drops, Run, encode, packed
+from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Run, encode, packed
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack_columns
+from middleware.model.carried import settled, takes_any
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
-from middleware.model.event import MAX_TS, MIN_TS, Event, EventType
+from middleware.model.event import MAX_TS, MIN_TS, EventType
 from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
 
@@ -38,8 +39,10 @@ def encode_delta(
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
-    head.places, head.form = packed(delta.places), form_of(kind) if (kind := kind_of(delta)) is not None else None
-    block = encode(delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts))
+    kind = kind_of(delta)
+    head.places, head.form = packed(delta.places), form_of(kind) if kind is not None else None
+    given = delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts)
+    block = encode(settled(given) if raw and kind is not None and takes_any(kind) else given)
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]
     return [part for half in _halves(delta) for part in encode_delta(name, half, raw)]
@@ -89,43 +92,6 @@ def as_rows(head: BlockHead, block: bytes) -> tuple[BlockHead, bytes]:
     except WireError:
         pass
     return head, b"\xc1" * max(head.count, 1)
-
-
-def sendable(delta: Delta, drops: Drops) -> Delta:
-    """The delta without events that have no form on the wire (whole numbers beyond 64 bits, lone surrogates, foreign objects);
-    each is counted. As none of their changes is ever sent, consumers see what they would had they not been published. O(bytes).
-    """
-
-    def good(event: Event) -> bool:
-        try:
-            encode(event)
-        except (OverflowError, ValueError, TypeError):
-            drops["event that cannot be encoded"] += 1
-            return False
-        return True
-
-    kept = Delta(retracts=[event for event in delta.retracts if good(event)])
-    k_plus = delta.k_plus if delta.k_plus is not None else [0] * len(delta.inserts)
-    inserts = [(event, early) for event, early in zip(delta.inserts, k_plus, strict=True) if good(event)]
-    for old, new in delta.revises:
-        was, comes = good(old), good(new)
-        if was and comes:
-            kept.revises.append((old, new))
-        elif was:
-            kept.retracts.append(old)
-        elif comes:
-            inserts.append((new, 0))
-    kept.inserts = [event for event, _ in inserts]
-    kept.k_plus = [early for _, early in inserts] if delta.k_plus is not None else None
-    return kept
-
-
-def encode_sendable(name: str, delta: Delta, drops: Drops) -> list[tuple[BlockHead, bytes]]:
-    """The blocks for the changes of one type that have a form on the wire: see ``sendable``."""
-    try:
-        return encode_delta(name, delta)
-    except (OverflowError, ValueError, TypeError):
-        return encode_delta(name, kept) if (kept := sendable(delta, drops)) else []
 
 
 def _halves(delta: Delta) -> tuple[Delta, Delta]:

@@ -7,11 +7,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator
 from copy import deepcopy
 from datetime import UTC, datetime
 from enum import Enum
-from functools import cache
 from inspect import get_annotations
 from itertools import chain
 from operator import attrgetter, is_not
-from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import xxhash
@@ -220,13 +219,6 @@ def _rebuilt(value: Any, kind: type, replaced: Callable[[Any], Any]) -> Any:
     return kind(items) if any(map(is_not, items, value)) else value
 
 
-def with_plain_values(event: Event) -> Event:
-    """The event with values as other processes read them (``plain``)."""
-    values = astuple(event)
-    plain_values = plain(values)
-    return event if plain_values is values else _made(event.__class__, plain_values)
-
-
 def as_it_is(event: Event) -> Event:
     """The event with copies of what whoever made it may still change; itself if it holds nothing of the kind."""
     values = astuple(event)
@@ -260,39 +252,3 @@ def _by_value(value: Any) -> Any:
         return value.value
     kind = type(value)
     return _rebuilt(value, kind, _by_value) if kind in _COLLECTIONS else value
-
-
-def _unshared(event_type: EventType, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The values of an event, those copied that whoever made it may still change, and that ``converted`` takes as they are."""
-    open_to_change = [at for at in _loose(event_type) if values[at].__class__ not in _UNCHANGING]
-    if not open_to_change:
-        return values
-    own = list(values)
-    for at in open_to_change:
-        own[at] = plain(deepcopy(own[at]))
-    return tuple(own)
-
-
-@cache
-def _loose(event_type: EventType) -> tuple[int, ...]:
-    """The places of fields that may hold what ``msgspec.convert`` does not copy: structs, dataclasses, anything."""
-    kinds = [field.type for field in msgspec.structs.fields(event_type)]
-    return tuple(at for at, kind in enumerate(kinds[:-4]) if _may_be_shared(kind))
-
-
-def _may_be_shared(kind: Any) -> bool:
-    if arguments := [each for each in get_args(kind) if each is not Ellipsis]:
-        return get_origin(kind) is not Literal and any(map(_may_be_shared, arguments))
-    return not (kind in _UNCHANGING or isinstance(kind, msgspec.Meta))
-
-
-def stamped(event: Event, id: int, source: str, level: int) -> Any:  # noqa: A002
-    """A copy of a derived event that carries its identity. Raises EventError if a field has the wrong type."""
-    event_type = event.__class__
-    values = _unshared(event_type, astuple(event)[:-3])
-    try:
-        return converted([*values, id, source, level], event_type)
-    except msgspec.ValidationError as error:
-        if (plain_values := plain(values)) is not values:
-            return stamped(_made(event_type, (*plain_values, id, source, level)), id, source, level)
-        raise EventError(f"{type_name(event_type)}: {error} (fields: {', '.join(event.__struct_fields__)})") from None

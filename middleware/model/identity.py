@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
+from middleware.model.carried import stamped
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name
 from middleware.model.errors import DetectorError
 from middleware.model.event import (
@@ -20,10 +21,8 @@ from middleware.model.event import (
     derived_id,
     plain,
     stable_hash,
-    stamped,
     timed_id,
     type_name,
-    with_plain_values,
 )
 from middleware.model.operator import Operator
 
@@ -59,20 +58,19 @@ class Derivation:
             declared = ", ".join(sorted(map(type_name, self._publishes))) or "nothing"
             what = type_name(event.__class__) if isinstance(event, Event) else repr(event)
             raise DetectorError(f"{self._name} returned {what}, but declares that it publishes {declared}")
-        if event.ts.__class__ is not int:
-            event = with_plain_values(event)
-        if not isinstance(event.ts, int) or isinstance(event.ts, bool) or not MIN_TS < event.ts < MAX_TS:
+        ts = event.ts if event.ts.__class__ is int else plain(event.ts)
+        if not isinstance(ts, int) or isinstance(ts, bool) or not MIN_TS < ts < MAX_TS:
             raise DetectorError(
                 f"{self._name} stamped {type_name(event.__class__)} with ts={event.ts!r}; it must be int64 nanoseconds"
             )
-        if event.ts < cause.ts - self._backdate:
+        if ts < cause.ts - self._backdate:
             raise DetectorError(
-                f"{self._name} stamped {type_name(event.__class__)} {cause.ts - event.ts} ns before its cause, "
+                f"{self._name} stamped {type_name(event.__class__)} {cause.ts - ts} ns before its cause, "
                 f"but declares backdate = {self._backdate}"
             )
         origin = self.origin
-        number = timed_id(origin, event.ts, ordinal) if self._timed else derived_id(origin, cause, ordinal)
-        return stamped(event, number, self._name, self._level)  # type: ignore[no-any-return]
+        number = timed_id(origin, ts, ordinal) if self._timed else derived_id(origin, cause, ordinal)
+        return stamped(event, number, self._name, self._level)
 
 
 def origin_of(name: str, key: Any = None) -> int:

@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 import xxhash
 
+from middleware.model.by_class import by_class
+from middleware.model.carried import carried, carrier, legible
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError
+from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, stable_hash
 
 if TYPE_CHECKING:
@@ -85,13 +87,62 @@ class Operation:
         raise DetectorError(f"{type(self).__name__} has no restore(self, state): recovery needs it")
 
     def fail(self, event: Event, failure: str) -> None:
-        """Quarantine an event on which user code raised; ``failure`` is the traceback. The event counts as never inserted."""
-        self.failures[IDENTITY(event)] = (event, failure)
+        """Quarantine an event on which user code raised, or a result that cannot be published; ``failure`` says why. The event
+        counts as never inserted."""
+        self.failures[IDENTITY(event)] = (legible(event), failure)
 
     def failed(self, final: int) -> list[tuple[Event, str]]:
         """Return the failures that are final now, to be listed, and forget them. O(failures)."""
         done = [identity for identity, (event, _) in self.failures.items() if event.ts <= final]
         return [self.failures.pop(identity) for identity in done]
+
+
+def _is_carried(events: list[Event]) -> bool:
+    """Whether all of them are sure to have the form in which every process reads them."""
+    return not any(carrier(kind).others(own) for kind, own, _ in by_class(events))
+
+
+def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Delta:
+    """What ``operation.apply`` answers, each result as every process reads it (``carried``). O(values of results).
+
+    A result that no process could read, or that its class does not take, is quarantined while it stands: readers never get it.
+    """
+    out = operation.apply(delta, emitted, final)
+    if not out:
+        return out
+    rows = out.inserts if out.given is None else []  # results in columns have plain fields
+    pairs = [event for pair in out.revises for event in pair]
+    if all(not some or _is_carried(some) for some in (rows, pairs, out.retracts)):
+        return out
+
+    def form(event: Event) -> Event | None:
+        try:
+            return carried(event)
+        except EventError:
+            operation.failures.pop(IDENTITY(event), None)
+            return None
+
+    def published(event: Event) -> Event | None:
+        try:
+            return carried(event)
+        except EventError as error:
+            operation.fail(event, f"a result at {event.ts} ns is not published: {error}")
+            return None
+
+    retracts = [old for event in out.retracts if (old := form(event)) is not None]
+    inserts, revises = [], []
+    for before, after in out.revises:
+        was, comes = form(before), published(after)
+        if was is not None and comes is not None:
+            revises.append((was, comes))
+        elif was is not None:
+            retracts.append(was)
+        elif comes is not None:
+            inserts.append(comes)
+    inserts += [new for event in rows if (new := published(event)) is not None]
+    if out.columns is not None and not inserts:
+        return Delta(None, revises, retracts, columns=out.columns)
+    return Delta(inserts if out.columns is None else [*out.inserts, *inserts], revises, retracts)
 
 
 class LineSource(NamedTuple):

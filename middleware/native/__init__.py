@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 49
+_VERSION = 50
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -36,6 +36,7 @@ try:
         KeyedLanes,
         KeyedWindows,
         Pairs,
+        PlainFields,
         Projection,
         Selection,
         SequenceMatcher,
@@ -47,7 +48,6 @@ try:
         in_columns,
         in_time,
         joined,
-        kinds,
         merge,
         pack,
         result_block,
@@ -84,6 +84,7 @@ else:
         "KeyedLanes",
         "KeyedWindows",
         "Pairs",
+        "PlainFields",
         "Projection",
         "Selection",
         "SequenceMatcher",
@@ -95,7 +96,6 @@ else:
         "in_columns",
         "in_time",
         "joined",
-        "kinds",
         "merge",
         "pack",
         "result_block",

@@ -13,7 +13,7 @@ from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Columns, Interleaved
-from middleware.model.operator import Operation, Operator
+from middleware.model.operator import Operation, Operator, applied
 from middleware.ordering.buffer import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
@@ -163,7 +163,7 @@ class OperatorLane:
         """Pass changes and time to the operation; returns the changes of its results, if there are any."""
         promised, self._told = self._told[1], now
         self.counts.executed += delta.inserted
-        out = self._operation.apply(delta, *now)
+        out = applied(self._operation, delta, *now)
         if not out:
             return []
         out = _in_time(out, clk - k)  # the unit above measures their delays
@@ -181,7 +181,7 @@ class OperatorLane:
         self._operation.restore(state)
         self._results = Standing(results)
         try:
-            if out := self._operation.apply(Delta(), ground, ground):
+            if out := applied(self._operation, Delta(), ground, ground):
                 self._results.note(_in_time(out, ground), NEVER)
         except Exception:
             self.stopped = traceback.format_exc(limit=-8)

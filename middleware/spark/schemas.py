@@ -17,9 +17,10 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
+from middleware.model.carried import all_carried
 from middleware.model.columns import EventColumns, spelled_out
 from middleware.model.errors import EventError
-from middleware.model.event import Event, EventType, check_event_type, type_name, with_plain_values
+from middleware.model.event import Event, EventType, check_event_type, type_name
 from middleware.model.rows import needs_conversion, values
 from middleware.model.schema import arrow_schema
 
@@ -65,7 +66,6 @@ class EventSchema:
         except TypeError as error:
             raise EventError(f"{self.name} has no schema: {error}") from None
         own = [self._column(field) for field in fields[: -len(STAMP)]]
-        self._has_moments = inspect.DateTimeType.__name__ in repr(fields)  # which nodes, and runs, have in UTC
         whole = Kind("bigint", pa.int64())
         stamp = [Column(name, Kind("string", pa.string()) if name == "source" else whole) for name in STAMP]
         self.columns: list[Column] = [*own, *stamp]
@@ -142,7 +142,7 @@ class EventSchema:
             found = msgspec.convert(list(zip(*lists, strict=True)), self._list)
         except msgspec.ValidationError as error:
             raise EventError(f"a row does not fit {self.name}: {error}") from None
-        return list(map(with_plain_values, found)) if self._has_moments else found
+        return all_carried(self.type, found)
 
     def check(self, frame: DataFrame, where: str, also: Sequence[SparkColumn] = ()) -> DataFrame:
         """The frame with just the columns of this type, in its order; ``level`` only if it has one. ``also``: others to keep.
@@ -347,7 +347,8 @@ def _json(kind: object) -> Kind:
 
     def out(value: Any) -> str:
         text = msgspec.json.encode(value)
-        if not isinstance(kind, type) and msgspec.json.decode(text) != msgspec.to_builtins(value, builtin_types=(bytes,)):
+        whole = value if isinstance(kind, inspect.AnyType) else msgspec.to_builtins(value, builtin_types=(bytes,))
+        if not isinstance(kind, type) and msgspec.json.decode(text) != whole:
             raise ValueError(f"{value!r} has no form in JSON")
         return text.decode()
 

@@ -6,11 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 
+from middleware.model.carried import all_carried
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named
-from middleware.model.operator import Operator
+from middleware.model.operator import Operator, applied
 from middleware.ordering.batches import DerivationByKey, EventBatch
 
 _BATCH = 16_384
@@ -18,11 +19,11 @@ _BATCH = 16_384
 
 
 def first_arrivals(events: Iterable[Event]) -> list[Event]:
-    """The events without duplicates of a (source, id): the first arrival counts."""
+    """The events as every process reads them, without duplicates of a (source, id): the first arrival counts."""
     kept: dict[Identity, Event] = {}
     for event in events:
         kept.setdefault(IDENTITY(event), event)
-    return list(kept.values())
+    return [read for event in kept.values() for read in all_carried(event.__class__, [event])]
 
 
 def in_order(name: str, detector: Detector, level: int, events: Iterable[Event]) -> list[Event]:
@@ -31,7 +32,7 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
     An operator gets all of them at once, in order, with the end: its own tests compare it with an oracle of its own.
     """
     if isinstance(detector, Operator):
-        return detector.start(name, level).apply(Delta(sorted(events, key=ORDER)), END, END).inserts
+        return applied(detector.start(name, level), Delta(sorted(events, key=ORDER)), END, END).inserts
     if takes_batches(type(detector)):
         return _in_batches(fresh(detector), DerivationByKey(name, detector, level), sorted(events, key=ORDER))
     key = key_function(detector)

@@ -33,7 +33,6 @@ LOST = frozenset(
         "raw events of a derived type",
         "later than its block says",
         "oversized event",
-        "event that cannot be encoded",
     }
 )
 """Reasons for which a broker leaves events out, and lists them nowhere."""

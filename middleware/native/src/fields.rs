@@ -10,7 +10,7 @@ use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyType};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyType};
 use pyo3::{Borrowed, BoundObject};
 
 /// In how many types a field is looked up where it lies; in others it is asked for by name.
@@ -215,14 +215,22 @@ impl Kind {
     }
 }
 
-/// Whether it is a value that nothing can change.
-fn is_plain(value: &Bound<'_, PyAny>) -> bool {
+/// Most bytes of a text, or of bytes, that are taken without counting those of the whole event.
+const SHORT: usize = 1 << 16;
+
+/// Whether it is a value that nothing can change, and that other processes read as it is: a wire has 64 bits and UTF-8.
+#[inline]
+fn is_carried(value: &Bound<'_, PyAny>) -> bool {
+    if let Ok(number) = value.cast_exact::<PyInt>() {
+        return number.extract::<i64>().is_ok() || number.extract::<u64>().is_ok();
+    }
+    if let Ok(text) = value.cast_exact::<PyString>() {
+        return text.to_str().is_ok_and(|text| text.len() <= SHORT);
+    }
     value.is_none()
-        || value.is_exact_instance_of::<PyInt>()
         || value.is_exact_instance_of::<PyFloat>()
-        || value.is_exact_instance_of::<PyString>()
         || value.is_exact_instance_of::<PyBool>()
-        || value.is_exact_instance_of::<PyBytes>()
+        || value.cast_exact::<PyBytes>().is_ok_and(|bytes| bytes.as_bytes().len() <= SHORT)
 }
 
 /// Makes events of one type from the values of all their fields, as `msgspec.convert` would, at a third of the time.
@@ -275,10 +283,13 @@ impl Maker {
         kind.takes(value) || (nullable && value.is_none())
     }
 
-    /// Whether a field takes a value as it is, and nobody can change it where it came from.
+    /// Whether a field takes a value as it is, other processes read it so, and nobody can change it where it came from.
     #[inline]
     pub fn keeps(&self, field: usize, value: &Bound<'_, PyAny>) -> bool {
-        self.takes(field, value) && (!matches!(self.fields[field].1, Kind::Any) || is_plain(value))
+        match self.fields[field].1 {
+            Kind::Bool | Kind::Float | Kind::Within(..) => self.takes(field, value),
+            Kind::Int | Kind::Text | Kind::Any => self.takes(field, value) && is_carried(value),
+        }
     }
 
     /// An event with these values in the order of its fields; None if a field does not take its value as it is.
@@ -311,5 +322,49 @@ impl Maker {
     #[inline]
     pub fn value<'py>(&self, event: &Bound<'py, PyAny>, field: usize) -> Option<Bound<'py, PyAny>> {
         at(event, self.fields[field].0).map(|value| value.to_owned())
+    }
+}
+
+/// Tells which events of one type other processes would read otherwise. `middleware.model.carried` makes it.
+#[pyclass(frozen, module = "middleware.native._core")]
+pub struct PlainFields(Option<Maker>);
+
+#[pymethods]
+impl PlainFields {
+    #[new]
+    fn new(recipe: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Maker::new(recipe).map(Self)
+    }
+
+    /// A copy of an event with another identity; None if a field does not keep its value as it is.
+    fn stamped<'py>(
+        &self,
+        event: &Bound<'py, PyAny>,
+        id: &Bound<'py, PyAny>,
+        source: &Bound<'py, PyAny>,
+        level: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let Some(maker) = self.0.as_ref().filter(|maker| event.get_type().is(&maker.of)) else { return Ok(None) };
+        let own = maker.fields() - Stamps::COUNT + 1;
+        let is_kept = |field| maker.value(event, field).is_some_and(|value| maker.keeps(field, &value));
+        if !(0..own).all(is_kept) {
+            return Ok(None);
+        }
+        let stamps = [id, source, level];
+        let value = |field: usize| match field.checked_sub(own) {
+            Some(at) => Ok(stamps[at].clone()),
+            None => Ok(maker.value(event, field).unwrap_or_else(|| event.py().None().into_bound(event.py()))),
+        };
+        maker.filled(event.py(), value).map(Some)
+    }
+
+    /// The places of events that have a value which its field does not keep as it is. O(values).
+    fn others(&self, events: &Bound<'_, PyList>) -> Vec<usize> {
+        let Some(maker) = &self.0 else { return (0..events.len()).collect() };
+        let is_kept = |event: &Bound<'_, PyAny>| {
+            event.get_type().is(&maker.of)
+                && (0..maker.fields()).all(|field| maker.value(event, field).is_some_and(|value| maker.keeps(field, &value)))
+        };
+        events.iter().enumerate().filter(|(_, event)| !is_kept(event)).map(|(at, _)| at).collect()
     }
 }

@@ -28,7 +28,6 @@ mod ids;
 mod ipc;
 mod keyless;
 mod keys;
-mod kinds;
 mod lane;
 mod lanes;
 mod msgpack;
@@ -80,6 +79,8 @@ mod _core {
     #[pymodule_export]
     use crate::fiba::python::Fiba;
     #[pymodule_export]
+    use crate::fields::PlainFields;
+    #[pymodule_export]
     use crate::gathering::Gathering;
     #[pymodule_export]
     use crate::growing::in_columns;
@@ -90,10 +91,7 @@ mod _core {
     #[pymodule_export]
     use crate::ids::{runs_of, take_ids};
     #[pymodule_export]
-    use crate::kinds::kinds;
-    #[pymodule_export]
     use crate::lanes::KeyedLanes;
-    #[pymodule_export]
     #[pymodule_export]
     use crate::pairs::Pairs;
     #[pymodule_export]
@@ -118,5 +116,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 49;
+    const VERSION: u32 = 50;
 }

@@ -13,7 +13,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import Derivation, levels
-from middleware.model.operator import Operator
+from middleware.model.operator import Operator, applied
 from middleware.model.state import Pickled, alike
 
 
@@ -94,7 +94,7 @@ class Rerun:
         name = made.detector
         detector, level = self._detectors[name], self._levels[name]
         if isinstance(detector, Operator):
-            return detector.start(name, level).apply(Delta(list(inputs)), END, END).inserts
+            return applied(detector.start(name, level), Delta(list(inputs)), END, END).inserts
         own, derive = fresh(detector), Derivation(name, detector, level, made.key)
         for event in inputs[:-1]:
             _called(own, event)
@@ -105,7 +105,7 @@ class Rerun:
         detector = self._detectors[name]
         assert isinstance(detector, Operator)
         try:
-            results = detector.start(name, self._levels[name]).apply(Delta(inputs), END, END).inserts
+            results = applied(detector.start(name, self._levels[name]), Delta(inputs), END, END).inserts
         except Exception as error:  # user code; it has stopped in the original run, too
             self.stopped[name] = f"{type(error).__name__}: {error}"
             return []

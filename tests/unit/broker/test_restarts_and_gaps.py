@@ -17,11 +17,11 @@ from middleware.broker.records import BREAK, Record, decode_record, encode_recor
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
-from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, Resumed, decode_payload, encode
+from middleware.link.codec import BlockHead, Changes, Gap, Interest, Resumed, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame
 from middleware.link.link import Link
-from middleware.model.change import Batch, Delta, Retract
+from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -237,36 +237,6 @@ def test_reducers_that_are_registered_late_are_used_in_checkpoints():
         assert type(decode_state(encode_state({"handle": Handle()}, TYPES), TYPES)["handle"]) is Handle
     finally:
         del copyreg.dispatch_table[Handle]
-
-
-class Odd(Event, frozen=True):
-    value: Any = None
-
-
-@pytest.mark.parametrize("bad", [2**64, "\ud800", object()])
-def test_a_result_without_a_form_on_the_wire_is_left_out_and_the_others_are_sent(bad):
-    types = EventTypes([Odd])
-    talk = Talk(Broker("b", 1, 0, types=types, publications=["Odd"]))
-    reader = Client(talk, "subscriber", "s", Interest(1, ["Odd"]))
-    talk.go(6)
-
-    def odd(value: Any, number: int) -> Odd:
-        return Odd(value, ts=number, id=number, source="d", level=1)
-
-    talk.broker.publish(Batch({"Odd": Delta([odd(1, 1), odd(bad, 2), odd(3, 3)])}), talk.now)
-    talk.broker.publish(Batch({"Odd": Delta(revises=[(odd(1, 1), odd(bad, 1)), (odd(bad, 2), odd(2, 2))])}), talk.now)
-    talk.broker.publish(Batch({"Odd": Delta(retracts=[odd(bad, 1), odd(3, 3)])}), talk.now)
-    talk.go(4)
-    codec, stands = EventCodec(types), dict[int, Any]()
-    for payload, blocks in reader.blocks:
-        for head, block in zip(payload.blocks, blocks, strict=True):
-            for change in codec.decode(head, block, Drops()).changes():
-                if isinstance(change, Retract):
-                    assert stands.pop(change.event.id) == change.event.value
-                else:
-                    stands[change.event.id] = change.event.value
-    assert stands == {2: 2}
-    assert talk.broker.drops["event that cannot be encoded"] == 4
 
 
 def test_the_wall_clock_may_be_set_right_while_a_node_runs():

@@ -10,7 +10,6 @@ from middleware import native
 from middleware.model.by_class import plain_by_class
 from middleware.model.event import ORDER
 from middleware.ordering.waiting import PlainWaiting
-from middleware.runtime.intake import plain_kinds
 from tests.property.ordering.streams import Beat, Reading
 
 pytest.importorskip("middleware.native._core", reason="the native core is not built")
@@ -56,18 +55,3 @@ def test_the_twins_find_the_same_classes(numbers):
     assert found == plain_by_class(given)
     assert {kind: len(own) for kind, own, _ in found} == Counter(map(type, given))
     assert all(places is None for _, _, places in found) == (len(found) < 2)
-
-
-@given(
-    st.lists(
-        st.builds(
-            Beat, sensor=st.none() | st.integers(), total=st.sampled_from([1, 1.0, "x", [1]]), order=st.just(""), ts=st.just(1)
-        ),
-        max_size=9,
-    )
-)
-def test_the_twins_see_the_same_types(beats):
-    fields = Beat.__struct_fields__
-    assert native.kinds(beats, fields) == plain_kinds(beats, fields)
-    with pytest.raises(AttributeError):
-        native.kinds([*beats, Beat(1, 1, "", ts=1)], ["no_such_field"])
