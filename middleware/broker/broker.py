@@ -404,10 +404,14 @@ class Broker:
         self._look()
         if self.log.gathers and not self._missing:
             self.log.all_attached()
-        batch = self.inbox.take(self.tracker.for_detectors, self.tracker.clock, self._missing, self.reopening.due())
+        batch = self.inbox.take(self.tracker.for_detectors, self.tracker.clock, self._missing, self.reopening.due(), now)
         if batch is not None:
             self.log.stepped(batch.clock)
         return batch
+
+    def due_at(self) -> int | None:
+        """When ``take`` has news for the detectors even if nothing comes; None if it has none."""
+        return self.inbox.due_at(self.tracker.for_detectors, self.tracker.clock)
 
     def wanted(self) -> frozenset[str]:
         """The types published by the local detectors that some peer subscribes to."""

@@ -9,6 +9,7 @@ from operator import not_
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.seen import left_out
 from middleware.broker.merge import merged
+from middleware.broker.pacing import spacing
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, places_left, places_of, places_of_columns
@@ -30,6 +31,9 @@ class Inbox:
         self._next = 0  # place of the next payload
         self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its place
         self._known: tuple[dict[str, int], int | None] | None = ({}, None)
+        self._missing: Collection[str] = ()
+        self._version = self._turns = -1
+        self._spacing, self._whole_at = spacing(len(subscriptions)), 0
 
     def put(self, origin: PeerKey, head: BlockHead, block: bytes, delta: Delta | None) -> None:
         """Add a block from a peer, and its changes if they are decoded already."""
@@ -54,25 +58,51 @@ class Inbox:
         return ((head, block) for same in self._blocks.values() for head, block, _, _ in same)
 
     def take(
-        self, promises: CombinedWatermarks, clock: int | None, missing: Collection[str], ground: int | None = None
+        self,
+        promises: CombinedWatermarks,
+        clock: int | None,
+        missing: Collection[str],
+        ground: int | None = None,
+        now: int | None = None,
     ) -> Batch | None:
         """All blocks, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
 
-        ``ground``: the time from which ended streams go on, if the detectors are to be told.
+        ``ground``: the time from which ended streams go on, if the detectors are to be told. ``now``: if given, watermarks that
+        merely rise may be left for a later call, so that a step costs O(types that came): see ``due_at``.
         """
         if not self._subscriptions:
             return None
-        watermarks = self._watermarks(promises, missing)
-        if not self._blocks and self._known == (watermarks, clock) and ground is None:
+        if now is None or ground is not None or self._known is None or self._is_due(promises, missing, now):
+            watermarks = self._watermarks(promises, missing)
+            self._version, self._turns, self._missing = promises.version, promises.turns, frozenset(missing)
+            self._whole_at = now or 0
+            if not self._blocks and self._known == (watermarks, clock) and ground is None:
+                return None
+            self._known = watermarks, clock
+            return Batch(self._taken(), dict(watermarks), clock, ground=ground)
+        if not self._blocks:
             return None
-        blocks, self._blocks, self.pending, self._known = self._blocks, {}, 0, (watermarks, clock)
+        return Batch(self._taken(), self._known[0], clock, is_partial=True)
+
+    def _is_due(self, promises: CombinedWatermarks, missing: Collection[str], now: int) -> bool:
+        """Whether all units are to hear of watermarks and clock: time has passed, or a type opened, ended, or went back."""
+        return now - self._whole_at >= self._spacing or promises.turns != self._turns or self._missing != frozenset(missing)
+
+    def due_at(self, promises: CombinedWatermarks, clock: int | None) -> int | None:
+        """When ``take`` is to be called again, because it has left watermarks or the clock for later; None if it has not."""
+        is_left = self._known is not None and (promises.version != self._version or clock != self._known[1])
+        return self._whole_at + self._spacing if self._spacing and self._subscriptions and is_left else None
+
+    def _taken(self) -> dict[str, Delta]:
+        """The changes in all blocks, by type; none waits any more."""
+        blocks, self._blocks, self.pending = self._blocks, {}, 0
         self._next, self._payloads = 0, {}
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
             if net := merged([self._placed(each, len(blocks) > 1) for each in same]):
                 deltas[name] = net
                 self.taken += len(net)
-        return Batch(deltas, dict(watermarks), clock, ground=ground)
+        return deltas
 
     def _placed(self, block: _Block, is_one_of_many: bool) -> Delta:
         """The changes in a block; if there are several types, with their places in the order of arrival, if that is known."""

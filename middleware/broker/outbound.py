@@ -123,7 +123,7 @@ class Outbound:
         promises = tracker.for_nodes if is_node else tracker.for_subscribers
         clock = tracker.clock_here if is_node else NEVER
         watermarks = None
-        if not held and (told or peer.news_due(promises.version, clock, now)):
+        if not held and (told or peer.news_due(promises.version, clock, now, promises.turns, len(promises.values))):
             known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
             watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
             if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
@@ -132,7 +132,9 @@ class Outbound:
                 watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
             else:
                 watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}
-        peer.post(watermarks, promises.version, clock if watermarks is not None else NEVER, now, self._log.log_offset)
+        if watermarks is None and (held or not peer.may_tick(promises.turns)):
+            clock = NEVER
+        peer.post(watermarks, promises.version, clock, now, self._log.log_offset, promises.turns)
 
 
 def _tell(peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int) -> None:

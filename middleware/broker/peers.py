@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
+from middleware.broker.pacing import spacing
 from middleware.broker.records import LogOffset, PeerKey
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
 from middleware.link.encoding import as_rows
@@ -74,8 +75,10 @@ class Peer:
         self._blocks: list[Numbered] = []
         self._told_watermarks: dict[str, int] | None = None
         self._told_version = -1
+        self._told_turns = 0
         self._told_clock = NEVER
         self._watermarks_at = self._clock_at = -SPREAD
+        self._told_at = NEVER
 
     def take(self, head: BlockHead, block: bytes, number: int) -> None:
         """Queue a block for the next frame; ``number``: its number in the log (0: there is no log)."""
@@ -94,24 +97,34 @@ class Peer:
             self.era = era
             self.forget_watermarks()
 
-    def news_due(self, version: int, clock: int, now: int) -> bool:
-        """Whether there is news of watermarks or clock, and it is time to send it: with events at once, without events each
-        of the two at most once in SPREAD.
+    def news_due(self, version: int, clock: int, now: int, turns: int = 0, types: int = 0) -> bool:
+        """Whether there is news of watermarks or clock, and it is time to send it: with events at once, unless watermarks of
+        very many ``types`` merely rise; without events each of the two at most once in SPREAD.
         """
         moved, ticked = version != self._told_version, clock > self._told_clock
         if self._blocks:
-            return moved or ticked
+            return (moved or ticked) and (turns != self._told_turns or now - self._told_at >= spacing(types))
         return (moved and now - self._watermarks_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
 
+    def may_tick(self, turns: int) -> bool:
+        """Whether a clock mark may go with events, and watermarks later: the peer knows which types go by the clock."""
+        return bool(self._blocks) and turns == self._told_turns and self._told_watermarks is not None
+
     def post(
-        self, watermarks: dict[str, int] | None, version: int, clock: int, now: int, log_offset: LogOffset = (0, 0)
+        self,
+        watermarks: dict[str, int] | None,
+        version: int,
+        clock: int,
+        now: int,
+        log_offset: LogOffset = (0, 0),
+        turns: int = 0,
     ) -> None:
         """Send the waiting blocks, then the watermarks (None: no news) and the clock mark (NEVER: none).
 
         ``log_offset``: the offset in this node's log that all of it together leads to.
         """
         if watermarks is not None:
-            self._told_version = version
+            self._told_version, self._told_turns, self._told_at = version, turns, now
             if watermarks == self._told_watermarks:
                 watermarks = None
             else:

@@ -225,6 +225,8 @@ class Batch(msgspec.Struct):
         the latest time that was final, or that an event has, in the streams that have ended at the batch's origin.
     ``ground``
         if given, streams that had ended go on, before all else in this batch: everything up to it was final, and stays so.
+    ``is_partial``
+        only units that read what came take this step; for the others, clock and watermarks move with the next whole one.
     """
 
     deltas: dict[str, Delta] = {}
@@ -233,6 +235,7 @@ class Batch(msgspec.Struct):
     stopped: list[str] = []
     reached: int = NEVER
     ground: int | None = None
+    is_partial: bool = False
 
 
 def combined(deltas: Sequence[Delta]) -> Delta:

@@ -21,6 +21,7 @@ from middleware.model.user_code import know_local
 from middleware.ordering.alpha import Alpha
 from middleware.ordering.arrival import in_order
 from middleware.ordering.budget import Budget, Load
+from middleware.ordering.concerned import Readers
 from middleware.ordering.costs import Timer
 from middleware.ordering.gain import Gain
 from middleware.ordering.lanes import KeyedLane
@@ -130,6 +131,9 @@ class Hierarchy:
                 self._publishers.setdefault(name, []).append(placed.unit)
         for placed in self._placed:
             placed.local = all(name in self._publishers and name not in self._away for name in placed.reads)
+        self._readers = Readers(placed.reads for placed in self._placed)
+        self._lagging = False  # whether the last step was partial
+        self._visited = self._placed  # the units that may have listed something since that was last asked
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
         self._watermarks = self._promised.copy()  # of each type, by the units here that publish it
         self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
@@ -161,34 +165,35 @@ class Hierarchy:
         known, before they get there.
         """
         self._outside = batch.watermarks
+        is_partial = batch.is_partial and finals is None and not self._stopped
+        former, self._lagging = self.clock if self._lagging else None, is_partial
         if batch.clock is not None:
             self.clock = batch.clock if self.clock is None else max(self.clock, batch.clock)
         arrived: list[Parts] = [{name: [delta] for name, delta in batch.deltas.items()}]
         published: list[Parts] = []
-        came = set(batch.deltas)
+        came, news = set(batch.deltas), list(batch.deltas)
         moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why no more events of it come
         clock, is_usual = self.clock, finals is None and batch.ground is None
-        for placed in self._placed:
+        for placed in self._concerned(news) if is_partial else self._placed:
             unit, resumed = placed.unit, None
-            if is_usual and came.isdisjoint(placed.reads) and unit.is_idle and not (halted and self._why(placed, halted)):
-                until, is_open = self._promised_to(placed)
-                unit.pass_time(clock, until, is_open)  # all that most units are given in most steps
+            if former is not None:
+                unit.catch_up(former)
+            if is_usual and unit.is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
+                unit.pass_time(clock, *self._promised_to(placed))  # all that most units are given in most steps
             else:
                 resumed = unit.go_on(batch.ground) if batch.ground is not None and unit.final == END else None
                 withdrawn = (resumed or []) + self._halt(placed, halted)
-                for index, delta in enumerate(withdrawn + self._step(placed, arrived, finals)):
-                    # a keyed unit gives its results key by key: without sorting, simultaneous ones look late to the unit above
-                    parts = by_time(delta).by_type()
-                    came |= parts.keys()
-                    for rounds in (arrived, published):
-                        rounds += [{} for _ in range(index + 1 - len(rounds))]
-                        for name, part in parts.items():
-                            rounds[index].setdefault(name, []).append(part)
+                names = _add(withdrawn + self._step(placed, arrived, finals), arrived, published)
+                came |= names
+                news += names
                 if unit.halted is not None:
                     halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
+                    news += placed.publishes
             if unit.final != placed.final or resumed is not None:
                 self._advance(placed, resumed is not None, moved)
+        if not is_partial:
+            self._visited = self._placed
         out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
@@ -198,9 +203,18 @@ class Hierarchy:
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
 
+    def _concerned(self, news: list[str]) -> Iterator[Placed]:
+        """The units that read any of these types, lowest level first; the owner may add types. O(units concerned)."""
+        for place in self._readers.of(news):
+            placed = self._placed[place]
+            if self._visited is not self._placed:
+                self._visited.append(placed)
+            yield placed
+
     def halt(self, names: Collection[str]) -> list[Delta]:
         """Halt these units, as they had halted in the step about to be replayed; returns the retractions of their results."""
         why = "it had stopped before this node was started again"
+        self._visited = self._placed
         units = [placed.unit for placed in self._placed if placed.unit.name in names and placed.unit.halted is None]
         return [delta for unit in units for delta in unit.halt(why)]
 
@@ -238,10 +252,14 @@ class Hierarchy:
 
     def _promised_to(self, placed: Placed) -> tuple[int, bool]:
         """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
+        reads = placed.reads
         if placed.local:  # nearly all, where a node runs a whole hierarchy
-            reads, watermarks = placed.reads, self._watermarks
+            watermarks = self._watermarks
             return watermarks[reads[0]] if len(reads) == 1 else min(map(watermarks.__getitem__, reads)), False
-        promises = [self._promise(name) for name in placed.reads]
+        if len(reads) == 1:
+            promise = self._promise(reads[0])
+            return (END, True) if promise is None else (promise, False)
+        promises = [self._promise(name) for name in reads]
         is_open = None in promises
         return min((promise for promise in promises if promise is not None), default=END), is_open
 
@@ -258,8 +276,10 @@ class Hierarchy:
         unit, watermarks, promised = placed.unit, self._watermarks, self._promised
         placed.final, lowest = unit.final, unit.watermark
         for name in placed.publishes:
-            units = self._publishers[name]
-            own = watermarks[name] = lowest if len(units) == 1 else min([each.watermark for each in units])
+            own = lowest
+            if len(units := self._publishers[name]) > 1:
+                own = min([each.watermark for each in units])
+            watermarks[name] = own
             if own > promised[name] or resumed:
                 promised[name] = moved[name] = own
 
@@ -447,12 +467,27 @@ class Hierarchy:
                 )
 
     def take_listed(self) -> list[Listed]:
-        """The events that units have listed since the last call, late and failed ones. O(units)."""
-        return [listed for placed in self._placed if (listed := placed.unit.take_listed()) is not None]
+        """The events that units have listed since the last call, late and failed ones. O(units that took a step since)."""
+        visited, self._visited = self._visited, []
+        return [listed for placed in visited if (listed := placed.unit.take_listed()) is not None]
 
     def statistics(self) -> list[UnitStatistics]:
         """The statistics of each unit so far."""
         return [placed.unit.statistics() for placed in self._placed]
+
+
+def _add(deltas: list[Delta], arrived: list[Parts], published: list[Parts]) -> set[str]:
+    """Add what a unit gave, round by round, to what came and to what goes out; returns the types."""
+    names: set[str] = set()
+    for index, delta in enumerate(deltas):
+        # a keyed unit gives its results key by key: without sorting, simultaneous ones look late to the unit above
+        parts = by_time(delta).by_type()
+        names |= parts.keys()
+        for rounds in (arrived, published):
+            rounds += [{} for _ in range(index + 1 - len(rounds))]
+            for name, part in parts.items():
+                rounds[index].setdefault(name, []).append(part)
+    return names
 
 
 def _definition(unit: Unit) -> str:

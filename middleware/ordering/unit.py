@@ -184,11 +184,16 @@ class Unit:
         """Whether no event waits here: then, if nothing has arrived, ``pass_time`` does all that ``push`` would do."""
         return not self._waiting and not self._columns and self._operator is None and self.halted is None
 
+    def catch_up(self, mark: int) -> None:
+        """Take the clock mark of steps that left this unit out: what arrives now has come after it."""
+        if mark > self.clock.clk and self._ticking is None:
+            self.clock.mark(mark)
+
     def pass_time(self, mark: int | None, promised: int, is_open: bool) -> None:
         """Move only the clock and ``final``: nothing has come and nothing waits. The usual case for most units of a node."""
         clock, before = self.clock, self.final
         clock.release()
-        if mark is not None and mark > clock.clk and self._ticking is None:
+        if self._ticking is None and mark is not None and mark > clock.clk:
             clock.mark(mark)
         if is_open or clock.within != END:
             self._settle(promised, is_open)

@@ -328,7 +328,9 @@ class Node:
 
     def _timeout(self) -> float:
         """How long to wait for messages, s."""
-        return wait_after(0 if self._runner.checkpointing else time.monotonic_ns() - self._active_at) / SECOND
+        now, due = time.monotonic_ns(), self._broker.due_at() if self._processor is not None else None
+        wait = wait_after(0 if self._runner.checkpointing else now - self._active_at)
+        return (wait if due is None else max(0, min(wait, due - now))) / SECOND
 
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():

@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import random
 from collections import Counter
+from collections.abc import Mapping
 
 import pytest
 from msgspec.structs import replace
 
+from middleware.broker import pacing
 from middleware.broker.log import MOST_NAMES
 from middleware.durability import recovery
 from middleware.link.codec import Interest, encode
-from middleware.model.change import Delta
+from middleware.model.change import Batch, Delta
 from middleware.model.event import END
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
@@ -144,3 +146,21 @@ def test_a_gap_is_heeded_in_its_turn() -> None:
     late.link.greeting = [encode(Interest(1, ["Reading"], line=1))]  # it was there from the beginning: served from the log
     simulation.run(SECOND)
     assert (late.gaps, [event.id for event in late.finals]) == (sink.gaps + 1, [2])
+
+
+def test_the_promise_holds_where_most_steps_are_partial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at nodes with very many types: watermarks and clock marks reach units and readers late."""
+    monkeypatch.setattr(pacing, "AT_ONCE", 0)
+    monkeypatch.setattr(pacing, "EACH", 10 * MILLISECOND)
+    partial = 0
+
+    def counting(self: Hierarchy, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
+        nonlocal partial
+        partial += batch.is_partial
+        return process(self, batch, finals)
+
+    process = Hierarchy.process
+    monkeypatch.setattr(Hierarchy, "process", counting)
+    for outcome in hunt(5000, 8):
+        assert outcome.failure is None, f"seed {outcome.seed}: {outcome.failure}"
+    assert partial > 200

@@ -53,7 +53,7 @@ class _TypeWatermark:
             for promise in self.promises.values():
                 if promise is None:
                     return None
-                least = min(least, promise)
+                least = promise if promise < least else least
         if self.has_ended:
             return END
         if least == END:
@@ -74,6 +74,9 @@ class CombinedWatermarks:
         the types that are open.
     ``version``
         grows with every change of ``values`` or ``open``.
+    ``turns``
+        grows with every such change that is no mere rise: a type opens, closes, ends, or goes back. Readers may use former
+        ``values`` for a while, but must see each turn at once.
     ``gathering``
         while set, origins may be missing: combined promises are passed on to no one, and may still go back.
     ``ends``
@@ -89,7 +92,7 @@ class CombinedWatermarks:
     def __init__(self, keeps_ends: bool = True) -> None:
         self.values: dict[str, int] = {}
         self.open: frozenset[str] = frozenset()
-        self.version = 0
+        self.version = self.turns = 0
         self.gathering = self.doubted = False
         self.fallen: set[str] = set()
         self.resumed: set[str] = set()
@@ -197,8 +200,9 @@ class CombinedWatermarks:
     def promise(self, origin: Hashable, promises: Mapping[str, int]) -> None:
         """All that the origin promises now: a raw type it leaves out is open again."""
         offered = self._offers.setdefault(origin, {})
-        for name, until in promises.items():
-            watermark = self._known(name)
+        others = self._not_risen(origin, promises)
+        for name in others:
+            watermark, until = self._known(name), promises[name]
             before = watermark.promises.get(origin)
             if until == END != before:
                 watermark.ended = True  # who left before holds it back no more than while this one is here
@@ -208,7 +212,34 @@ class CombinedWatermarks:
             watermark = self._types[name]
             if not watermark.derived:
                 watermark.promises[origin] = None
-        self._combine(offered)
+                others.append(name)
+        self._combine(others)
+
+    def advance(self, origin: Hashable, promises: Mapping[str, int]) -> None:
+        """The origin promises this of types that it derives, and of all others what it did. O(origins of these types)."""
+        others = self._not_risen(origin, promises)
+        for name in others:
+            watermark, until = self._types[name], promises[name]
+            if until == END != watermark.promises[origin]:
+                watermark.ended = True
+            watermark.promises[origin] = max(until, watermark.promises[origin] or NEVER)
+        self._combine(others)
+
+    def _not_risen(self, origin: Hashable, promises: Mapping[str, int]) -> list[str]:
+        """Raise the watermarks of types that this origin alone sends, which is the usual case; returns the other types."""
+        types, values, others = self._types, self.values, list[str]()
+        if self.gathering:
+            return list(promises)
+        for name, until in promises.items():
+            watermark = types.get(name)
+            if watermark is not None:
+                own = watermark.promises
+                if len(own) == 1 and watermark.floor < until < END and own.get(origin) == watermark.floor == values.get(name):
+                    own[origin] = watermark.floor = values[name] = until
+                    continue
+            others.append(name)
+        self.version += len(others) < len(promises)
+        return others
 
     def set_idle(self, by: Hashable, promised: Mapping[str, int]) -> None:
         """All publishers of one node are silent: it expects nothing as old of these types, and no longer says so of others.
@@ -235,7 +266,9 @@ class CombinedWatermarks:
 
     def _known(self, name: str) -> _TypeWatermark:
         """The watermark of a type that some origin has."""
-        watermark = self._types.setdefault(name, _TypeWatermark())
+        watermark = self._types.get(name)
+        if watermark is None:
+            watermark = self._types[name] = _TypeWatermark()
         if name in self._never:
             self._never.discard(name)
             watermark.ended = True
@@ -306,20 +339,27 @@ class CombinedWatermarks:
         watermark.ended &= watermark.promises.pop(origin, None) == END or is_outlived
 
     def _combine(self, names: Iterable[str]) -> None:
-        changed, opened, closed = False, set[str](), set[str]()
+        changed, turned, opened, closed = False, False, set[str](), set[str]()
+        values, ends, is_open = self.values, self.ends, self.open
         for name in names:
-            value = self._value(name)
+            value, before = self._value(name), values.get(name)
             if value is None:
-                changed |= self.values.pop(name, None) is not None or name not in self.open
-                opened.add(name)
-            elif self.values.get(name) != value:
-                self.values[name] = value
-                closed.add(name)
+                if before is not None or name not in is_open:
+                    values.pop(name, None)
+                    opened.add(name)
+            elif value != before:
+                values[name] = value
                 changed = True
-            (self.ends.add if value == END else self.ends.discard)(name)
-        if opened - self.open or closed & self.open:
-            self.open = self.open - closed | opened
-        self.version += changed
+                if before is None or value < before or END in (value, before):
+                    turned = True
+                    closed.add(name)
+                    (ends.add if value == END else ends.discard)(name)
+        if opened:
+            ends -= opened
+        if opened - is_open or closed & is_open:
+            self.open = is_open - closed | opened
+        self.version += changed or bool(opened)
+        self.turns += turned or bool(opened)
 
     def _value(self, name: str) -> int | None:
         return self._types[name].value(not self.gathering, self._keeps_ends, self.doubted)

@@ -150,8 +150,9 @@ class WatermarkTracker:
             is_known = self.eras.ground is not None and self.eras.due is None
             for name, until in watermarks.items():
                 self._watermarks[name] = max(until if until != END or is_known else NEVER, self._watermarks.get(name, NEVER))
+            moved = {name: self._watermarks[name] for name in watermarks}
             for promises in self._views[LOCAL]:
-                promises.promise(LOCAL, self._watermarks)
+                promises.advance(LOCAL, moved)
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers may send, those still awaited included."""

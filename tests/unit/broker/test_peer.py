@@ -2,8 +2,9 @@
 
 import pytest
 
+from middleware.broker.pacing import AT_ONCE, spacing
 from middleware.broker.peers import SPREAD, Peer
-from middleware.link.codec import BlockHead
+from middleware.link.codec import BlockHead, decode_payload
 from middleware.link.link import Link
 from middleware.model.event import NEVER
 from middleware.model.time import MILLISECOND
@@ -55,3 +56,21 @@ def test_no_news_is_not_told(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0)
     assert not tell(peer, 1, 10, now=10 * SPREAD)
     assert tell(peer, 1, 10, now=11 * SPREAD, event=True), "the event, that is"
+
+
+def test_watermarks_of_very_many_types_wait_a_moment_behind_events_but_turns_do_not(peer: Peer) -> None:
+    many = AT_ONCE + 100
+
+    def is_due(version: int, now: int, turns: int = 1) -> bool:
+        peer.take(BlockHead("Ping", 1), b"\x90", 0)
+        due = peer.news_due(version, version, now, turns, many)
+        clock = version if due or peer.may_tick(turns) else NEVER
+        peer.post({"Ping": version} if due else None, version, clock, now, turns=turns)
+        return due
+
+    assert is_due(1, 0)
+    assert not is_due(2, spacing(many) - 1)
+    assert is_due(3, spacing(many))
+    assert is_due(4, spacing(many) + 1, turns=2), "a type has ended, say"
+    sent = [decode_payload(parts) for parts in peer.link.sent]  # type: ignore[attr-defined]
+    assert [each.clock for each in sent] == [1, 2, 3, 4], "a mark goes with events, if the peer knows what follows it"
