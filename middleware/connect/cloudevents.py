@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import hmac
 import queue
-import socket
-import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,10 +13,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import msgspec
-import uvicorn
 import xxhash
 from starlette.applications import Starlette
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
@@ -29,10 +25,11 @@ from middleware.connect.reading import moment
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.runtime.sinks.http import Seconds
+from middleware.runtime.transport.http_server import HttpServer
+from middleware.runtime.transport.listening import LOOPBACK, Visitors, listening
 
 _BATCH, _SINGLE = "application/cloudevents-batch+json", "application/cloudevents+json"
 _MOST_WAITING = 1_000
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
@@ -78,49 +75,26 @@ class CloudEventsSource:
     def __init__(self, spec: SourceSpec, *, token: str | None = None, most_bytes: int = 2**20, timeout: Seconds = 30.0) -> None:
         address = spec.address
         host, port = host_and_port(address, 80, "127.0.0.1")
-        if host not in _LOOPBACK and not token:
+        if host not in LOOPBACK and not token:
             raise SourceError(f"{address} can be reached from other machines: give a token, or listen at 127.0.0.1")
-        self._token, self._most_bytes, self._timeout = token, most_bytes, timeout
+        self._timeout = timeout
         self._waiting: queue.Queue[_Posted] = queue.Queue(_MOST_WAITING)
         self._taken: list[_Posted] = []
         try:
-            self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+            listener = listening(host, port, 128)
         except OSError as error:
             raise UnreachableError(f"{address} cannot be listened at: {error.strerror}") from None
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"http:{spec.name}:{self._numbering.line}"
         application = Starlette(routes=[Route(unquote(urlsplit(address).path) or "/", self._post, methods=["POST"])])
-        config = uvicorn.Config(
-            application, log_level="warning", access_log=False, timeout_graceful_shutdown=2, lifespan="off", ws="none"
-        )
-        self._server = uvicorn.Server(config)
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = threading.Thread(target=self._serve, name=f"http {spec.name}", daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        async def serve() -> None:
-            self._loop = asyncio.get_running_loop()
-            await self._server.serve([self._socket])
-
-        with suppress(SystemExit):
-            asyncio.run(serve())
+        self._server = HttpServer(application, listener, Visitors(listener, token), f"http {spec.name}", most_body=most_bytes)
+        self._server.start()
 
     async def _post(self, request: Request) -> Response:
-        given = request.headers.get("authorization", "").removeprefix("Bearer ")
-        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
-            return PlainTextResponse("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
-        body = bytearray()
-        try:
-            async for part in request.stream():
-                body += part
-                if len(body) > self._most_bytes:
-                    return PlainTextResponse(f"at most {self._most_bytes:,} bytes at once: send smaller batches", 413)
-        except ClientDisconnect:  # nobody waits for the answer
-            return Response(status_code=400)
+        body = await request.body()
         answer: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         try:
-            posted = _read(request, bytes(body), answer)
+            posted = _read(request, body, answer)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             return PlainTextResponse(f"this is no CloudEvent: {error}", 400)
         try:
@@ -135,7 +109,7 @@ class CloudEventsSource:
 
     def receive(self, timeout: float) -> Messages:
         """See Source."""
-        if not self._thread.is_alive():
+        if not self._server.is_alive:
             raise UnreachableError("the HTTP server has ended")
         came: list[_Posted] = []
         with suppress(queue.Empty):
@@ -168,9 +142,9 @@ class CloudEventsSource:
                 if not each.answer.done():
                     each.answer.set_result(refused)
 
-        if posted and self._loop is not None:
+        if posted and self._server.loop is not None:
             with suppress(RuntimeError):  # the loop has ended, and all who waited have
-                self._loop.call_soon_threadsafe(settle)
+                self._server.loop.call_soon_threadsafe(settle)
 
     def close(self) -> None:
         """See Source."""
@@ -178,9 +152,7 @@ class CloudEventsSource:
             while True:
                 self._taken.append(self._waiting.get_nowait())
         self._answer(self._taken, "it may not be stored")
-        self._server.should_exit = True
-        self._thread.join(10)
-        self._socket.close()
+        self._server.close()
         self._numbering.close()
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import http
+import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 
 from middleware.connect.addresses import host_and_port
 from middleware.link.codec import Mark
@@ -20,6 +21,8 @@ from middleware.model.change import Change, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event
 from middleware.runtime.records import as_record
+from middleware.runtime.transport.http_server import GRACE, REQUEST_TIME, Connections
+from middleware.runtime.transport.listening import LOOPBACK, Visitors, listening
 
 MOST_UNSENT = 4 * 2**20
 """Bytes that may wait for one reader; with more, the others wait for it, as much may come at once."""
@@ -27,7 +30,12 @@ MOST_UNSENT = 4 * 2**20
 PATIENCE = 1.0
 """Seconds that the others wait for a reader that does not keep up; then it is cut off."""
 
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+MOST_READERS = 1_000
+"""Readers that may be connected at once."""
+
+_MOST_SAID = 4096
+"""Bytes in a message of a reader; all that readers say is dropped."""
+
 _STARTS_WITHIN = 10.0
 _AT_ONCE = MOST_UNSENT // 4
 _LOOK = 0.002
@@ -48,33 +56,39 @@ class WebSocketSink:
     mark: Mark | None = None
 
     def __init__(self, address: str, name: str = "finals", *, token: str | None = None, origins: Sequence[str] = ()) -> None:
-        self._host, self._port = host_and_port(address, 80, "127.0.0.1")
-        if self._host not in _LOOPBACK and not token:
+        host, port = host_and_port(address, 80, "127.0.0.1")
+        if host not in LOOPBACK and not token:
             raise SinkError(f"{address} can be reached from other machines: give a token, or serve at 127.0.0.1")
-        self._token, self._origins = token, frozenset(origins)
+        try:
+            listener = listening(host, port, 128)
+        except OSError as error:
+            raise UnreachableError(f"{address} cannot be served: {error.strerror}") from None
+        self._visitors = Visitors(listener, token, origins, local_pages=True)
+        self._connections = Connections(MOST_READERS)
         self._readers: set[ServerConnection] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"websocket {name}", daemon=True)
         self._thread.start()
-        try:
-            self._server: Server = asyncio.run_coroutine_threadsafe(self._begun(), self._loop).result(_STARTS_WITHIN)
-        except OSError as error:
-            self._end()
-            raise UnreachableError(f"{address} cannot be served: {error.strerror}") from None
+        self._server: Server = asyncio.run_coroutine_threadsafe(self._begun(listener), self._loop).result(_STARTS_WITHIN)
 
-    async def _begun(self) -> Server:
-        return await serve(self._read, self._host, self._port, process_request=self._admitted, compression=None)
+    async def _begun(self, listener: socket.socket) -> Server:
+        return await serve(
+            self._read,
+            sock=listener,
+            process_request=self._rejected,
+            create_connection=_counted(self._connections),
+            compression=None,
+            open_timeout=REQUEST_TIME,
+            max_size=_MOST_SAID,
+            max_queue=1,
+        )
 
-    def _admitted(self, reader: ServerConnection, request: Request) -> Response | None:
-        """None if the reader may connect, else what it is told."""
-        origin = request.headers.get("Origin")
-        if origin is not None and origin not in self._origins and urlsplit(origin).hostname not in _LOOPBACK:
-            return reader.respond(http.HTTPStatus.FORBIDDEN, "this is not for other sites\n")
+    def _rejected(self, reader: ServerConnection, request: Request) -> Response | None:
+        """What a reader is answered that may not connect; None if it may."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         given = parse_qs(urlsplit(request.path).query).get("token", [bearer])[0]
-        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
-            return reader.respond(http.HTTPStatus.UNAUTHORIZED, "the token is missing or wrong\n")
-        return None
+        rejection = self._visitors.rejection(request.headers.get("Host", ""), request.headers.get("Origin"), given)
+        return None if rejection is None else reader.respond(http.HTTPStatus(rejection.status), f"{rejection.why}\n")
 
     async def _read(self, reader: ServerConnection) -> None:
         self._readers.add(reader)
@@ -121,7 +135,10 @@ class WebSocketSink:
 
         async def close() -> None:
             self._server.close()
-            await self._server.wait_closed()
+            closed = asyncio.ensure_future(self._server.wait_closed())
+            await asyncio.wait([closed], timeout=GRACE)  # for readers that answer; the others would be waited for ten seconds
+            self._connections.abort()
+            await closed
 
         with suppress(TimeoutError):
             asyncio.run_coroutine_threadsafe(close(), self._loop).result(_STARTS_WITHIN)
@@ -131,3 +148,14 @@ class WebSocketSink:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()
+
+
+def _counted(connections: Connections) -> type[ServerConnection]:
+    """Connections of the library, at most as many as there may be."""
+
+    class Counted(ServerConnection):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            super().connection_made(transport)
+            connections.admit(self.transport, lambda: self.state is State.CONNECTING)
+
+    return Counted

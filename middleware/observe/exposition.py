@@ -12,6 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from http import HTTPStatus
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -22,9 +23,9 @@ from prometheus_client.registry import Collector
 
 from middleware.model.errors import ScenarioError
 from middleware.model.time import SECOND
-from middleware.observe.listening import host_and_port, is_loopback, listening, spoken
 from middleware.observe.metrics import families
 from middleware.runtime.status import Status
+from middleware.runtime.transport.listening import Visitors, host_and_port, is_loopback, listening, spoken
 
 STANDS_STILL = 10.0
 """A node whose loop has not turned for this many seconds is not healthy."""
@@ -41,7 +42,6 @@ _HEAD = 8 * 1024
 _PATIENCE = 2.0
 _TEXT = "text/plain; charset=utf-8"
 _METRICS = "text/plain; version=0.0.4; charset=utf-8"
-_PHRASES = {200: "OK", 400: "Bad Request", 404: "Not Found", 405: "Method Not Allowed", 503: "Service Unavailable"}
 
 _log = structlog.get_logger()
 
@@ -77,6 +77,7 @@ class Exposition(Collector):
     def __init__(self, address: str, still: float = STANDS_STILL, patience: float = _PATIENCE, limit: float = TIME) -> None:
         self._still, self._patience, self._limit = still, patience, limit
         self._listener = _bound(address)
+        self._visitors = Visitors(self._listener)
         self.address = spoken(*self._listener.getsockname()[:2])
         self._node: Observed | None = None
         self._rendered: tuple[Status | None, bytes] = None, b""
@@ -181,10 +182,12 @@ class Exposition(Collector):
             writer.transport.abort()
 
     async def _answered(self, head: bytes) -> bytes:
-        method, path = _asked(head)
+        method, path, headers = _asked(head)
         answers: dict[str, Callable[[], Answer]] = {"/metrics": self._metrics, "/readyz": self._readiness}
         if not path:
             code, kind, body = _said(400, "this is no HTTP")
+        elif rejection := self._visitors.rejection(headers.get("host", ""), headers.get("origin")):
+            code, kind, body = _said(*rejection)
         elif path not in answers and path != "/healthz":
             code, kind, body = _said(404, f"there are /healthz, {', '.join(answers)}")
         elif method not in ("GET", "HEAD"):
@@ -196,7 +199,7 @@ class Exposition(Collector):
                 code, kind, body = await asyncio.to_thread(answers[path])
         allow = "Allow: GET, HEAD\r\n" if code == 405 else ""
         header = (
-            f"HTTP/1.1 {code} {_PHRASES[code]}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{allow}"
+            f"HTTP/1.1 {code} {HTTPStatus(code).phrase}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n{allow}"
             "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
         )
         return header.encode() + (b"" if method == "HEAD" else body)
@@ -206,12 +209,14 @@ def _said(code: int, text: str) -> Answer:
     return code, _TEXT, f"{text}\n".encode()
 
 
-def _asked(head: bytes) -> tuple[str, str]:
-    """Method and path of a request; an empty path if the request is invalid."""
-    words = head.split(b"\r\n", 1)[0].decode("latin-1").split(" ")
+def _asked(head: bytes) -> tuple[str, str, dict[str, str]]:
+    """Method, path and headers of a request; an empty path if the request is invalid."""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    words = first.split(" ")
     if len(words) != 3 or not words[2].startswith("HTTP/1.") or not words[1].startswith("/"):
-        return "", ""
-    return words[0], words[1].partition("?")[0]
+        return "", "", {}
+    named = (line.partition(":") for line in lines)
+    return words[0], words[1].partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in named}
 
 
 def _bound(address: str) -> socket.socket:

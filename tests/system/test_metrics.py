@@ -213,10 +213,12 @@ def test_junk_and_slow_scrapers_are_bounded() -> None:
         host, _, port = metrics.rpartition(":")
         assert sent(b"\x00\xff" * 100 + b"\r\n\r\n").startswith(b"HTTP/1.1 400 ")
         assert sent(b"GET http://evil/ HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 400 ")
-        assert sent(b"POST /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 405 ")
-        assert sent(b"GET /secret HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 404 ")
-        assert sent(b"HEAD /metrics HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
-        assert sent(b"GET /metrics?name[]=x HTTP/1.0\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        end = f"\r\nHost: {metrics}\r\n\r\n".encode()
+        assert sent(b"POST /metrics HTTP/1.1" + end).startswith(b"HTTP/1.1 405 ")
+        assert sent(b"GET /secret HTTP/1.1" + end).startswith(b"HTTP/1.1 404 ")
+        assert sent(b"HEAD /metrics HTTP/1.1" + end).endswith(b"\r\n\r\n")
+        assert sent(b"GET /metrics?name[]=x HTTP/1.0" + end).startswith(b"HTTP/1.1 200 ")
+        assert sent(b"GET /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 403 "), "who names no host may be led here"
         assert sent(b"GET /" + b"x" * 100_000) == b"", "no header is as long"
         assert sent(b"GET /metrics HTT") == b"", "it does not wait for ever"
         for _ in range(3 * exposition.MOST_OPEN):  # none of them ever says anything, or reads
@@ -225,7 +227,7 @@ def test_junk_and_slow_scrapers_are_bounded() -> None:
         slow = stack.enter_context(socket.socket())
         slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         slow.connect((host, int(port)))
-        slow.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 50)
+        slow.sendall((b"GET /metrics HTTP/1.1" + end) * 50)
         assert fetched(metrics, "/readyz")[0] == 200
 
 

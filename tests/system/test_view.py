@@ -236,7 +236,7 @@ def test_who_is_not_admitted() -> None:
         page.start()
         plain = page.url.split("?")[0]
         poll_until(lambda: status_of(page.url) == 200, "the page is served")
-        assert [status_of(plain), status_of(plain + "?token=wrong"), status_of(plain + "film")] == [403] * 3
+        assert [status_of(plain), status_of(plain + "?token=wrong"), status_of(plain + "film")] == [401] * 3
         for query in ("", "?token=s3cre"):
             with pytest.raises(InvalidStatus), live(page, query):
                 pass

@@ -7,7 +7,6 @@ Read-only: all that a page sends is dropped.
 from __future__ import annotations
 
 import asyncio
-import hmac
 import socket
 import threading
 import time
@@ -15,12 +14,10 @@ from contextlib import suppress
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import msgspec
-import uvicorn
 from starlette.applications import Starlette
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route, WebSocketRoute
 from starlette.staticfiles import StaticFiles
@@ -29,16 +26,16 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from middleware.broker.watermarks.waiting import explain
 from middleware.model.errors import NetworkError, SlacklineError
-from middleware.observe.listening import host_and_port, listening, spoken
 from middleware.observe.view.board import sections
 from middleware.observe.view.watch import Watch
+from middleware.runtime.transport.http_server import HttpServer
+from middleware.runtime.transport.listening import LOOPBACK, Visitors, host_and_port, listening, spoken
 
 FRAME_EVERY = 0.1
 """Seconds between two frames sent to a page."""
 
 MOST_PAGES = 100
 STATIC = Path(str(files("middleware.observe.view").joinpath("static")))
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _POLICY = (
     "default-src 'self'; connect-src 'self'; img-src 'self' data:; style-src 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
@@ -64,7 +61,7 @@ class Page:
 
     def __init__(self, address: str, token: str | None = None) -> None:
         host, port = _parsed(address)
-        if host not in _LOOPBACK and not token:
+        if host not in LOOPBACK and not token:
             raise SlacklineError(f"{address} can be reached from other machines: give --token, or bind to 127.0.0.1")
         self._token = token
         self._watch: Watch | None = None
@@ -72,26 +69,14 @@ class Page:
         self._round = 0  # the number of the watch, for pages that outlive one
         self._over = threading.Event()
         self._socket = _bound(host, port)
-        bound = self._socket.getsockname()[1]
-        self._hosts = {f"{each}:{bound}" for each in ("localhost", "127.0.0.1", "[::1]")}
-        self.url = f"http://{spoken(host, bound)}/" + (f"?token={token}" if token else "")
-        config = uvicorn.Config(
-            _Guard(self._application(), self),
-            log_level="warning",
-            access_log=False,
-            ws="websockets-sansio",
-            ws_max_size=4096,
-            ws_max_queue=4,
-            timeout_graceful_shutdown=1,
-            lifespan="off",
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._serve, name="page", daemon=True)
+        self.url = f"http://{spoken(host, self._socket.getsockname()[1])}/" + (f"?token={token}" if token else "")
+        application, visitors = _Guard(self._application()), Visitors(self._socket, token)
+        self._server = HttpServer(application, self._socket, visitors, "page", cookie=_COOKIE, has_websockets=True)
         self._ticker = threading.Thread(target=self._tick, name="film", daemon=True)
 
     def start(self) -> None:
         """Start to serve. Visitors that come earlier are served a moment later."""
-        self._thread.start()
+        self._server.start()
         self._ticker.start()
 
     def show(self, watch: Watch | None) -> None:
@@ -103,30 +88,7 @@ class Page:
     def close(self) -> None:
         """Say goodbye to all pages, and end."""
         self._over.set()
-        self._server.should_exit = True
-        if self._thread.is_alive():
-            self._thread.join(5)
-        self._socket.close()
-
-    def admits(self, connection: HTTPConnection) -> str | None:
-        """Why a visitor is not admitted; None if it is.
-
-        Without a token, only this machine's host names are served, so that no other site can point its own name here; and no
-        page of another site may open a WebSocket.
-        """
-        host, origin = connection.headers.get("host", ""), connection.headers.get("origin")
-        if self._token is None and host not in self._hosts:
-            return f"this page is served as {', '.join(sorted(self._hosts))} only"
-        if origin is not None and urlsplit(origin).netloc != host:
-            return "this page is not for other sites"
-        given = connection.query_params.get("token") or connection.cookies.get(_COOKIE, "")
-        if self._token is not None and not hmac.compare_digest(given.encode(), self._token.encode()):
-            return "the token is missing or wrong: use the address that 'slackline view' has printed"
-        return None
-
-    def _serve(self) -> None:
-        with suppress(SystemExit):
-            asyncio.run(self._server.serve([self._socket]))
+        self._server.close()
 
     def _tick(self) -> None:
         """Take ten frames of the scene a second, even without viewers: for the scrubber, too."""
@@ -229,19 +191,12 @@ async def _until_gone(page: WebSocket) -> None:
 
 
 class _Guard:
-    """Rejects visitors that the page does not admit, and adds to every answer the headers that restrict browsers."""
+    """Adds to every answer the headers that restrict browsers."""
 
-    def __init__(self, inner: ASGIApp, page: Page) -> None:
-        self._inner, self._page = inner, page
+    def __init__(self, inner: ASGIApp) -> None:
+        self._inner = inner
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] in ("http", "websocket") and (why := self._page.admits(HTTPConnection(scope))) is not None:
-            if scope["type"] == "websocket":
-                await send({"type": "websocket.close", "code": 1008, "reason": why[:120]})
-            else:
-                await PlainTextResponse(why + "\n", 403)(scope, receive, send)
-            return
-
         async def with_headers(message: Any) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message.get("headers", ()), *_HEADERS.items()]
