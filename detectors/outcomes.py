@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.change import Delta
+from middleware.model.errors import ENDING
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Value, converted, type_name
 from middleware.model.operator import Operation
 from middleware.model.state import exactly
@@ -107,7 +108,9 @@ def unchecked(event_type: EventType, values: Iterable[Value]) -> Event:
     fields = dict(zip(event_type.__struct_fields__, values, strict=True))
     try:
         return event_type(**fields)
-    except Exception:  # of __post_init__, which is user code
+    except ENDING:
+        raise
+    except BaseException:  # of __post_init__, which is user code
         return _bare(event_type)(**fields)
 
 

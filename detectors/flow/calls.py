@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 
 from detectors.flow.items import ABSENT, Position
+from middleware.model.errors import ENDING
 from middleware.model.event import Value
 
 
@@ -42,7 +43,9 @@ class Failures:
             cause = error.__cause__ or error
             self.found[where, position] = "".join(traceback.format_exception(cause, limit=-8))
             return error.outputs
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.raised(where, position)
             return ()
 
@@ -58,7 +61,9 @@ class Failures:
             return outputs(function(value))
         except PartialFailure as error:
             given = error.outputs
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             given = ()
         self.found.pop((where, position), None)
         return given

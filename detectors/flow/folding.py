@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from detectors.flow.calls import Failures, outputs
 from detectors.flow.graph import Fold
 from detectors.flow.items import ABSENT, Change, Position, same
+from middleware.model.errors import ENDING
 from middleware.model.event import Value
 
 _TRIM = 32
@@ -109,7 +110,9 @@ class FoldBucket:
         try:
             state, given = self._fold(before, item)
             return state, outputs(given)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             failures.raised(self._name, position)
             return before, ()
 

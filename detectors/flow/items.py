@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from middleware.model.errors import ENDING
 from middleware.model.event import Event, Value
 from middleware.model.state import exactly
 
@@ -56,7 +57,9 @@ def same(one: object, other: object) -> bool:
     try:
         if one != other:
             return False
-    except Exception:  # as for arrays: then they do not count as the same
+    except ENDING:
+        raise
+    except BaseException:  # as for arrays: then they do not count as the same
         return False
     return _exact(one, other)
 

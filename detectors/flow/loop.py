@@ -17,6 +17,7 @@ from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, ROOT, Change, Position
 from detectors.flow.mapping import branched, mapped
 from detectors.flow.plan import Outlet, Stage
+from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 
 DEEPEST = 200
@@ -136,7 +137,9 @@ class Loop:
         try:
             home: Key = entry.function(value)
             hash(home)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self._failures.raised(entry.name, position)
             return NO_CAUSE
         if cause is not NO_CAUSE and home != cause:

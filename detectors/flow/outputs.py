@@ -12,7 +12,7 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import Event, EventType, Key, Value, converted, field_names, type_name
 from middleware.model.operator import Origin
 
@@ -38,7 +38,9 @@ class Output:
             try:
                 out.inserts += [self._made(position, new, origin) for position, _, new in changes]
                 return
-            except Exception:  # then one by one, to find the culprit
+            except ENDING:
+                raise
+            except BaseException:  # then one by one, to find the culprit
                 pass
         for position, old, new in changes:
             gone = self._event(position, old, origin, None) if old is not ABSENT else None
@@ -68,7 +70,9 @@ class Output:
     def _event(self, position: Position, value: Value, origin: Origin, failures: Failures | None) -> Event | None:
         try:
             return self._made(position, value, origin)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             if failures is not None:
                 failures.raised(self._where, position)
             return None

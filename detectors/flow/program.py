@@ -12,6 +12,7 @@ from detectors.flow.items import ABSENT, Change, Position, same
 from detectors.flow.loop import Loop
 from detectors.flow.mapping import branched, mapped
 from detectors.flow.plan import Outlet, Stage
+from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 from middleware.model.operator import Snapshot
 
@@ -123,7 +124,9 @@ class Program:
         try:
             found = key(value)
             hash(found)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.failures.raised(name, position)
             return NO_KEY
         return found

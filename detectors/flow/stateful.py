@@ -17,6 +17,7 @@ import msgspec
 
 from detectors.flow.calls import PartialFailure, outputs
 from detectors.flow.graph import Fold
+from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 from middleware.model.state import copy_state, restored_state
 
@@ -77,7 +78,9 @@ def combine(fold: Fold, key: Callable[[Value], Key]) -> Callable[[tuple[Value, .
         try:
             state, given = fold(before, item)
             return [State(key(item), state), *outputs(given)]
-        except Exception as error:
+        except ENDING:
+            raise
+        except BaseException as error:
             raise PartialFailure([State(key(item), before)]) from error
 
     return combine_group

@@ -16,6 +16,7 @@ from detectors.window.content import Content, Values, WindowEntry
 from detectors.window.kinds import Window, following
 from detectors.window.plan import WindowsPlan
 from middleware.model.change import Delta
+from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Key, Order, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
@@ -90,7 +91,9 @@ class WindowsOperation(Operation):
                 if key not in self._shown:
                     self._origin.id(key)  # it raises for keys that cannot be part of an identity
                     self._shown[key] = self._plan.shown(given, key)
-            except Exception:
+            except ENDING:
+                raise
+            except BaseException:
                 self.fail(event, traceback.format_exc(limit=-8))
                 continue
             found[key].come.append(WindowEntry(ORDER(event), values))

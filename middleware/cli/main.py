@@ -15,10 +15,10 @@ from typer.core import TyperGroup
 from middleware import __version__
 from middleware.cli.command import CommandEntry
 from middleware.cli.output import ExitCode, exit_code, log_to_standard_error, print_error
-from middleware.cli.termination import Terminated, end_in_order, interrupted
+from middleware.cli.termination import end_in_order, interrupted
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
-from middleware.model.errors import RunError, SlacklineError
+from middleware.model.errors import RunError, SlacklineError, Terminated
 
 COMMANDS = {
     "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),

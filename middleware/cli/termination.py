@@ -8,11 +8,7 @@ from threading import Timer, get_ident
 from types import FrameType
 
 from middleware.cli.output import ExitCode
-
-
-class Terminated(SystemExit):
-    """SIGTERM has come: not a ``sys.exit`` in somebody's code."""
-
+from middleware.model.errors import Terminated
 
 _DEFERRING = "middleware.runtime.interrupts"
 """The module whose handler of Ctrl-C only notes it, and raises KeyboardInterrupt a moment later."""

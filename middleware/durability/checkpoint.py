@@ -20,10 +20,11 @@ from middleware.durability.encoding import (
     known_events,
     read_head,
     uncollected,
+    unsaved,
     write_state,
     written_head,
 )
-from middleware.model.errors import StateError
+from middleware.model.errors import StateError, UnsavedError
 from middleware.model.event import EventTypes
 
 _SUM = 8
@@ -111,12 +112,13 @@ class Begun:
         self._number, self._parts, self._types = number, parts, types
         self._part = self._sum = 0
         self._head = written_head(types, known)
+        self._units: Mapping[str, Any] = state.get("units", {}).get("units", {})
         self._whole: Bytes | None = slicing(lambda file: write_state(state, file, types))
 
     def next(self, count: int) -> Piece:
         """The next piece: at most ``count`` lanes, or about as much of the whole. O(size of the piece).
 
-        The first one is nearly empty.
+        The first one is nearly empty. Raises UnsavedError if the state of some units cannot be written.
         """
         with uncollected():
             return self._piece(*self._next(count))
@@ -127,11 +129,25 @@ class Begun:
             head, self._head = self._head, b""
             return _WHOLE, head
         if self._whole is not None:
-            if data := self._whole.take(count * _LANE):
+            try:
+                data = self._whole.take(count * _LANE)
+            except StateError as error:
+                raise self._fault(self._units, error) from error
+            if data:
                 return _WHOLE, data
-            self._whole = None
+            self._whole, self._units = None, {}
         parts = self._parts(count)
-        return (_LANES, encode_state(parts, self._types)) if parts else (_LAST, b"")
+        if not parts:
+            return _LAST, b""
+        try:
+            return _LANES, encode_state(parts, self._types)
+        except StateError as error:
+            raise self._fault(parts, error) from error
+
+    def _fault(self, units: Mapping[str, Any], error: StateError) -> StateError:
+        """The same error, with the units whose state it is about; as it is if it is about no unit. O(size)."""
+        faults = {name: why for name, state in units.items() if (why := unsaved(state, self._types)) is not None}
+        return UnsavedError(faults) if faults else error
 
     def _piece(self, kind: bytes, body: bytes) -> Piece:
         self._sum = _summed(self._sum, kind, body)

@@ -22,6 +22,7 @@ from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of, state_of
 from middleware.link.frames import Bye, Data, Parts, decode_frame
 from middleware.model.change import Batch, Delta
+from middleware.model.errors import UnsavedError
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import SECOND
 
@@ -68,13 +69,17 @@ class Recoverable(Protocol):
         """Stop these units, as they had stopped in the step to be replayed next; returns what withdraws their results."""
         ...
 
+    def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
+        """Stop units for these reasons, by name, and drop their state; returns what is published of that."""
+        ...
+
     @property
     def code(self) -> dict[str, Any]:
         """What its stored state depends on."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that it needs to go on, except the state by key, which may be large: ``parts`` returns that.
+        """All that it needs to go on, except the state by key, which may be large: ``parts`` returns that. Raises UnsavedError.
 
         It is written down during later steps, so it may share nothing with the processor that ever changes.
         """
@@ -127,6 +132,9 @@ class DurableCore:
         raw events that a former life turned away, and may not have listed.
     ``known``
         event types of former lives, with their fields: their stored events stay stored.
+    ``faults``
+        why the state of units could not be stored, by name. The checkpoint is given up; the owner sets these units aside
+        and begins another one.
     ``checkpoint_due``
         the next step begins a checkpoint; one that is not complete is given up.
     ``slicing``
@@ -144,6 +152,7 @@ class DurableCore:
     ) -> None:
         self.broker, self.log, self.processor = broker, log_of(broker), processor
         self.checkpoint_due = False
+        self.faults: dict[str, str] = {}
         self._begun: Begun | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
@@ -195,7 +204,8 @@ class DurableCore:
         write = Write(record, needed=self.log.needed)
         if self.checkpoint_due:
             self.checkpoint_due = False
-            write.pieces.append(self._begin_checkpoint())
+            if (piece := self._begin_checkpoint()) is not None:
+                write.pieces.append(piece)
         return effects, write
 
     def _note_halted(self) -> None:
@@ -227,20 +237,29 @@ class DurableCore:
         self._given += effects.turned
         return effects
 
-    def _begin_checkpoint(self) -> Piece:
-        """The first piece of a checkpoint of the state as it is now."""
+    def _begin_checkpoint(self) -> Piece | None:
+        """The first piece of a checkpoint of the state as it is now; see ``go_on``."""
+        self._begun = None
         with uncollected():
-            units = self.processor.state() if self.processor is not None else {}
+            try:
+                units = self.processor.state() if self.processor is not None else {}
+            except UnsavedError as error:
+                self.faults = error.faults
+                return None
             state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
             parts = self.processor.parts if self.processor is not None else _nothing
             self._begun = Begun(self.log.number, state, parts, self._types, self._known, self._slicing)
         return self.go_on(0)
 
-    def go_on(self, count: int) -> Piece:
+    def go_on(self, count: int) -> Piece | None:
         """The next piece of the checkpoint that was begun: at most ``count`` lanes, or about as much of the whole. It is to be
-        stored after those before it."""
+        stored after those before it. None if there are ``faults``."""
         assert self._begun is not None, "no checkpoint was begun"
-        piece = self._begun.next(count)
+        try:
+            piece = self._begun.next(count)
+        except UnsavedError as error:
+            self._begun, self.faults = None, error.faults
+            return None
         if piece.is_last:
             self._begun = None
         return piece

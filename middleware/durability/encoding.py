@@ -21,12 +21,18 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware.model.detector import fields_of
-from middleware.model.errors import StateError
+from middleware.model.errors import ENDING, StateError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.later import Later
 from middleware.model.user_code import found, reference
 
 _LENGTH = 8
+
+
+class WritingEnded(BaseException):
+    """A file raises it to end the writing, as what is written is not wanted any more."""
+
+
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
 
 
@@ -63,6 +69,15 @@ def encode_state(state: Any, types: EventTypes) -> bytes:
     return data.getvalue()
 
 
+def unsaved(state: Any, types: EventTypes) -> str | None:
+    """Why the state of a unit cannot be pickled; None if it can. O(size)."""
+    try:
+        encode_state({"units": {"units": {"": state}}}, types)  # as deep as it stands in a checkpoint
+    except StateError as error:
+        return str(error)
+    return None
+
+
 def decode_state(data: bytes, types: EventTypes) -> Any:
     """The state that ``encode_state`` was given. Raises StateError if code that it needs is not there any more. O(size)."""
     return _loaded(BytesIO(data), types)
@@ -84,7 +99,9 @@ def write_state(state: Any, file: Any, types: EventTypes) -> None:
     """Write what ``encode_state`` gives to a file, 64 KiB at a time."""
     try:
         _Pickler(file, types).dump(state)
-    except Exception as error:
+    except (*ENDING, WritingEnded):
+        raise
+    except BaseException as error:
         raise StateError(
             f"the state cannot be written down: {error}; a detector that holds such things needs snapshot()"
         ) from error
@@ -93,7 +110,9 @@ def write_state(state: Any, file: Any, types: EventTypes) -> None:
 def _loaded(data: BytesIO, types: EventTypes) -> Any:
     try:
         return _Unpickler(data, types).load()
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         raise StateError(
             f"the state cannot be read: {error}; if a class was moved, renamed or taken away since, put it back, or start the "
             "node with --rebuild to take the whole log again"

@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 
 _WHOLE = (int, float, str, bool, bytes, type(None), complex, type, types.FunctionType, types.ModuleType)
 _all_whole = frozenset(_WHOLE).issuperset
@@ -61,7 +61,9 @@ def reduction(value: object) -> Any:
     """The parts into which ``copy`` and ``pickle`` take a value; a text if there are none, or its name is enough."""
     try:
         return value.__reduce_ex__(4)
-    except Exception:
+    except ENDING:
+        raise
+    except BaseException:
         return ""
 
 
@@ -117,7 +119,9 @@ def _same(one: object, other: object) -> bool:
     try:
         are_nans = isinstance(one, float) and isinstance(other, float) and math.isnan(one) and math.isnan(other)
         return one is other or are_nans or bool(one == other)
-    except Exception:  # what cannot be compared
+    except ENDING:
+        raise
+    except BaseException:  # what cannot be compared
         return False
 
 

@@ -24,7 +24,7 @@ from middleware.model.attributes import (
 from middleware.model.batches import BatchResult, rows_of
 from middleware.model.columns import EventColumns
 from middleware.model.constants import Constants, reduction
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
 from middleware.model.state import copy_state, restored_state
 
@@ -110,7 +110,9 @@ class Detector:
             )
         try:
             return copy_state(state, self)
-        except Exception as error:
+        except ENDING:
+            raise
+        except BaseException as error:
             raise _unsaved(self, state, error) from error
 
     def restore(self, state: Any) -> None:
@@ -210,12 +212,16 @@ def migrated(detector: Detector, state: Any, version: int) -> Any:
         kept = detector.migrate(state if is_own else given(restored_state(state, detector)), version)
     except DetectorError:  # its message says what is wrong
         raise
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         raise _misfit(detector, version, f"raised {error!r}") from error
     if is_own:
         try:
             fresh(detector).restore(kept)
-        except Exception as error:
+        except ENDING:
+            raise
+        except BaseException as error:
             raise _misfit(detector, version, f"gave what restore cannot take: {error!r}") from error
         return kept
     kind: type = type(detector)
@@ -310,7 +316,9 @@ def check_state(detector: Detector, name: str) -> None:
         fresh(detector)
     except DetectorError as error:
         raise error if name == kind.__name__ else DetectorError(f"{name}: {error}") from error.__cause__
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         raise DetectorError(f"the state of {name} cannot be saved and made again: {type(error).__name__}: {error}") from error
     if moving := constants(detector).changing():
         raise DetectorError(
@@ -319,13 +327,15 @@ def check_state(detector: Detector, name: str) -> None:
         )
 
 
-def _unsaved(detector: Detector, state: dict[str, object], error: Exception) -> DetectorError:
+def _unsaved(detector: Detector, state: dict[str, object], error: BaseException) -> DetectorError:
     """An error that names the attribute that cannot be copied."""
     name = type(detector).__name__
     for attribute, value in state.items():
         try:
             copy_state({attribute: value}, detector)
-        except Exception as own:
+        except ENDING:
+            raise
+        except BaseException as own:
             return DetectorError(
                 f"{name}.{attribute} cannot be saved: {type(value).__name__}: {own}. A detector goes back to earlier states, "
                 "and each key has its own copy: keep what can be copied in its place (numbers, lists, an index), or leave it "

@@ -5,6 +5,15 @@ class SlacklineError(Exception):
     """Base of every error that Slackline raises on purpose."""
 
 
+class Terminated(SystemExit):
+    """SIGTERM has come: not a ``sys.exit`` in somebody's code."""
+
+
+ENDING = (KeyboardInterrupt, Terminated)
+"""Ends a run or a command, whatever code is running. All else that user code raises is a failure of that code, SystemExit and
+asyncio's CancelledError, too: so where user code is called, these pass, and every other BaseException is caught."""
+
+
 class EventError(SlacklineError):
     """An event, or an event type, that is not well formed."""
 
@@ -43,6 +52,14 @@ class KeyFileError(SlacklineError):
 
 class StateError(SlacklineError):
     """Stored state that cannot be written, read or used: a full or broken disk, or code that has changed."""
+
+
+class UnsavedError(StateError):
+    """Detectors whose state cannot be stored: ``faults`` says why, by name."""
+
+    def __init__(self, faults: dict[str, str]) -> None:
+        super().__init__("; ".join(f"{name}: {why}" for name, why in faults.items()))
+        self.faults = faults
 
 
 class SinkError(SlacklineError):

@@ -29,6 +29,7 @@ from msgspec import Struct
 from msgspec.structs import astuple, fields
 
 from middleware.model.attributes import Attributes
+from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType, Int64, Timestamp
 from middleware.model.user_code import Code
 
@@ -204,7 +205,9 @@ def same_state(one: object, other: object) -> bool:
     try:
         if one != other:
             return False
-    except Exception:
+    except ENDING:
+        raise
+    except BaseException:
         return False
     return exactly(one, other)
 
@@ -256,7 +259,9 @@ def _equal(one: Event, other: Event) -> bool:
     """Whether two events are equal; False where that cannot be told, as for arrays."""
     try:
         return bool(one == other)
-    except Exception:
+    except ENDING:
+        raise
+    except BaseException:
         return False
 
 

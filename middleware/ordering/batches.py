@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, batch_results, key_function
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType
 from middleware.model.identity import Derivation
-from middleware.ordering.lane import Lane
+from middleware.ordering.lane import STOPPED, Counts, Derive, Lane, Settings
 from middleware.ordering.retraction import Published, left_out
 
 if TYPE_CHECKING:
@@ -59,8 +59,12 @@ class BatchLane(Lane):
     Where a run raises, halves of it say which event it is, and that one alone is left out.
     """
 
-    __slots__ = ()
+    __slots__ = ("fault",)
     wider = _WIDER
+
+    def __init__(self, detector: Detector, derive: Derive, settings: Settings, counts: Counts, state: Any) -> None:
+        super().__init__(detector, derive, settings, counts, state)
+        self.fault: str | None = None  # why its results are worth nothing
 
     def _execute(self, start: int, stop: int) -> int:
         if self.is_stopped:
@@ -77,19 +81,25 @@ class BatchLane(Lane):
                 stop = middle
         try:
             self._take(start, stop)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.fail(start)
             return stop
-        raise DetectorError(
+        self.fault = (
             f"{type(self.detector).__name__}.on_batch raises at some batches, and at none of their events alone: what it does "
             "hangs on where batches end, which is chance; `slackline check` looks for a small example"
         )
+        self._restore(STOPPED)
+        return stop
 
     def _succeeds(self, start: int, stop: int) -> bool:
         """Run a batch; if it raises, return to the state before it."""
         try:
             self._take(start, stop)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.rewind(start)
             return False
         return True
@@ -114,7 +124,9 @@ class BatchLane(Lane):
             try:
                 if origin.position < end:
                     self._results(origin.position, end)
-            except Exception:  # one of them raises that did not before: find it event by event
+            except ENDING:
+                raise
+            except BaseException:  # one of them raises that did not before: find it event by event
                 return super()._rehearse(end, odd)
             return None
         return super()._rehearse(end, odd)

@@ -13,7 +13,7 @@ from msgspec.structs import astuple
 
 from middleware.model.change import Batch, Delta, by_time, combined
 from middleware.model.detector import Detector, code_of, takes_batches
-from middleware.model.errors import DetectorError, SlacklineError, last_line
+from middleware.model.errors import ENDING, DetectorError, SlacklineError, UnsavedError, last_line
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
@@ -112,6 +112,7 @@ class Hierarchy:
         self.clock: int | None = None
         self._is_timed = timer is not None
         self._outside: dict[str, int] = {}
+        self._faults: dict[str, str] = {}  # by unit that is to be set aside in the next step, why
         self._stopped = 0  # number of types that readers have been told nothing more comes of
         self._placed = [
             Placed.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
@@ -179,7 +180,8 @@ class Hierarchy:
             unit, resumed = placed.unit, None
             if former is not None:
                 unit.catch_up(former)
-            if is_usual and unit.is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
+            is_idle = unit.is_idle and unit.name not in self._faults
+            if is_usual and is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
                 unit.pass_time(clock, *self._promised_to(placed))  # all that most units are given in most steps
             else:
                 resumed = unit.go_on(batch.ground) if batch.ground is not None and unit.final == END else None
@@ -211,6 +213,11 @@ class Hierarchy:
                 self._visited.append(placed)
             yield placed
 
+    def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
+        """Stop units for these reasons, by name, and drop their state; returns what is published of that."""
+        self._faults = dict(faults)
+        return self.process(Batch({}, self._outside))
+
     def halt(self, names: Collection[str]) -> list[Delta]:
         """Halt these units, as they had halted in the step about to be replayed; returns the retractions of their results."""
         why = "it had stopped before this node was started again"
@@ -219,7 +226,10 @@ class Hierarchy:
         return [delta for unit in units for delta in unit.halt(why)]
 
     def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
-        """Halt a unit if a type it reads has halted: results from an input with missing events would stay wrong for ever."""
+        """Halt a unit that is to be set aside, or one that reads a type that has halted: results from an input with missing
+        events would stay wrong for ever."""
+        if (fault := self._faults.pop(placed.unit.name, None)) is not None:
+            return placed.unit.set_aside(fault)
         why = self._why(placed, halted) if halted else None
         return placed.unit.halt(why) if why is not None and placed.unit.halted is None else []
 
@@ -383,8 +393,17 @@ class Hierarchy:
 
     def state(self) -> dict[str, Any]:
         """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are
-        now. See ``Unit.state``."""
-        units = {placed.unit.name: (placed.unit.state(), astuple(placed.adaptation)) for placed in self._placed}
+        now. See ``Unit.state``. Raises UnsavedError if some of them have no state that is worth saving."""
+        units, faults = dict[str, Any](), dict[str, str]()
+        for placed in self._placed:
+            try:
+                units[placed.unit.name] = placed.unit.state(), astuple(placed.adaptation)
+            except ENDING:
+                raise
+            except BaseException as error:
+                faults[placed.unit.name] = f"{type(error).__name__}: {error}"
+        if faults:
+            raise UnsavedError(faults)
         backdates = {placed.unit.name: placed.unit.detector.backdate for placed in self._placed}
         return {
             "units": units,
@@ -505,7 +524,9 @@ def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
         yield version if version != unit.detector.version else None
     except SlacklineError:
         raise
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         if isinstance(unit.detector, Operator):
             raise DetectorError(
                 f"{unit.name} cannot take up its stored state, which is in another form ({error!r}): another release stored "

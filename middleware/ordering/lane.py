@@ -17,7 +17,7 @@ import msgspec
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import NEVER, ORDER, Event
 from middleware.model.state import same_state
 from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
@@ -35,7 +35,7 @@ _FIRST = (NEVER, 0, "", 0)
 Derive = Callable[[Event, Any], list[Event]]
 """Turns what a detector returned for an event into events with an identity."""
 
-_STOPPED: Final = object()
+STOPPED: Final = object()
 """Stands for the state of a detector that failed and stays stopped; it equals no snapshot but itself."""
 
 
@@ -214,7 +214,9 @@ class Lane:
                 result = on_event(event)
                 if result is not None and (derived := derive(event, result)):
                     self.published.append(Published(event, derived))
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             at = start + _place_among(events, event)
             self.counts.executed += at + 1 - start
             self.fail(at)
@@ -231,7 +233,7 @@ class Lane:
         self.counts.failures += 1
         self.published.append(Published(self.history[at], [], traceback.format_exc(limit=-8)))
         if self.settings.stop_on_error:
-            self._restore(_STOPPED)
+            self._restore(STOPPED)
         else:
             self.rewind(at)
         self._snapshot(at + 1)  # so that no stretch between snapshots ever holds an event that failed
@@ -259,7 +261,9 @@ class Lane:
                     result = self.on_event(self.history[place])
                     if result is not None and not isinstance(result, Event):
                         list(result)
-            except Exception:
+            except ENDING:
+                raise
+            except BaseException:
                 return place
         return None
 
@@ -289,17 +293,19 @@ class Lane:
     def _state(self) -> Any:
         """A snapshot of the detector. If its state cannot be copied, it can never go back: it stops, with a failure listed."""
         if self.is_stopped:
-            return _STOPPED
+            return STOPPED
         try:
             return self.detector.snapshot()
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.counts.failures += 1
             self.broken = traceback.format_exc(limit=-8)
             self.on_event = _stopped
-            return _STOPPED
+            return STOPPED
 
     def _restore(self, state: Any) -> None:
-        if state is _STOPPED:
+        if state is STOPPED:
             self.on_event = _stopped
             return
         self.detector.restore(state)
@@ -384,11 +390,11 @@ class Lane:
 
 
 def _boxed(state: Any) -> tuple[Any, ...]:
-    return () if state is _STOPPED else (state,)
+    return () if state is STOPPED else (state,)
 
 
 def _unboxed(boxed: tuple[Any, ...]) -> Any:
-    return boxed[0] if boxed else _STOPPED
+    return boxed[0] if boxed else STOPPED
 
 
 def _place_among(events: list[Event], event: Event | None) -> int:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from middleware import native
 from middleware.model.change import Delta, combined
 from middleware.model.detector import Detector, Key, blank, fresh, key_function, migrated, takes_batches
+from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
@@ -135,7 +136,9 @@ class KeyedLanes:
         """Whether an emitted event stands here, and is kept. O(log n)."""
         try:
             lane = self._lanes.get(self._key(event))
-        except Exception:  # an event whose key function fails never went to a lane
+        except ENDING:
+            raise
+        except BaseException:  # an event whose key function fails never went to a lane
             return ORDER(event) in self._keyless
         return lane is not None and position_of(lane.history, event) is not None
 
@@ -206,7 +209,9 @@ class KeyedLanes:
                     results += lane.derive(event, result)
             assert lane is not None
             return len(events), (lane.detector.snapshot(),)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             del results[known:]
             return began, None
 
@@ -269,7 +274,9 @@ class KeyedLanes:
                 else:
                     behind[lane] = [event]
                     lane.last = END  # all further events for it in this call must wait for their turn
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             assert event is not None
             if lane is not None and lane.history and lane.history[-1] is event:
                 lane.fail(len(lane.history) - 1)
@@ -289,7 +296,9 @@ class KeyedLanes:
         for event in removed:
             try:
                 lane = self._lanes.get(self._key(event))
-            except Exception:  # an event whose key function fails never went to a lane
+            except ENDING:
+                raise
+            except BaseException:  # an event whose key function fails never went to a lane
                 lane = None
             if lane is None:
                 self.counts.unknown += self._keyless.pop(ORDER(event), None) is None
@@ -360,6 +369,12 @@ class BatchLanes(KeyedLanes):
 
     def __init__(self, name: str, detector: Detector, level: int, settings: Settings) -> None:
         super().__init__(name, detector, level, settings, None)
+
+    @property
+    def fault(self) -> str | None:
+        """Why the results of the detector are worth nothing, if it has shown that they hang on chance."""
+        lane = self._lanes.get(None)
+        return lane.fault if isinstance(lane, BatchLane) else None
 
     def _new_lane(self, value: Any, made: Callable[[Detector], Detector] = fresh) -> Lane:
         derive = DerivationByKey(self._name, self._detector, self._level)

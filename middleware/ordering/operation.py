@@ -11,6 +11,7 @@ import msgspec
 
 from middleware.model.change import Delta, by_time
 from middleware.model.columns import EventColumns
+from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operation, Operator, applied
@@ -154,7 +155,9 @@ class OperatorLane:
             if may_resume:
                 self._before = (self._operation.snapshot(), self._results.above(promised))
             published += self._applied(given[-1], self._now, clk, k)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.stopped = traceback.format_exc(limit=-8)
             published += self.withdraw(promised)
         return published
@@ -183,7 +186,9 @@ class OperatorLane:
         try:
             if out := applied(self._operation, Delta(), ground, ground):
                 self._results.note(_in_time(out, ground), NEVER)
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self.stopped = traceback.format_exc(limit=-8)
             self._results = Standing()
             return []
@@ -216,7 +221,9 @@ class OperatorLane:
         if self.stopped is None:
             try:
                 operation = self._operation.snapshot()
-            except Exception:  # the node goes on: the operation stops as if it had raised at the next event
+            except ENDING:
+                raise
+            except BaseException:  # the node goes on: the operation stops as if it had raised at the next event
                 self.stopped = traceback.format_exc(limit=-8)
         results = self._results.state(self._told[1])
         return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now, self._before

@@ -13,7 +13,7 @@ from typing import Any
 
 from middleware.model.change import Delta, composed, some_inserts
 from middleware.model.detector import Detector, constants, key_function
-from middleware.model.errors import LateEventError
+from middleware.model.errors import DetectorError, LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
 from middleware.model.held import HeldColumns
 from middleware.model.interleaved import Columns, together
@@ -23,7 +23,16 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.failing import Failing
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lane import SPACING, LaneState, Settings
-from middleware.ordering.lanes import KeyedLane, LanesState, lanes_for, migrated_lanes, migrated_state, unused_lane, withdrawal
+from middleware.ordering.lanes import (
+    BatchLanes,
+    KeyedLane,
+    LanesState,
+    lanes_for,
+    migrated_lanes,
+    migrated_state,
+    unused_lane,
+    withdrawal,
+)
 from middleware.ordering.measuring import Survey, measure, measure_columns, measure_singly, measure_surveyed, survey, told
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.ordering.policies import Policies
@@ -91,8 +100,8 @@ class Unit:
             self.policies.spacing or SPACING,
             self.policies.failing == "stop",
         )
-        self._lanes = lanes_for(name, detector, level, self._settings, resumes)
-        self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
+        self._resumes = resumes
+        self._begin_lanes()
         self._choice = RetractionChoice() if is_auto and self._operator is None else None  # operators replay nothing
         self._runs = Runs.of(detector, run)
         self._is_single = self._operator is None and (key_function(detector) is None or self._runs.most is None)
@@ -108,10 +117,17 @@ class Unit:
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
 
+    def _begin_lanes(self) -> None:
+        self._lanes = lanes_for(self.name, self.detector, self.level, self._settings, self._resumes)
+        self._operator = self._lanes if isinstance(self._lanes, OperatorLane) else None
+        self._batches = self._lanes if isinstance(self._lanes, BatchLanes) else None
+
     @property
     def watermark(self) -> int:
         """No further change that this unit publishes will have ts <= this."""
-        final = self.final
+        return self._promised_at(self.final)
+
+    def _promised_at(self, final: int) -> int:
         return final - self._backdate if NEVER < final < END else final
 
     @property
@@ -369,8 +385,8 @@ class Unit:
             self._lanes.configure(settings)
         rollbacks, executed = counts.rollbacks, counts.executed
         deltas, spent = self._runs.emit(self._lanes, ready, removed, self.clock, settled, self.final, timer)
-        if self._emitted >= self._look_at:
-            self._look()
+        if (fault := self._fault()) is not None:
+            deltas += self.set_aside(fault, settled)
         deltas = self._netted(deltas) if len(deltas) > 1 else deltas
         has_more = self._operator is not None and self._operator.has_failed
         self._failing.note(counts.failures + counts.left_out, max(self.emitted, self.final), has_more)
@@ -389,14 +405,23 @@ class Unit:
             return deltas
         return list(filter(None, [composed(deltas)]))
 
-    def _look(self) -> None:
-        """Check that the detector has not changed what its instances share: at first often, then ever less often.
+    def _fault(self) -> str | None:
+        """Why the results of the detector are worth nothing. What its instances share is looked at often at first, and at the
+        end."""
+        if self._batches is not None and self._batches.fault is not None:
+            return self._batches.fault
+        return self._look() if self._emitted >= self._look_at or self.final == END else None
 
-        Raises DetectorError if it has: the results of such a detector are worth nothing.
-        """
+    def _look(self) -> str | None:
+        """What is wrong if the detector has changed what its instances share."""
+        if self._operator is not None or self.halted is not None:
+            return None
         self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
-        if self._operator is None:
+        try:
             self._constants.check(self.name)
+        except DetectorError as error:
+            return str(error)
+        return None
 
     def standing(self) -> list[Event]:
         """The results that stand, of those that are not final. O(what is kept)."""
@@ -407,6 +432,22 @@ class Unit:
         self._halt(why, _NOTHING)
         deltas = withdrawal(self._lanes, self.watermark)
         self._count(deltas)
+        return deltas
+
+    def set_aside(self, why: str, settled: int | None = None) -> list[Delta]:
+        """Halt because the detector's state cannot be stored, or its results are worth nothing, and drop that state.
+
+        Returns what withdraws the results that were not final; ``settled``: what was final before this step, if another time.
+        """
+        deltas: list[Delta] = []
+        if self.halted is None:
+            self._halt(why, _NOTHING)
+            deltas = withdrawal(self._lanes, self._promised_at(self.final if settled is None else settled))
+            self._count(deltas)
+        self.quarantine += self._lanes.purge(END, everywhere=True)  # no later purge sees these lanes
+        self._newest = max(self._newest, self._lanes.newest)
+        self._unused += self._lanes.counts.failures
+        self._begin_lanes()
         return deltas
 
     def _halt(self, why: str, ready: Ready) -> None:
@@ -501,8 +542,8 @@ class Unit:
 
     def _purge(self) -> None:
         self._unpurged = 0
-        if self.final == END:
-            self._look()
+        if self.final == END and (fault := self._look()) is not None:
+            self.set_aside(fault)
         if self._refused:
             self._refused = {identity: ts for identity, ts in self._refused.items() if ts > self.final}
         if self.policies.spacing is None and self.final != END and self._operator is None:
@@ -560,9 +601,10 @@ class Unit:
         """All that the unit needs to resume in another process, as values that can be pickled, except keyed lanes: those come
         from ``part``, as they are now. It shares nothing with the unit that ever changes.
 
-        O(events that wait, and that a detector without a key holds).
+        O(events that wait, and that a detector without a key holds). Raises DetectorError if its results are worth nothing.
         """
-        self._look()
+        if (fault := self._look()) is not None:
+            raise DetectorError(fault)
         self._unpack()
         self.quarantine += self._lanes.purge(self.final, everywhere=self._is_single)
         self._newest = max(self._newest, self._lanes.newest)

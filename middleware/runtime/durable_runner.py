@@ -68,7 +68,7 @@ class DurableRunner:
         self.worked = spent
         self._core = DurableCore(broker, processor, types, self.recovered.turned, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed
-        self._store, self._log = store, log
+        self._broker, self._store, self._log = broker, store, log
         self._outrun = ""
         self._checkpointed, self._cost, self._logged = start, 0, 0
         self._size = self._completed = self._completed_seconds = self._completed_size = 0
@@ -96,7 +96,19 @@ class DurableRunner:
         released.append(self._write(now))
         if self._core.checkpointing:
             self._go_on(self._count)
+        self._set_aside()
         return released
+
+    def _set_aside(self) -> None:
+        """Stop the detectors whose state could not be stored: with the next step a checkpoint begins that does without."""
+        if not (faults := self._core.faults):
+            return
+        self._core.faults, self._core.checkpoint_due = {}, True
+        for name, why in faults.items():
+            _log.error("detector set aside: its state cannot be stored", node=self._broker.name, detector=name, why=why)
+        assert self._core.processor is not None
+        for batch in self._core.processor.set_aside(faults):
+            self._broker.publish(batch, time.monotonic_ns())
 
     def _tell_of_loss(self) -> None:
         if self._outrun != (outrun := self._log.outrun):
@@ -112,8 +124,11 @@ class DurableRunner:
         effects, write = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         if write is not None:
             while self._at_once and self._core.checkpointing:  # no record without a checkpoint that names the code that made it
-                write.pieces.append(self._core.go_on(_MOST))
-            self._at_once = False
+                if (piece := self._core.go_on(_MOST)) is not None:
+                    write.pieces.append(piece)
+            if self._at_once and self._core.faults:
+                write.pieces.clear()
+            self._at_once = bool(self._core.faults) and self._at_once
             self._note(write.pieces)
             self._logged += write.size
             self._store.write(write)
@@ -132,7 +147,8 @@ class DurableRunner:
     def _go_on(self, count: int) -> None:
         """Write a piece of the checkpoint, and set the number of lanes in the next one."""
         start = time.monotonic_ns()
-        piece = self._core.go_on(count)
+        if (piece := self._core.go_on(count)) is None:
+            return
         self._store.write(piece)
         self._checkpointed = time.monotonic_ns()
         spent = self._checkpointed - start
@@ -169,9 +185,11 @@ class DurableRunner:
     def end(self) -> None:
         """Write a checkpoint, so that the next start is fast; wait until all is stored, or time is up."""
         self._core.checkpoint_due = True
-        self._write(time.monotonic_ns())
-        while self._core.checkpointing:
-            self._go_on(_MOST)
+        while self._core.checkpoint_due:  # once more if detectors were set aside
+            self._write(time.monotonic_ns())
+            while self._core.checkpointing:
+                self._go_on(_MOST)
+            self._set_aside()
         deadline = time.monotonic_ns() + _PATIENCE
         while not self._store.idle and time.monotonic_ns() < deadline:
             self._store.stored()

@@ -16,6 +16,7 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name
 from middleware.model.identity import clashing, named
+from middleware.model.operator import Operator
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer
@@ -330,6 +331,8 @@ def _failures(unit: Unit) -> list[Failure]:
 def _raise_failure(hierarchy: Hierarchy) -> None:
     """Raise the first failure, if there is one: at the lowest level, since others may follow from it."""
     for unit in hierarchy.units:
+        if unit.halted is not None and not isinstance(unit.detector, Operator):
+            raise DetectorError(unit.halted)
         if unit.quarantine:
             failures = _failures(unit)
             raise DetectorFailedError(next((each for each in failures if each.traceback != LEFT_OUT), failures[0]))

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from middleware.model.detector import constants, takes_batches
+from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, Event, EventType
 from middleware.model.operator import Operator
 from middleware.ordering.buffer import arranged, split
@@ -55,7 +56,9 @@ def run_in_order(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> 
         try:
             _run_level(passes, events, finals)
             finals |= {each.unit.name: each.end() for each in passes}
-        except Exception:  # of a detector, at some event: the general way says which
+        except ENDING:
+            raise
+        except BaseException:  # of a detector, at some event: the general way says which
             for each in passes:
                 each.constants.check(each.unit.name)
             return None

@@ -181,6 +181,11 @@ class Reporter:
     def halt(self, names: Collection[str]) -> list[Delta]:
         return self.hierarchy.halt(names)
 
+    def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
+        batches = self.hierarchy.set_aside(faults)
+        self._tell_halted()
+        return batches
+
     def state(self) -> dict[str, Any]:
         return self.hierarchy.state() | {"late": {name: late.copy() for name, late in self._late.items()}}
 

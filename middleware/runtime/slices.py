@@ -10,9 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 
-
-class _GivenUp(BaseException):
-    """The rest is not wanted."""
+from middleware.durability.encoding import WritingEnded
 
 
 class _File:
@@ -37,14 +35,14 @@ class _File:
         """In the writer's thread: wait until bytes are wanted."""
         self._to_write.acquire()
         if self.is_given_up:
-            raise _GivenUp
+            raise WritingEnded
 
     def run(self, write: Callable[[_File], None]) -> None:
         """The writer's thread."""
         try:
             self.wait()
             write(self)
-        except _GivenUp:
+        except WritingEnded:
             return
         except BaseException as error:
             self.failure = error

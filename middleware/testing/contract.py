@@ -16,7 +16,7 @@ import msgspec
 
 from middleware.model.constants import differing, picture
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
 from middleware.model.identity import canonical, levels
 from middleware.model.state import same_state
@@ -46,7 +46,9 @@ def declaration(trial: Trial) -> str:
     name = trial.detector_class.__name__
     try:
         detector = trial.make()
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         return f"{name} cannot be made: {type(error).__name__}: {error}"
     if not isinstance(detector, Detector):
         return f"{name} is no subclass of middleware.Detector"
@@ -65,7 +67,9 @@ def keys(trial: Trial, events: list[Event]) -> str:
         try:
             if key is not None:
                 canonical(key(event))
-        except Exception as error:
+        except ENDING:
+            raise
+        except BaseException as error:
             return f"key of {event!r}: {type(error).__name__}: {error}"
     return ""
 
@@ -126,7 +130,9 @@ def _call(detector: Detector, event: Event) -> None:
         result = detector.on_event(event)
         if isinstance(result, Iterable):
             list(result)
-    except Exception:
+    except ENDING:
+        raise
+    except BaseException:
         return  # another check looks for this
 
 

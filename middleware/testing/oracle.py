@@ -9,6 +9,7 @@ from operator import itemgetter
 from middleware.model.carried import all_carried
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
+from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named
 from middleware.model.operator import Operator, applied
@@ -44,7 +45,9 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
             lane = lanes.get(value)
             if lane is None:
                 lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
-        except Exception:  # no key, or an invalid one: the event is quarantined
+        except ENDING:
+            raise
+        except BaseException:  # no key, or an invalid one: the event is quarantined
             continue
         derived += lane.take(event)
     return derived
@@ -59,7 +62,9 @@ def _in_batches(detector: Detector, derive: DerivationByKey, events: list[Event]
         try:
             rows = groupby(batch_results(detector, EventBatch(part[0].__class__, part)), itemgetter(0))
             derived += [event for row, found in rows for event in derive(part[row], [each for _, each in found])]
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             detector.restore(before)
             middle = len(part) // 2
             parts += [part[middle:], part[:middle]] if middle else []
@@ -79,7 +84,9 @@ class _Plain:
         try:
             result = self._detector.on_event(event)
             derived = self._derivation(event, result) if result is not None else []
-        except Exception:
+        except ENDING:
+            raise
+        except BaseException:
             self._detector = fresh(self._initial)
             for before in self._taken:
                 result = self._detector.on_event(before)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from middleware.model.detector import Detector, detector_name, key_function
-from middleware.model.errors import SlacklineError
+from middleware.model.errors import ENDING, SlacklineError
 from middleware.model.event import Event, Key, type_name
 from middleware.model.identity import Derivation
 from middleware.testing.fresh import in_fresh_processes
@@ -73,7 +73,9 @@ def step(detector: Detector, derivation: Derivation, event: Event) -> Outcome:
         return Outcome(tuple(derivation(event, result)) if result is not None else ())
     except SlacklineError as error:
         outcome = Outcome(malformed=str(error))
-    except Exception as error:
+    except ENDING:
+        raise
+    except BaseException as error:
         # A generator runs, and fails, only while it is read: so a detector may also raise here.
         outcome = Outcome(raised=f"{type(error).__name__}: {error}")
     detector.restore(before)

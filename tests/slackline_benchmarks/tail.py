@@ -207,7 +207,8 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
         if write is not None:
             store.write(write)
         while core.checkpointing:
-            store.write(core.go_on(1_000))
+            if (piece := core.go_on(1_000)) is not None:
+                store.write(piece)
         store.close()
         del hierarchy, core, broker
     gc.collect()

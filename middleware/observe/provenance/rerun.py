@@ -11,6 +11,7 @@ import msgspec
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, fresh, key_function
+from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import Derivation, levels
 from middleware.model.operator import Operator, applied
@@ -74,7 +75,9 @@ class Rerun:
         self.calls += len(inputs)
         try:
             results = self._again(made, inputs)
-        except Exception:  # user code, on a part of its usual input
+        except ENDING:
+            raise
+        except BaseException:  # user code, on a part of its usual input
             return False
         found = {IDENTITY(event): event for event in results}.get(IDENTITY(made.event))
         return found is not None and alike(found, made.event)
@@ -106,7 +109,9 @@ class Rerun:
         assert isinstance(detector, Operator)
         try:
             results = applied(detector.start(name, self._levels[name]), Delta(inputs), END, END).inserts
-        except Exception as error:  # user code; it has stopped in the original run, too
+        except ENDING:
+            raise
+        except BaseException as error:  # user code; it has stopped in the original run, too
             self.stopped[name] = f"{type(error).__name__}: {error}"
             return []
         times = [event.ts for event in inputs]
@@ -122,7 +127,9 @@ class Rerun:
             try:
                 value = key(event) if key is not None else None
                 lane = lanes.get(value)  # raises for a key that has no hash
-            except Exception:  # quarantined: the event belongs to no lane, and changes none
+            except ENDING:
+                raise
+            except BaseException:  # quarantined: the event belongs to no lane, and changes none
                 continue
             if lane is None:
                 lane = lanes[value] = (fresh(detector), Derivation(name, detector, self._levels[name], value), [])
@@ -130,7 +137,9 @@ class Rerun:
             try:
                 result = own.on_event(event)
                 derived = derive(event, result) if result is not None else []
-            except Exception:  # quarantined; the detector is made anew in its state before
+            except ENDING:
+                raise
+            except BaseException:  # quarantined; the detector is made anew in its state before
                 lanes[value] = (_rebuilt(detector, taken), derive, taken)
                 continue
             taken.append(event)

@@ -13,7 +13,7 @@ import msgspec
 
 from middleware.model.change import Insert, Retract, Revise
 from middleware.model.detector import Detector, key_function
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, field_names, timed_id, type_name
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
@@ -246,7 +246,9 @@ class _Question:
 def _applied(key: Any, event: Event) -> Any:
     try:
         return key(event)
-    except Exception:  # user code: such an event is in no lane
+    except ENDING:
+        raise
+    except BaseException:  # user code: such an event is in no lane
         return _ANY
 
 

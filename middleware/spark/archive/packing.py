@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import Event, type_name
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sorting import LANE
@@ -100,7 +100,9 @@ class Lanes:
         for event in events:
             try:
                 lane = route.lane(event)
-            except Exception:
+            except ENDING:
+                raise
+            except BaseException:
                 if not route.is_sharded:
                     failed.append((name, event, traceback.format_exc(limit=-8)))
                     codes.append(-1)

@@ -258,7 +258,9 @@ class DurableNode(_Running):
         if write is not None:
             self.disk.write(write, now)
         if self.core.checkpointing and self._slices.random() < 0.5:
-            self.disk.write_piece(self.core.go_on(self._slices.randint(1, 4)), now)
+            piece = self.core.go_on(self._slices.randint(1, 4))
+            assert piece is not None, self.core.faults  # all detectors of the worlds can be saved
+            self.disk.write_piece(piece, now)
         return sends + self._done(effects)
 
     def _show(self, record: Record) -> None:
