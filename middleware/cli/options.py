@@ -10,6 +10,7 @@ import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.errors import SlacklineError
+from middleware.model.words import redacted
 
 if TYPE_CHECKING:
     from middleware.runtime.transport.keys import Keys
@@ -45,7 +46,9 @@ def tells_who_is_silent(timeout: float) -> Callable[[str], None]:
     """What says on standard error that nobody answers at an address yet."""
 
     def tell(address: str) -> None:
-        console(STANDARD_OUTPUT).print(f"no node answers at {address} yet: waiting up to {timeout:g} s for it", markup=False)
+        console(STANDARD_OUTPUT).print(
+            f"no node answers at {redacted(address)} yet: waiting up to {timeout:g} s for it", markup=False
+        )
 
     return tell
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from middleware.model.errors import SlacklineError
+from middleware.model.words import redacted
 
 
 def host_and_port(address: str, port: int, host: str = "") -> tuple[str, int]:
@@ -13,4 +14,4 @@ def host_and_port(address: str, port: int, host: str = "") -> tuple[str, int]:
     try:
         return parts.hostname or host, parts.port or port
     except ValueError as error:
-        raise SlacklineError(f"{parts.scheme}://{parts.hostname}: {error}") from None
+        raise SlacklineError(redacted(f"{parts.scheme}://{parts.hostname}: {error}", address)) from None

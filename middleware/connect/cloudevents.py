@@ -24,6 +24,7 @@ from middleware.connect.numbering import Numbering
 from middleware.connect.reading import moment
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
+from middleware.model.words import redacted
 from middleware.runtime.sinks.http import Seconds
 from middleware.runtime.transport.http_server import HttpServer
 from middleware.runtime.transport.listening import LOOPBACK, Visitors, listening
@@ -76,14 +77,14 @@ class CloudEventsSource:
         address = spec.address
         host, port = host_and_port(address, 80, "127.0.0.1")
         if host not in LOOPBACK and not token:
-            raise SourceError(f"{address} can be reached from other machines: give a token, or listen at 127.0.0.1")
+            raise SourceError(f"{redacted(address)} can be reached from other machines: give a token, or listen at 127.0.0.1")
         self._timeout = timeout
         self._waiting: queue.Queue[_Posted] = queue.Queue(_MOST_WAITING)
         self._taken: list[_Posted] = []
         try:
             listener = listening(host, port, 128)
         except OSError as error:
-            raise UnreachableError(f"{address} cannot be listened at: {error.strerror}") from None
+            raise UnreachableError(f"{redacted(address)} cannot be listened at: {error.strerror}") from None
         self._numbering = Numbering(spec.folder / "numbers.sqlite")
         self._source = f"http:{spec.name}:{self._numbering.line}"
         application = Starlette(routes=[Route(unquote(urlsplit(address).path) or "/", self._post, methods=["POST"])])

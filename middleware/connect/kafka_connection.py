@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from middleware.connect.source import Gone
 from middleware.model.errors import UnreachableError
 from middleware.model.time import MILLISECOND
+from middleware.model.words import redacted
 
 ANSWERS_WITHIN = 10.0
 """Seconds."""
@@ -52,7 +53,7 @@ class Connection:
     def check(self) -> None:
         """Raise UnreachableError if no broker answers any more."""
         if self._down is not None:
-            raise UnreachableError(f"kafka://{self.servers}: {self._down}")
+            raise UnreachableError(redacted(f"kafka://{self.servers}: {self._down}"))
 
     def reach(self, consumer: Consumer) -> None:
         """Return once a broker has answered. Raises UnreachableError, KafkaException."""
@@ -69,7 +70,7 @@ class Connection:
     def judged(self, error: KafkaError | Exception, hopeless: Callable[[str], Exception]) -> Exception:
         """Whether another attempt may help."""
         code = error.code() if isinstance(error, KafkaError) else None
-        text = f"kafka://{self.servers}: {error.str() if isinstance(error, KafkaError) else error}"
+        text = redacted(f"kafka://{self.servers}: {error.str() if isinstance(error, KafkaError) else error}")
         return hopeless(text) if code is None or code in _HOPELESS else UnreachableError(text)
 
 

@@ -20,6 +20,7 @@ from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
+from middleware.model.words import redacted
 from middleware.runtime.records import as_record
 
 _REFUSED = (
@@ -89,10 +90,10 @@ class PostgresSink:
             self._connection = psycopg.connect(address, autocommit=True, application_name=f"slackline {name}", **CONNECTING)
         except psycopg.ProgrammingError as error:
             raise SinkError(
-                f"the address of output {name!r} is none of a database: {error}"
+                f"the address of output {name!r} is none of a database: {redacted(str(error), address)}"
             ) from None  # it may hold a password
         except psycopg.Error as error:
-            raise refused(error, f"output {name!r}", SinkError) from None
+            raise refused(error, f"output {name!r}", SinkError, address) from None
         try:
             self.mark = self._begun()
         except BaseException as error:

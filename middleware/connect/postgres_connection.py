@@ -9,6 +9,7 @@ import psycopg
 from psycopg import errors
 
 from middleware.model.errors import SlacklineError, UnreachableError
+from middleware.model.words import redacted
 
 CONNECTING: dict[str, Any] = {
     "connect_timeout": 10,
@@ -36,9 +37,9 @@ _HOPELESS = (
 )
 
 
-def refused(error: psycopg.Error, who: str, hopeless: type[SlacklineError]) -> SlacklineError:
+def refused(error: psycopg.Error, who: str, hopeless: type[SlacklineError], address: str) -> SlacklineError:
     """Why ``who`` has no connection, by whether another attempt may help; libpq has no code then, only text."""
-    text = f"PostgreSQL: {str(error).strip()}"
+    text = redacted(f"PostgreSQL: {str(error).strip()}", address)
     if any(sign in text for sign in _HOPELESS):
         return hopeless(f"{text}; mend the address of {who}, PGPASSWORD or ~/.pgpass, or what the server allows")
     return UnreachableError(text)

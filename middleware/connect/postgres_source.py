@@ -25,6 +25,7 @@ from middleware.connect.postgres_connection import CONNECTING, is_alone, judged,
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.time import SECOND
+from middleware.model.words import redacted
 
 _MOST_CHANGES = 10_000
 _PAUSE = 0.05
@@ -77,9 +78,11 @@ class PostgresSource:
             try:
                 self._connection = psycopg.connect(spec.address, autocommit=True, application_name=self._slot, **CONNECTING)
             except psycopg.ProgrammingError as error:
-                raise SourceError(f"the address of input {spec.name!r} is none of a database: {error}") from None
+                raise SourceError(
+                    f"the address of input {spec.name!r} is none of a database: {redacted(str(error), spec.address)}"
+                ) from None
             except psycopg.Error as error:
-                raise refused(error, f"input {spec.name!r}", SourceError) from None
+                raise refused(error, f"input {spec.name!r}", SourceError, spec.address) from None
             self._cursor = self._connection.cursor(binary=True, row_factory=scalar_row)
             self._begin()
         except BaseException as error:

@@ -23,6 +23,7 @@ from middleware.model.errors import NetworkError, ScenarioError, SlacklineError,
 from middleware.model.event import END, type_name
 from middleware.model.operator import LineSource
 from middleware.model.quantities import parse_duration
+from middleware.model.words import redacted
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.endpoints import InputPlan, OutputPlan, expanded
 from middleware.runtime.scenario import Scenario
@@ -294,7 +295,8 @@ def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[],
     inputs = extensions("inputs")
     if scheme not in inputs:
         raise ScenarioError(
-            f"inputs.{plan.name}: from = {plan.address!r}: there is no connector {scheme!r}; there are {', '.join(inputs)}"
+            f"inputs.{plan.name}: from = {redacted(plan.address)!r}: there is no connector {redacted(scheme)!r}; "
+            f"there are {', '.join(inputs)}"
         )
     make: Callable[..., Source] = inputs[scheme].load()
     try:

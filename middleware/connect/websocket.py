@@ -20,6 +20,7 @@ from middleware.link.codec import Mark
 from middleware.model.change import Change, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event
+from middleware.model.words import redacted
 from middleware.runtime.records import as_record
 from middleware.runtime.transport.http_server import GRACE, REQUEST_TIME, Connections
 from middleware.runtime.transport.listening import LOOPBACK, Visitors, listening
@@ -58,11 +59,11 @@ class WebSocketSink:
     def __init__(self, address: str, name: str = "finals", *, token: str | None = None, origins: Sequence[str] = ()) -> None:
         host, port = host_and_port(address, 80, "127.0.0.1")
         if host not in LOOPBACK and not token:
-            raise SinkError(f"{address} can be reached from other machines: give a token, or serve at 127.0.0.1")
+            raise SinkError(f"{redacted(address)} can be reached from other machines: give a token, or serve at 127.0.0.1")
         try:
             listener = listening(host, port, 128)
         except OSError as error:
-            raise UnreachableError(f"{address} cannot be served: {error.strerror}") from None
+            raise UnreachableError(f"{redacted(address)} cannot be served: {error.strerror}") from None
         self._visitors = Visitors(listener, token, origins, local_pages=True)
         self._connections = Connections(MOST_READERS)
         self._readers: set[ServerConnection] = set()

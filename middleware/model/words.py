@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from difflib import get_close_matches
+
+_PASSWORD = re.compile(r"((?:^|//|[\s'\"(=])[^\s:/@'\"]*:)(?!//)(?!\d+(?:[/?#]|$))([^\s'\"]+)(?=@)")
+"""USER:PASSWORD@: what stands between the colon and the last @. A port before a path is none."""
+
+_NAMED_SECRET = re.compile(
+    r"((?:^|[?&;\s'\"])[\w.-]*(?:pas|pwd|token|secret|key|auth|credential|sig)[\w.-]*=)('[^']*'|[^&\s'\"#;]+)", re.IGNORECASE
+)
+"""NAME=VALUE, in a query or as libpq has it, where the name says that the value is secret; "pas" also finds misspelled ones."""
 
 
 def listed(names: Iterable[str], most: int = 12) -> str:
@@ -23,6 +32,24 @@ def counted(counts: Mapping[str, int]) -> str:
     '1,200 x late, 2 x no source'
     """
     return ", ".join(f"{count:,} x {what}" for what, count in counts.items())
+
+
+def redacted(text: str, address: str = "") -> str:
+    """An address, or a message about one, without passwords and tokens.
+
+    ``address``
+        its secrets, and pieces of them, are hidden as well: libraries quote pieces that they take for a port or an option.
+
+    >>> redacted("mqtt://plant:s3cret@10.0.0.5/hits?token=abc&qos=1")
+    'mqtt://plant:***@10.0.0.5/hits?token=***&qos=1'
+    >>> redacted("invalid port number 's3'", "postgresql://plant:s3/cret@10.0.0.5/db")
+    "invalid port number '***'"
+    """
+    for secret in (found[2] for pattern in (_PASSWORD, _NAMED_SECRET) for found in pattern.finditer(address)):
+        for piece in sorted({secret, *re.split(r"[/:?#@&%,]", secret)}, key=len, reverse=True):
+            if len(piece) > 1:
+                text = text.replace(piece, "***")
+    return _NAMED_SECRET.sub(r"\1***", _PASSWORD.sub(r"\1***", text))
 
 
 def shown(value: object, most: int = 200) -> str:

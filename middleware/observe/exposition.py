@@ -23,6 +23,7 @@ from prometheus_client.registry import Collector
 
 from middleware.model.errors import ScenarioError
 from middleware.model.time import SECOND
+from middleware.model.words import redacted
 from middleware.observe.metrics import families
 from middleware.runtime.status import Status
 from middleware.runtime.transport.listening import Visitors, host_and_port, is_loopback, listening, spoken
@@ -224,7 +225,7 @@ def _bound(address: str) -> socket.socket:
         return listening(*host_and_port(address), 4 * MOST_OPEN)
     except ValueError:
         raise ScenarioError(
-            f"metrics address {address!r}: write HOST:PORT, such as 127.0.0.1:9464 (port *: any free one)"
+            f"metrics address {redacted(address)!r}: write HOST:PORT, such as 127.0.0.1:9464 (port *: any free one)"
         ) from None
     except OSError as error:
         raise ScenarioError(

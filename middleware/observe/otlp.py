@@ -41,6 +41,7 @@ from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric as Family
 
 from middleware import __version__
+from middleware.model.words import redacted
 from middleware.observe.metrics import families
 from middleware.runtime.status import Status
 
@@ -89,7 +90,7 @@ class Pusher:
         self._over.set()
         self._thread.join(_PATIENCE + self._limit)
         if self._thread.is_alive():
-            _log.warning("the last metrics were not pushed: the collector is too slow", collector=self._address)
+            _log.warning("the last metrics were not pushed: the collector is too slow", collector=redacted(self._address))
 
     def __enter__(self) -> Self:
         return self
@@ -115,10 +116,10 @@ class Pusher:
         if self._succeeds is before:
             return
         if self._succeeds:
-            _log.info("metrics are pushed", node=status.node, collector=self._address)
+            _log.info("metrics are pushed", node=status.node, collector=redacted(self._address))
         else:
-            why = self._session.failure
-            _log.warning("metrics cannot be pushed for now", node=status.node, collector=self._address, why=why)
+            why = redacted(self._session.failure, self._address)
+            _log.warning("metrics cannot be pushed for now", node=status.node, collector=redacted(self._address), why=why)
 
 
 class _Session(requests.Session):

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from middleware.model.errors import ScenarioError
+from middleware.model.words import redacted
 
 _VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 
@@ -76,7 +77,7 @@ def expanded(address: str) -> str:
 
     def value(found: re.Match[str]) -> str:
         if found[1] not in os.environ:
-            raise ScenarioError(f"{address}: the environment variable {found[1]} is not set")
+            raise ScenarioError(f"{redacted(address)}: the environment variable {found[1]} is not set")
         return os.environ[found[1]]
 
     return _VARIABLE.sub(value, address)

@@ -16,7 +16,7 @@ from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.event import EventTypes, stable_hash
 from middleware.model.identity import levels, named
 from middleware.model.operator import LineSource, Operator
-from middleware.model.words import listed
+from middleware.model.words import listed, redacted
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.policies import Policies
 from middleware.runtime.plan import ADAPTATIONS, NodePlan, Plan, RecordingPlan
@@ -284,7 +284,9 @@ def check_addresses(addresses: Mapping[str, str]) -> None:
         if takes_any_port(plain):
             continue
         if plain in taken:
-            raise ScenarioError(f"nodes: {taken[plain]} and {name} have one address, {address}: give each its own port")
+            raise ScenarioError(
+                f"nodes: {taken[plain]} and {name} have one address, {redacted(address)}: give each its own port"
+            )
         taken[plain] = name
 
 

@@ -23,6 +23,7 @@ from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.model.quantities import UNIX_TIMES, exact_time
+from middleware.model.words import redacted
 from middleware.runtime.records import Record, as_record
 
 LARGEST_BODY = 256 * 1024
@@ -59,7 +60,7 @@ class HttpSink:
         if "@" in re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]:  # a query may have one
             raise SinkError("an HTTP address cannot have a user and a password: they would stand in logs and messages")
         if not _is_http(url):
-            raise SinkError(f"{url!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
+            raise SinkError(f"{redacted(url)!r} is no HTTP address: give one such as http://127.0.0.1:8080/results")
         self._url, self._timeout, self._patience = url, timeout, patience
         self._largest = LARGEST_BODY
         self._form = as_cloud_event if cloudevents else as_record
@@ -79,8 +80,8 @@ class HttpSink:
             else:
                 which, told = events[start], f"{len(body):,} bytes"
                 raise SinkError(
-                    f"{self._url} refuses the event {type_name(which.__class__)} ({which.source!r}, {which.id}) of {told} as "
-                    f"too large ({_TOO_LARGE}): let the endpoint take bodies of that size"
+                    f"{redacted(self._url)} refuses the event {type_name(which.__class__)} ({which.source!r}, {which.id}) "
+                    f"of {told} as too large ({_TOO_LARGE}): let the endpoint take bodies of that size"
                 )
 
     def _end_of_body(self, records: list[bytes], start: int) -> int:
@@ -99,7 +100,7 @@ class HttpSink:
         while isinstance(answer := self._post(request), str):
             if time.monotonic() + pause > deadline:
                 raise UnreachableError(
-                    f"{self._url} has not taken {len(events)} events within {self._patience:.0f} s: {answer}"
+                    f"{redacted(self._url)} has not taken {len(events)} events within {self._patience:.0f} s: {answer}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, 5.0)
@@ -127,12 +128,12 @@ class HttpSink:
     def _answered(self, error: urllib.error.HTTPError) -> bool | str:
         if 300 <= error.code < 400:
             there = error.headers.get("Location")
-            moved = f"give the address that it names: {there}" if there else "give the address where events are taken"
-            raise SinkError(f"{self._url} answers {error.code} {error.reason}, and has not taken the events; {moved}")
+            moved = f"give the address that it names: {redacted(there)}" if there else "give the address where events are taken"
+            raise SinkError(f"{redacted(self._url)} answers {error.code} {error.reason}, and has not taken the events; {moved}")
         if error.code == _TOO_LARGE:
             return False
         if error.code not in _FOR_NOW and error.code < 500:
-            raise SinkError(f"{self._url} refuses the events: {error.code} {error.reason}")
+            raise SinkError(f"{redacted(self._url)} refuses the events: {error.code} {error.reason}")
         return f"{error.code} {error.reason}"
 
     def close(self) -> None:

@@ -24,6 +24,7 @@ from middleware.link.codec import Mark
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import SinkError
 from middleware.model.event import END, NEVER, ORDER, Event, type_name
+from middleware.model.words import redacted
 from middleware.runtime.clients.subscriber import Subscriber
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.http import HttpSink
@@ -71,13 +72,13 @@ def open_sink(to: str, name: str = "finals", /, **options: Any) -> Sink:
     if suffix == ".mcap":
         return _connected("mcap", to, name, options)
     if options:
-        raise SinkError(f"{to}: it has no option {next(iter(options))!r}")
+        raise SinkError(f"{redacted(to)}: it has no option {next(iter(options))!r}")
     if suffix == ".jsonl":
         return FileSink(Path(to))
     if suffix in (".sqlite", ".db"):
         return SqliteSink(Path(to), name)
     raise SinkError(
-        f"{to!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), FILE.mcap, http(s)://HOST/PATH, "
+        f"{redacted(to)!r} is no sink: give FILE.jsonl, FILE.sqlite (or FILE.db), FILE.mcap, http(s)://HOST/PATH, "
         f"or {', '.join(f'{each}://...' for each in extensions('outputs'))}"
     )
 
@@ -85,7 +86,7 @@ def open_sink(to: str, name: str = "finals", /, **options: Any) -> Sink:
 def _connected(scheme: str, to: str, name: str, options: dict[str, Any]) -> Sink:
     outputs = extensions("outputs")
     if scheme not in outputs:
-        raise SinkError(f"{to!r}: there is no connector {scheme}; there are http, https, {', '.join(outputs)}")
+        raise SinkError(f"{redacted(to)!r}: there is no connector {scheme}; there are http, https, {', '.join(outputs)}")
     return _made(outputs[scheme].load(), scheme, to, options, name=name)
 
 

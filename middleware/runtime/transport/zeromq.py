@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import zmq
 
 from middleware.model.errors import AddressError, NetworkError
+from middleware.model.words import redacted
 from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import Allowed, Keys
@@ -67,10 +68,12 @@ def check_address(address: str, keys: Keys | None, *, binds: bool = False) -> No
     ``binds``: whether it is to be bound; then its port may be left open (``*`` or 0).
     """
     if (why := _fault(address, binds)) is not None:
-        raise AddressError(f"{address!r} is no address: {why}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a")
+        raise AddressError(
+            f"{redacted(address)!r} is no address: {redacted(why, address)}; give one such as tcp://127.0.0.1:5701 or ipc:///run/slackline/a"
+        )
     if keys is None and not is_private(address):
         raise AddressError(
-            f"{address} can be reached from other machines, so it needs keys: create a pair on each side with "
+            f"{redacted(address)} can be reached from other machines, so it needs keys: create a pair on each side with "
             "'slackline keys new NAME', list the public keys in the allow-list, and name both files in the configuration"
         )
 
@@ -134,7 +137,9 @@ class Transport:
                 if self._gatekeeper is not None:
                     self._gatekeeper.stop()
                     self._gatekeeper = None
-                raise NetworkError(f"cannot bind {address}: {error}; is another node running there?") from None
+                raise NetworkError(
+                    f"cannot bind {redacted(address)}: {redacted(str(error))}; is another node running there?"
+                ) from None
             self._router = socket
         return socket.getsockopt_string(zmq.LAST_ENDPOINT)
 
@@ -158,7 +163,7 @@ class Transport:
                 socket.connect(address)
             except zmq.ZMQError as error:
                 refusals.close()
-                raise NetworkError(f"cannot connect to {address}: {error}") from None
+                raise NetworkError(f"cannot connect to {redacted(address)}: {redacted(str(error))}") from None
             self._dealers[name] = socket
             self._refusals[name] = refusals
             self._names[socket] = name
