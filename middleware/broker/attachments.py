@@ -23,8 +23,8 @@ class Attachments:
 
     ``peers``
         by role and name. ``configured``: names of the nodes to dial; the channel to each is its name.
-    ``questions``
-        of peers that have asked what streams wait for, by number.
+    ``asking``
+        peers that have asked what streams wait for, and have no answer yet.
     ``joined``
         nodes and publishers that have come, or come back, since the owner last cleared this.
     ``awaited``
@@ -52,7 +52,7 @@ class Attachments:
         self.epoch, self.born = epoch, now
         self.peers: dict[PeerKey, Peer] = {}
         self.joined: list[PeerKey] = []
-        self.questions: dict[PeerKey, int] = {}
+        self.asking: set[PeerKey] = set()
         self.awaited: dict[PeerKey, int] = {}
         self.lost: dict[PeerKey, int] = {}
         self.left: Counter[str] = Counter()
@@ -73,6 +73,11 @@ class Attachments:
         for name in self.dialling.due(now):
             if ("node", name) not in self.peers:  # it may have dialled meanwhile
                 self._attach(Peer("node", name, Link(self._name, "node", self._next_epoch(), now, dials=True), name))
+
+    def to_answer(self, now: int) -> list[Peer]:
+        """The peers whose question can be answered now. O(peers that ask)."""
+        asking = (self.peers.get(key) for key in self.asking)
+        return [peer for peer in asking if peer is not None and peer.is_answered_next(now)]
 
     def refuse(self, channel: Channel, reason: str, final: bool, epoch: int = 0) -> None:
         """Turn away who speaks on a channel; ``final``: it need not ask again."""
@@ -120,6 +125,7 @@ class Attachments:
     def forget(self, peer: Peer) -> None:
         """Nothing comes from this peer any more, and nothing is sent to it."""
         self.peers.pop(peer.key, None)
+        self.asking.discard(peer.key)
         if self._channels.get(peer.channel) is peer:
             del self._channels[peer.channel]
 
@@ -159,6 +165,6 @@ class Attachments:
 
     def _attach(self, peer: Peer) -> None:
         self.peers[peer.key] = self._channels[peer.channel] = peer
-        self.questions.pop(peer.key, None)
+        self.asking.discard(peer.key)
         if not peer.link.dials:
             self.awaited.pop(peer.key, None)

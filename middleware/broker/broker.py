@@ -18,7 +18,7 @@ from middleware.broker.attachments import Attachments
 from middleware.broker.backpressure import Pressure
 from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.gathering import Gathering
-from middleware.broker.inbox import Inbox
+from middleware.broker.inbox import Inbox, times_by_type
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Admitted, Ingress
 from middleware.broker.ingress.receipts import TURNED, tally
@@ -46,15 +46,15 @@ from middleware.link.codec import (
     Passed,
     Payload,
     Question,
+    Release,
     decode_payload,
-    encode,
     is_interest,
 )
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import NEVER, EventTypes
+from middleware.model.event import NEVER, Event, EventTypes
 from middleware.model.time import SECOND
 
 ABSENCE = 2 * SECOND
@@ -109,12 +109,12 @@ class Broker:
         self._peers = self.attachments.peers
         self.to_come = Gathering(self.attachments.configured, self.tracker, self.log, now)
         self._missing = self.to_come.missing
-        self._pressure, self._offering = Pressure(), Offering(self.subscriptions, self.publications)
+        self._pressure, self._offering = Pressure(self.sources.policy.hold), Offering(self.subscriptions, self.publications)
         self._outbound = Outbound(self._peers, self.log, self.tracker, self.admission, self._offering, self._missing)
         self._table = self._outbound.table
         self._now, self._settled_at, self._excused = now, now, False
         self._closing: str | None = None
-        self._events_in = 0
+        self._events_in = self._events_before = 0
 
     # -- channels and links -------------------------------------------------------------------------------------------
 
@@ -220,12 +220,15 @@ class Broker:
                 self._changed(peer, payload, parts)
             elif type(payload) is Interest:
                 self._interested(peer, payload)
-            elif type(payload) is Question and peer.role == "publisher":
-                peer.asked = payload.number
             elif type(payload) is Question:
-                self.questions[peer.key] = payload.number
+                peer.asks(payload.number)
+                if peer.role != "publisher":
+                    self.attachments.asking.add(peer.key)
             elif type(payload) is Passed and payload.line == self.log.line:
                 self.log.moved(peer.key, payload.offset, payload.mark)
+            elif type(payload) is Release and peer.role == "subscriber":
+                self.log.released(payload.names, peer.owner, self._peers)
+                self._offering.is_stale = True
             elif type(payload) is Gap and peer.role == "node":
                 self._broken(peer.key, payload.types)
         except WireError as error:
@@ -267,8 +270,10 @@ class Broker:
         self.attachments.awaited.pop(peer.key, None)
         is_back = False
         peer.forget_watermarks()
-        peer.patterns, peer.on_slow, peer.paused = patterns, interest.on_slow, frozenset(interest.paused)
+        if peer.role == "node":  # a client's own types wait by its credit; only a node speaks for the readers behind it
+            peer.paused = frozenset(interest.paused)
         if peer.role != "publisher":
+            peer.patterns, peer.on_slow = patterns, interest.on_slow
             self._table.subscribe(peer, patterns)
             self.attachments.lost.pop(peer.key, None)
             is_back = not peer.begun and self._attached(peer, interest)
@@ -315,7 +320,8 @@ class Broker:
                 peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps
             )
             peer.account.taken += sum([head.count for head, _, _ in admitted])
-            tally(self.ingress, self.drops, peer.account, turned)
+            if self.ingress.drops or len(self.ingress.turned) > turned:
+                self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
         else:
             admitted, logged = self._from_node(changes, parts[1:])
         self.log.received(peer.key, logged, [block for _, block, _ in admitted])
@@ -395,6 +401,18 @@ class Broker:
         """Events that wait for ``take``."""
         return self.inbox.pending
 
+    @property
+    def received(self) -> int:
+        """Events that have come in this step, whether they were taken or not: what bounds a step, whoever fills it."""
+        return self._events_in - self._events_before
+
+    def found_late(self, events: Iterable[Event], now: int) -> None:
+        """The local detectors have listed these events of the last batch as late: charge the publishers that have sent them."""
+        for name, times in times_by_type(events).items():
+            senders = [self._peers[key] for key in self.inbox.senders(name, max(times)) if key in self._peers]
+            for peer in senders:
+                self._pressure.charge(peer, len(times) / len(senders), now)
+
     def take(self, now: int) -> Batch | None:
         """All that has arrived for the local detectors since the last time; None if nothing has changed for them.
 
@@ -450,13 +468,13 @@ class Broker:
         if is_away and not self._excused:  # what came meanwhile has been received by now: once is enough
             self.attachments.was_away(now - self._settled_at, now)
             self.sources.could_not_speak(now, now - self._settled_at)
-        self._settled_at, self._excused = now, is_away
+        self._settled_at, self._excused, self._events_before = now, is_away, self._events_in
         self._promise_on_behalf(now)
         if self._missing and (given_up := self.to_come.give_up(now)):
             self.drops["peers never seen"] += given_up
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
         peers = self._peers.values()
-        if self._pressure.update(peers, self._rests, too_soon, self.log.offset):
+        if self._pressure.update(peers, self._rests, too_soon, self.log.offset, now):
             self._offering.is_stale = True
         for key in self.attachments.overdue(now) if self._closing is None else ():
             self.leave(key)
@@ -513,23 +531,21 @@ class Broker:
         """Nodes and publishers that have come, or come back, since the owner last cleared this."""
         return self.attachments.joined
 
-    @property
-    def questions(self) -> dict[PeerKey, int]:
-        """Peers that have asked what streams wait for, with the numbers of their questions; the owner answers."""
-        return self.attachments.questions
+    def is_asked(self, now: int) -> bool:
+        """Whether a peer waits for the answer to a question, and has room for it. The owner then calls ``answer``."""
+        return bool(self.attachments.asking) and bool(self.attachments.to_answer(now))
 
-    def answer(self, status: NodeStatus) -> None:
+    def answer(self, status: NodeStatus, now: int) -> None:
         """Tell the peers that have asked what streams wait for."""
         body = msgspec.json.encode(status)
-        for key, number in self.questions.items():
-            if (peer := self._peers.get(key)) is not None:
-                peer.link.send([encode(Answer(number, body))])
-        self.questions.clear()
+        for peer in self.attachments.to_answer(now):
+            peer.answer(lambda number: Answer(number, body), now)
+            self.attachments.asking.discard(peer.key)
 
     def waiting(self, units: list[UnitStatus]) -> NodeStatus:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
         peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
-        slow = [f"{peer.role} {peer.name}" for peer in peers.values() if peer.slow]
+        slow = [self._pressure.told_of(peer, self._now) for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self.tracker.for_subscribers, peers, sources, self.attachments.lost, self._now)
         return NodeStatus(self.name, self.tracker.clock, streams, units, self.gathering, paused, slow, sources.behind)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import compress
 from operator import not_
 
@@ -12,10 +12,20 @@ from middleware.broker.merge import merged
 from middleware.broker.pacing import spacing
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.link.codec import MOST_PLACES, BlockHead, Drops, EventCodec, encode, places_left, places_of, places_of_columns
+from middleware.link.codec import (
+    MOST_PLACES,
+    BlockHead,
+    Drops,
+    EventCodec,
+    encode,
+    name_of,
+    places_left,
+    places_of,
+    places_of_columns,
+)
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta, some_inserts
-from middleware.model.event import NEVER
+from middleware.model.event import NEVER, Event
 
 _Block = tuple[BlockHead, bytes, Delta | None, int | None]
 """Head, bytes, changes if they are decoded already, and the place of its payload in the order of arrival, if it is known."""
@@ -28,6 +38,8 @@ class Inbox:
         self.pending = self.taken = 0
         self._subscriptions, self._codec, self._drops, self._ingress = subscriptions, codec, drops, ingress
         self._blocks: dict[str, list[_Block]] = {}
+        self._came: list[tuple[PeerKey, str, int | None]] = []  # sender, type and least time of each block
+        self._taken_from = self._came
         self._next = 0  # place of the next payload
         self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its place
         self._known: tuple[dict[str, int], int | None] | None = ({}, None)
@@ -40,6 +52,15 @@ class Inbox:
         place = self._place(origin, head) if head.arrival and head.inserts else None
         self._blocks.setdefault(head.type, []).append((head, block, delta, place))
         self.pending += head.count
+        self._came.append((origin, head.type, head.oldest))
+
+    def senders(self, name: str, until: int) -> set[PeerKey]:
+        """The publishers whose events of a type in the last batch may lie at or before a time. O(blocks)."""
+        return {
+            origin
+            for origin, kind, oldest in self._taken_from
+            if kind == name and origin[0] == "publisher" and (oldest is None or oldest <= until)
+        }
 
     def tell_again(self) -> None:
         """Give the detectors what has been promised, though it has not changed."""
@@ -97,6 +118,7 @@ class Inbox:
         """The changes in all blocks, by type; none waits any more."""
         blocks, self._blocks, self.pending = self._blocks, {}, 0
         self._next, self._payloads = 0, {}
+        self._taken_from, self._came = self._came, []
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
             if net := merged([self._placed(each, len(blocks) > 1) for each in same]):
@@ -148,3 +170,11 @@ class Inbox:
         if missing:  # a peer that is still to come may send any of it, too
             watermarks = dict.fromkeys(self._subscriptions - promises.open, NEVER)
         return watermarks
+
+
+def times_by_type(events: Iterable[Event]) -> dict[str, list[int]]:
+    """The times of events, by the name of their type."""
+    times: dict[str, list[int]] = {}
+    for event in events:
+        times.setdefault(name_of(event), []).append(event.ts)
+    return times

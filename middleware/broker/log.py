@@ -8,7 +8,7 @@ that a reader has passed, including blocks that it did not want.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -30,12 +30,13 @@ from middleware.broker.records import (
     PeerKey,
     Received,
     Record,
+    Released,
     Renewed,
     Subscribed,
     TurnedAway,
     WentOn,
 )
-from middleware.broker.routing import RoutingTable
+from middleware.broker.routing import RoutingTable, matches
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
 from middleware.model.event import NEVER
 
@@ -46,7 +47,7 @@ _MOST_LINES = 16
 """Most former identities that a log remembers."""
 
 MOST_NAMES = 1_000
-"""Most subscriptions with a name that one log keeps offsets for."""
+"""Most subscriptions with a name that one log keeps offsets for, for each key; all clients without a key count as one."""
 
 MOST_REMEMBERED = 10_000
 """Most readers of one life that are remembered as having come before."""
@@ -113,6 +114,18 @@ class Log:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
         self._entries.append(Detached(peer, outlived))
         self._forget(peer)
+
+    def released(self, names: Collection[str], owner: str | None, attached: Container[PeerKey]) -> None:
+        """Keep the places of these named subscriptions no longer: names, or their beginnings and a ``*``. Those of other keys,
+        and those that are attached, stay."""
+        for peer in [peer for peer, reader in self.readers.items() if reader.named and reader.owner == owner]:
+            if peer not in attached and any(matches(name, peer[1]) for name in names):
+                self._entries.append(Released(peer))
+                self._release(peer)
+
+    def _release(self, peer: PeerKey) -> None:
+        if self.readers.pop(peer, None) is not None:
+            self._table.subscribe(peer, ())
 
     def next_block(self) -> None:
         """A block of what was received is about to be handed on, under the number ``offset``."""
@@ -273,8 +286,12 @@ class Log:
             if known.final is not None and interest.final not in (None, known.final):
                 read, asked = ("final results", "early ones") if known.final else ("early results", "final ones")
                 return f"{peer[1]!r} is the name of a subscription that has read {read}: for {asked} take another name"
-        elif interest.resumes and sum(each.named for each in self.readers.values()) >= MOST_NAMES:
-            return f"the places of {MOST_NAMES} named subscriptions are kept here, which is all this node takes"
+        elif interest.resumes and sum(each.named and each.owner == owner for each in self.readers.values()) >= MOST_NAMES:
+            whose = f"the key of {owner!r}" if owner is not None else "clients without a key"
+            return (
+                f"it keeps the places of {MOST_NAMES:,} named subscriptions for {whose}, which is all it keeps: "
+                "'slackline names ADDRESS' lists them, and with --release NAME it gives up those that nobody needs any more"
+            )
         return None
 
     def _remember(self, peer: PeerKey, interest: Interest, owner: str | None) -> None:
@@ -294,8 +311,7 @@ class Log:
 
     def _forget(self, peer: PeerKey) -> None:
         if peer in self.readers and not self.readers[peer].named:
-            del self.readers[peer]
-            self._table.subscribe(peer, ())
+            self._release(peer)
 
     def wants(self) -> frozenset[str]:
         """The patterns of this node's subscribers, including those that are away."""
@@ -353,6 +369,8 @@ class Log:
                 self._renew(entry.line, entry.common)
             elif type(entry) is Detached:
                 self._forget(entry.peer)
+            elif type(entry) is Released:
+                self._release(entry.peer)
             elif type(entry) is Moved and entry.peer in self.readers:
                 self.readers[entry.peer].moved(entry.offset, entry.mark, self.oldest)
         self._first, self.number = self.offset, record.number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.log import Log
@@ -27,6 +27,8 @@ class NullLog:
     def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None: ...
 
     def detached(self, peer: PeerKey, outlived: list[str]) -> None: ...
+
+    def released(self, names: Collection[str], owner: str | None, attached: Container[PeerKey]) -> None: ...
 
     def next_block(self) -> None: ...
 

@@ -86,7 +86,7 @@ class Outbound:
         """Send, on a new link, first who this node is (``interest``), then changes, watermarks, and other news: nothing arrives
         before what it depends on, and no peer mistakes a node that has begun anew for the old one."""
         if not peer.link.up or peer.role == "publisher":
-            peer.tell_account()
+            peer.tell_account(now)
             return
         is_node, log, ever = peer.role == "node", self._log, self._admission.sources.types if self._log.keeps else ()
         log_offset = self._tracker.log_offsets.get(peer.name, (0, 0))
@@ -102,7 +102,7 @@ class Outbound:
             self._post_news(peer, now, held=held, told=is_due or is_new)
         if is_due:
             peer.tell_interest(interest, log_offset)
-        if peer.ready_number is not None and self._is_known_everywhere(interest):
+        if peer.ready_number is not None and not peer.is_clogged and self._is_known_everywhere(interest):
             peer.link.send([encode(Ready(peer.ready_number))])
             peer.ready_number = None
 
@@ -117,12 +117,15 @@ class Outbound:
     def _post_news(self, peer: Peer, now: int, *, held: bool, told: bool) -> None:
         """Send what waits for a peer, then new watermarks and clock marks, so that none overtakes the events it rests on.
 
-        ``held``: nothing can be promised yet. ``told``: watermarks are due, however recent the last ones are.
+        ``held``: nothing can be promised yet, as it cannot to a reader that takes nothing: the next promise replaces this one.
+        ``told``: watermarks are due, however recent the last ones are.
         """
         is_node, tracker, table = peer.role == "node", self._tracker, self.table
         promises = tracker.for_nodes if is_node else tracker.for_subscribers
         clock = tracker.clock_here if is_node else NEVER
         watermarks = None
+        if not is_node and peer.link.queued_bytes and peer.is_clogged:
+            held = True
         if not held and (told or peer.news_due(promises.version, clock, now, promises.turns, len(promises.values))):
             known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
             watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 import msgspec
 from msgspec.structs import replace
@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from middleware.broker.ingress.receipts import Account
 from middleware.broker.pacing import spacing
 from middleware.broker.records import LogOffset, PeerKey
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, OnSlow, encode
+from middleware.link.codec import BLOCK_TARGET, Answer, BlockHead, Changes, Interest, OnSlow, Tally, encode
 from middleware.link.encoding import as_rows
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics
@@ -26,6 +26,13 @@ Numbered = tuple[BlockHead, bytes, int]
 
 SPREAD = 20 * MILLISECOND
 """Watermarks without events travel at most this often, and so do clock marks. News after a quiet time travels at once."""
+
+
+MOST_ASKED = 1_000
+"""Questions that a peer may ask before it has read the answer to an earlier one; one that asks more is refused."""
+
+ANSWER_EVERY = 50 * MILLISECOND
+"""Least time between two answers of a node to one peer: a status takes time in proportion to types and units."""
 
 
 class PeerStatistics(msgspec.Struct):
@@ -52,12 +59,20 @@ class Peer:
         self.patterns: frozenset[str] = frozenset()
         self.on_slow: OnSlow = "block"
         self.slow = False
+        self.read_bytes = self.read_at = 0
+        """While it is slow: how much had been sent to it when it last took a part of what waits, and when that was."""
         self.paused: frozenset[str] = frozenset()
         self.offered: frozenset[str] = frozenset()
         """Raw types it sends, if it is a publisher."""
+        self.charged_until = 0
+        """Until then it gets no further credit, as events of it were turned away, or are late."""
         self.account = Account()
-        """What became of what it sent, if it is a publisher. ``asked``: number of its question that is still to be answered."""
-        self.asked: int | None = None
+        """What became of what it sent, if it is a publisher."""
+        self._asked: int | None = None
+        """Number of its last question, while that waits for an answer."""
+        self._unanswered = 0
+        """How many questions it has asked since it was last answered."""
+        self._answered_at = -ANSWER_EVERY
         self.ready_number: int | None = None
         """Number of an Interest that it is to be told about once all nodes know it."""
         self.told_interest = 0, 0
@@ -170,11 +185,33 @@ class Peer:
         self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
 
-    def tell_account(self) -> None:
+    @property
+    def is_clogged(self) -> bool:
+        """Whether so much waits for its credit that news which later news replaces waits here, and not in its queue."""
+        return self.link.queued_bytes >= BLOCK_TARGET
+
+    def asks(self, number: int) -> None:
+        """It asks a question, which takes the place of one that still waits for its answer."""
+        self._asked = number
+        self._unanswered += 1
+        if self._unanswered > MOST_ASKED and self.link.closed is None:
+            self.link.refuse(f"it has asked {MOST_ASKED} questions and read no answer: read one before you ask again")
+
+    def is_answered_next(self, now: int) -> bool:
+        """Whether its question may be answered now: it has taken the last answer, and that was not a moment ago."""
+        is_due = self._asked is not None and now - self._answered_at >= ANSWER_EVERY
+        return is_due and self.link.up and not self.link.queued_bytes
+
+    def answer(self, make: Callable[[int], Answer | Tally], now: int) -> None:
+        """Answer its question. ``make``: returns the answer to the question of this number."""
+        if self._asked is not None:
+            self.link.send([encode(make(self._asked))])
+            self._asked, self._unanswered, self._answered_at = None, 0, now
+
+    def tell_account(self, now: int) -> None:
         """Answer a publisher that has asked what became of what it sent; one answer waits at a time."""
-        if self.asked is not None and self.link.up and not self.link.queued_bytes:
-            self.link.send([encode(self.account.answer(self.asked))])
-            self.asked = None
+        if self._asked is not None and self.link.up and not self.link.queued_bytes:
+            self.answer(self.account.answer, now)
 
     def settled(self, wall: int | None, now: int) -> list[tuple[Channel, Parts]]:
         """End a step: all that the peer sent has been read. Returns what is to leave now. ``wall``: see Link."""

@@ -115,6 +115,12 @@ class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
     behind: int
 
 
+class Released(msgspec.Struct, array_like=True, tag=14, gc=False):
+    """The place of this reader is not kept any more, as its owner has said."""
+
+    peer: PeerKey
+
+
 LogEntry = (
     Received
     | Subscribed
@@ -130,6 +136,7 @@ LogEntry = (
     | WentOn
     | Halted
     | Behind
+    | Released
 )
 
 BREAK = "!"

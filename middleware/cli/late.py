@@ -83,15 +83,20 @@ def list_(
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), by
             rows.add_row(str(entry.number), _moment(entry.at), *map(escape, (entry.detector, *about)))
         screen.print(rows)
-    if gone:
-        screen.print(f"{gone:,} older entries are not kept: a ledger has room for a million, and its node's memory for fewer")
+    if total := sum(gone.values()):
+        most = [f"{count:,} of {escape(source)}" for source, count in gone.items() if source is not None][:3]
+        of = f", {', '.join(most)}," if most else ""
+        screen.print(
+            f"{total:,} older entries{of} are not kept: a ledger has room for a million, and its node's memory for fewer"
+        )
     if json:
         keys = ("detector", "reason", "type", "events", "worst_ns")
         write_json(
             {
                 "counts": [dict(zip(keys, count, strict=True)) for count in counts],
                 "entries": [_plain(each) for each in entries],
-                "gone": gone,
+                "gone": total,
+                "gone_by_source": {source: count for source, count in gone.items() if source is not None},
             },
             json,
         )

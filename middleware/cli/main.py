@@ -29,6 +29,7 @@ COMMANDS = {
     "archive": CommandEntry("middleware.cli.archive:archive", "Run a scenario's detectors over a whole recording, in Spark."),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
+    "names": CommandEntry("middleware.cli.names:names", "The named subscriptions whose places a node keeps; release them."),
     "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),
     "top": CommandEntry("middleware.cli.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
     "view": CommandEntry("middleware.cli.view:view", "A page that shows live what a mesh is doing."),

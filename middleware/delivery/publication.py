@@ -36,7 +36,19 @@ from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
-from middleware.model.event import END, IDENTITY, LEVEL, MAX_TS, MIN_TS, Event, EventType, type_name
+from middleware.model.event import (
+    END,
+    IDENTITY,
+    LEVEL,
+    LONGEST_SOURCE,
+    MAX_TS,
+    MIN_TS,
+    Event,
+    EventType,
+    is_source,
+    type_name,
+)
+from middleware.model.rows import source_codes
 from middleware.model.words import listed, shown
 
 if TYPE_CHECKING:
@@ -200,6 +212,9 @@ class Publication:
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
             table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
         columns = EventColumns.of(event_type, table, source)
+        names, _ = source_codes(columns.batch)
+        if misnamed := next((name for name in names if name and not is_source(name)), None):
+            raise EventError(f"{type_name(event_type)}: {_too_long(misnamed)}; nothing was sent")
         if "level" in columns.batch.schema.names and (to_array(columns.batch.column("level")) != 0).any():
             raise EventError(f"{type_name(event_type)}.level is not 0 everywhere: publishers send raw events only")
         self._numbers[source] = first + len(table) if is_numbered else first
@@ -285,6 +300,8 @@ class Publication:
     ) -> Frame:
         """Events that are encoded already; see ``Publisher.publish_encoded``."""
         block = records if isinstance(records, bytes) else array_of(records)
+        if misnamed := next((source for source, _, _ in runs or () if source and not is_source(source)), None):
+            raise EventError(f"{type_name}: {_too_long(misnamed)}")
         return _checked(Frame([(BlockHead(type_name, count, raw=True, runs=runs, newest=clock), block)], clock))
 
     def given(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> Frame:
@@ -392,6 +409,10 @@ def _checked(frame: Frame) -> Frame:
     return frame
 
 
+def _too_long(source: str) -> str:
+    return f"the source {source[:40]!r}... is longer than {LONGEST_SOURCE} bytes: give it a shorter name, as nodes keep them"
+
+
 def _is_time(ts: object) -> bool:
     """Whether it is none, or one that events may have."""
     return ts is None or (isinstance(ts, int) and MIN_TS < ts < MAX_TS)
@@ -407,6 +428,8 @@ def _blocks(deltas: Mapping[str, Delta]) -> list[tuple[BlockHead, bytes]]:
         for head, block in made:  # readers take no other values than the fields say, and who hears of it then has lost them
             if kind is not None and _is_time(head.oldest) and _is_time(head.newest):  # else ``_checked`` tells more
                 check_values(kind, head, block)
+        if misnamed := next((event.source for event in inserts if not is_source(event.source) and event.source), None):
+            raise ValueError(_too_long(misnamed))
         if derived := next(filter(LEVEL, chain(inserts, delta.retracts, *delta.revises)), None):
             raise ValueError(f"its level is {derived.level}, that of a derived event: leave it out, to publish a raw one")
         blocks += made

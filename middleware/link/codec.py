@@ -16,7 +16,7 @@ import msgspec
 
 from middleware import native
 from middleware.link.columnar import rows_in, takes_columns, unpack_columns
-from middleware.link.frames import Count, Parts
+from middleware.link.frames import Count, Name, Parts
 from middleware.model import carried
 from middleware.model.arrays import to_array
 from middleware.model.change import Delta
@@ -240,7 +240,14 @@ class Tally(msgspec.Struct, array_like=True, tag=8):
     samples: list[Sample] = []
 
 
-Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally
+class Release(msgspec.Struct, array_like=True, tag=9):
+    """From a subscriber: the node is to keep the places of these named subscriptions no longer. ``names``: a name, or the
+    beginning of names and a ``*``. It keeps those that are attached, and those that belong to another key."""
+
+    names: Annotated[list[Name], msgspec.Meta(max_length=MOST_TYPES)]
+
+
+Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally | Release
 
 
 encode = carried.encode

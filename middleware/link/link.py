@@ -145,6 +145,11 @@ class Link:
         return self._announced > self._received
 
     @property
+    def sent_bytes(self) -> int:
+        """Bytes of payload that have left for the peer in this life, as far as it gave credit for them."""
+        return self._sent_bytes
+
+    @property
     def acked(self) -> int:
         """Number of the last payload acknowledged."""
         return self._acked

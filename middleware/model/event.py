@@ -70,6 +70,22 @@ ORDER = attrgetter("ts", "level", "source", "id")
 
 IDENTITY = attrgetter("source", "id")
 
+LONGEST_SOURCE = 256
+"""Most bytes (UTF-8) in the name of a source: nodes remember each source for as long as they live."""
+
+
+def is_source(name: str) -> bool:
+    """Whether a raw event may have this name as its source.
+
+    >>> is_source("ball"), is_source(""), is_source("x" * 257), is_source("\u00e9" * 129)
+    (True, False, False, False)
+    """
+    count = len(name)
+    return 0 < count <= LONGEST_SOURCE and (
+        4 * count <= LONGEST_SOURCE or len(name.encode(errors="surrogatepass")) <= LONGEST_SOURCE
+    )
+
+
 Value = Any
 """The value of an event's field, of whatever type it declares, or a value made from such values."""
 

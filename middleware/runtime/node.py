@@ -339,8 +339,8 @@ class Node:
         self.turned_at = begun / SECOND
         start = begun + self._receive(timeout)
         self._process()
-        if self._broker.questions:
-            self._broker.answer(self._status())
+        if self._broker.is_asked(now := time.monotonic_ns()):
+            self._broker.answer(self._status(), now)
         if self._desk.is_asked:
             self._desk.answer(self._status)
         self._settle()
@@ -383,8 +383,7 @@ class Node:
                 if len(parts) > 1:  # a payload, and no heartbeat
                     self._active_at = now
                     size += sum(map(len, parts))
-                pending = broker.pending
-                if pending >= _EVENTS_A_STEP or (size >= _FULL_STEP and not pending):
+                if (broker.received >= _EVENTS_A_STEP) if broker.pending else (size >= _FULL_STEP):
                     break
         self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return now - start
@@ -421,6 +420,8 @@ class Node:
         taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
         for listed in taken:
             self._ledger.list_late(listed.unit, listed.late)
+            if listed.late:
+                self._broker.found_late((late.event for late in listed.late), time.monotonic_ns())
             self._ledger.list_failed(listed.unit, listed.failed)
 
     def _share(self, spent: int) -> float:

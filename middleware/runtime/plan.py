@@ -98,14 +98,17 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
         after this long a silence, a publisher no longer holds the others back.
     ``ahead``
         events further than this ahead of all other publishers, or of the wall clock, are not taken.
+    ``hold``
+        sources wait so long for a reader that asked for it (``on_slow="block"``) and takes nothing; then they go on without it.
     """
 
     idle: str = "10s"
     ahead: str = "60min"
+    hold: str = "60s"
 
     def policy(self) -> SourcePolicy:
         """The policy described here."""
-        return SourcePolicy(parse_duration(self.idle), parse_duration(self.ahead))
+        return SourcePolicy(parse_duration(self.idle), parse_duration(self.ahead), parse_duration(self.hold))
 
 
 class MetricsPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

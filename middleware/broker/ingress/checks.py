@@ -32,7 +32,7 @@ from middleware.link.encoding import as_rows, encode_delta
 from middleware.link.identities import identities_in
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
-from middleware.model.event import END, IDENTITY, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity
+from middleware.model.event import END, IDENTITY, LONGEST_SOURCE, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity, is_source
 
 _identities = attrgetter("source", "id")
 _rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
@@ -104,6 +104,9 @@ _ANYTIME = Bounds()
 
 UNCOMPARED = "duplicate, of what is not known any more"
 """A repeat that cannot be compared with what came first any more."""
+
+LONG_SOURCE = f"source longer than {LONGEST_SOURCE} bytes"
+"""The reason for which events are left out whose source has a name that no node takes."""
 
 _MOST_SAMPLES = 16
 
@@ -211,6 +214,14 @@ class Ingress:
         self._drops[reason] += count
         self._sample(Sample(reason, name, told=told))
 
+    def _drop_misnamed(self, name: str, sources: list[str]) -> None:
+        """Count events whose sources have no name, or one that is too long."""
+        if nameless := sources.count(""):
+            self._drop("no source", nameless, name)
+        if len(sources) > nameless:
+            longest = max(sources, key=len)
+            self._drop(LONG_SOURCE, len(sources) - nameless, name, f"{longest[:60]}... has {len(longest):,} characters")
+
     def _sample(self, sample: Sample) -> None:
         if len(self.samples) < _MOST_SAMPLES:
             self.samples.append(sample)
@@ -227,7 +238,7 @@ class Ingress:
             return False
         count = 0
         for source, first, last in runs:
-            if not source:
+            if not is_source(source):
                 return False
             count += last - first + 1
         return count == head.inserts
@@ -305,9 +316,9 @@ class Ingress:
         seen, drops = self.seen, self._drops
         new = seen.take_named(delta.inserts)
         if len(new) < len(delta.inserts):
-            if nameless := sum(not event.source for event in delta.inserts):
-                self._drop("no source", nameless, name)
-            if again := [event for event in left_out(delta.inserts, new) if event.source]:
+            left = left_out(delta.inserts, new)
+            self._drop_misnamed(name, [event.source for event in left if not is_source(event.source)])
+            if again := [event for event in left if is_source(event.source)]:
                 here = {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
                 self.came_again(name, ((event.ts, event.id, event.source, encode(event)) for event in again), here)
         if not delta.revises and not delta.retracts:
@@ -410,6 +421,7 @@ class Ingress:
         kept: list[list[Any]] = []
         again: list[list[Any]] = []
         malformed = 0
+        misnamed: list[str] = []
         low, high = bounds
         adders: dict[str, Callable[[int], bool]] = {}
         for row in rows:
@@ -426,6 +438,9 @@ class Ingress:
                 ):
                     add = adders.get(source)
                     if add is None:
+                        if not is_source(source):
+                            misnamed.append(source)
+                            continue
                         add = adders[source] = self.seen.of(source).add
                     if ts > high:
                         self.turned.append(Turned("ahead", high, "insert", name, ts, number, source, encode(row)))
@@ -440,6 +455,7 @@ class Ingress:
             malformed += 1
         if malformed:
             self._drop("malformed event", malformed, name)
+        self._drop_misnamed(name, misnamed)
         if again:
             self._rows_again(name, again, kept)
         return kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
-from middleware.broker.ingress.checks import UNCOMPARED, Ingress, Turned
+from middleware.broker.ingress.checks import LONG_SOURCE, UNCOMPARED, Ingress, Turned
 from middleware.link.codec import OTHER_FIELDS, Drops, Sample, Tally
 
 TURNED = {
@@ -29,6 +29,7 @@ LOST = frozenset(
         "malformed event",
         "malformed block",
         "no source",
+        LONG_SOURCE,
         "level of a derived event",
         "raw events of a derived type",
         "later than its block says",
@@ -76,14 +77,17 @@ class Account:
         return Tally(number, self.taken, dict(+self.turned), self._samples)
 
 
-def tally(ingress: Ingress, drops: Drops, account: Account | None = None, turned: int = 0) -> None:
+def tally(ingress: Ingress, drops: Drops, account: Account | None = None, turned: int = 0) -> int:
     """Count what was not admitted since the last time, in ``drops`` and in the sender's account: of what was turned away, all
-    after the first ``turned``. O(1) if there is nothing.
+    after the first ``turned``. Returns how many were not admitted, without repeats. O(1) if there is nothing.
     """
+    wrong = len(ingress.turned) - turned
     if account is not None and (ingress.drops or len(ingress.turned) > turned):
         account.note(ingress.drops, ingress.uncompared, ingress.turned[turned:], ingress.samples)
     if ingress.drops:
+        wrong += sum(count for reason, count in ingress.drops.items() if reason in LOST)
         drops.update(ingress.drops)
         ingress.drops.clear()
         ingress.samples.clear()
         ingress.uncompared = 0
+    return wrong

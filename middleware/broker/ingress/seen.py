@@ -16,7 +16,7 @@ from middleware.link.codec import Run
 from middleware.link.identities import Identities
 from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
-from middleware.model.event import IDENTITY, Event, Identity
+from middleware.model.event import IDENTITY, Event, Identity, is_source
 from middleware.model.rows import source_codes
 
 if TYPE_CHECKING:
@@ -147,12 +147,12 @@ class SeenIds:
         return take_new(events, self.of)
 
     def take_named(self, events: list[Event]) -> list[Event]:
-        """The same, but events without a source count as seen."""
-        return take_new(events, lambda source: self.of(source) if source else None)
+        """The same, but events whose source has no name, or one that is too long, count as seen."""
+        return take_new(events, lambda source: self.of(source) if is_source(source) else None)
 
     def take_columns(self, columns: EventColumns) -> bytes | None:
         """Add the identities of events: a byte for each, 1 if it had not been seen. None, and none is added, if one is there
-        twice among them, or without a source. O(events), in the core."""
+        twice among them, or has a source that events cannot have. O(events), in the core."""
         if not len(columns):
             return b""
         if columns.block is not None:
@@ -161,7 +161,7 @@ class SeenIds:
 
         names, codes = source_codes(columns.batch)
         used = {0} if len(names) == 1 else set(np.unique(codes).tolist())
-        if any(not names[code] for code in used):
+        if not all(is_source(names[code]) for code in used):
             return None
         of = [self.of(name) if code in used else Intervals() for code, name in enumerate(names)]
         return take_ids(columns.ids.astype("<i8", copy=False).tobytes(), codes.astype("<u4", copy=False).tobytes(), of)
@@ -169,10 +169,12 @@ class SeenIds:
     def take_block(self, block: native.Block) -> bytes | None:
         """The same of a block that the core has read. O(events)."""
         names = block.sources()
-        return block.take_ids(list(map(self.of, names))) if all(names) else None
+        return block.take_ids(list(map(self.of, names))) if all(map(is_source, names)) else None
 
     def take_identities(self, found: Identities) -> bytes | None:
-        """The same of identities in a block that nothing else is known of; None, too, if a code names no source. O(events)."""
+        """The same of identities in a block that nothing else is known of; None, too, if a code names none. O(events)."""
+        if not all(map(is_source, found.names)):
+            return None
         try:
             return take_ids(found.ids, found.codes, list(map(self.of, found.names)))
         except ValueError:

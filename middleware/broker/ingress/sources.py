@@ -36,14 +36,16 @@ _MOST_WALLS = 1_000
 
 
 class SourcePolicy(msgspec.Struct, frozen=True):
-    """When a silent publisher stops holding others back, and how far one may run ahead of the others; nanoseconds."""
+    """When a silent publisher stops holding others back, how far one may run ahead of the others, and how long sources wait
+    for a reader that asked for it (``on_slow="block"``) and takes nothing; nanoseconds."""
 
     idle: int = 10 * SECOND
     ahead: int = 3_600 * SECOND
+    hold: int = 60 * SECOND
 
     def __post_init__(self) -> None:
-        if self.idle <= 0 or self.ahead <= 0:
-            raise ValueError(f"idle and ahead are times > 0, not {self.idle} and {self.ahead} ns")
+        if self.idle <= 0 or self.ahead <= 0 or self.hold <= 0:
+            raise ValueError(f"idle, ahead and hold are times > 0, not {self.idle}, {self.ahead} and {self.hold} ns")
 
 
 class Source(msgspec.Struct):

@@ -28,7 +28,8 @@ class OriginStatus(msgspec.Struct, frozen=True):
     ``on_behalf``
         whether the node promises in its place, because it has fallen silent.
     ``held``
-        whether it may not send at the moment, because a reader has no room.
+        whether it may not send at the moment, because a reader has no room. ``charged``: or because events of it were turned
+        away, or late, for so long (ns) from now on.
     """
 
     role: str
@@ -38,6 +39,7 @@ class OriginStatus(msgspec.Struct, frozen=True):
     on_behalf: bool = False
     held: bool = False
     away: bool = False
+    charged: int = 0
 
 
 class StreamStatus(msgspec.Struct, frozen=True):
@@ -187,7 +189,9 @@ class Explanation:
             notes.append(f"last heard {spoken_duration(origin.silent)} ago")
         if origin.on_behalf:
             notes.append("silent: the node promises in its place")
-        if origin.held:
+        if origin.charged:
+            notes.append(f"held back for {spoken_duration(origin.charged)}: events of it were turned away, or late")
+        elif origin.held:
             notes.append("held back: a reader has no room")
         self._say(depth, f"{origin.role} {origin.name}: {'; '.join([promised, *notes])}")
         if origin.role == "node" and not origin.away:
@@ -248,7 +252,9 @@ def status_of(
         if role == "publisher" and key in sources:
             source = sources[key]
             held = peer is not None and peer.link.held
-            return OriginStatus(role, name, promised, now - source.received_at, source.on_behalf is not None, held)
+            charged = max(0, peer.charged_until - now) if peer is not None else 0
+            silent, on_behalf = now - source.received_at, source.on_behalf is not None
+            return OriginStatus(role, name, promised, silent, on_behalf, held, charged=charged)
         away = role == "node" and (peer is None or peer.link.peer is None)
         return OriginStatus(role, name, promised, now - lost.get(key, now) if away else None, away=away)
 

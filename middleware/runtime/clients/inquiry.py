@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 
 import msgspec
 
-from middleware.link.codec import Answer, Interest, Question, decode_payload, encode
+from middleware.link.codec import Answer, Interest, Question, Release, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.errors import NetworkError
 from middleware.model.first_use import prepare
@@ -41,6 +42,14 @@ class Inquiry(Connection):
                 self._pump(_WAIT)
             prepare(Status)  # several nodes may be asked at a time
             return msgspec.json.decode(self._answer.body, type=Status)
+
+    def release(self, names: Collection[str]) -> None:
+        """Have the node keep the places of these named subscriptions no longer: names, or beginnings of names and a ``*``.
+
+        It keeps those that are attached, and those that belong to another key: ``ask`` then tells which are left.
+        """
+        with self._lock:
+            self._link.send([encode(Release(list(names)))])
 
     def _take(self, parts: Parts) -> None:
         super()._take(parts)

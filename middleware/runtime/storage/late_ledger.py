@@ -13,6 +13,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
 
 import msgspec
@@ -38,7 +39,10 @@ MOST_WAITING = 100_000
 """The most entries that wait in memory while the disk refuses."""
 
 MOST_KEPT = 1_000_000
-"""The most entries that a ledger keeps; the oldest are deleted first, and counted."""
+"""The most entries that a ledger keeps; beyond them, the source with most entries loses its oldest ones, which are counted."""
+
+_A_FEW = 100
+"""A source with fewer entries than this share of the ledger is one of many: then the oldest entries of all are deleted."""
 
 TRIM_EVERY = 10_000
 """The oldest entries are deleted together, once there are this many too many."""
@@ -46,7 +50,9 @@ TRIM_EVERY = 10_000
 _PATIENCE = 5.0
 """Seconds that a node waits for another program's lock at its start; once it runs, it never waits for one."""
 
-_GONE = "CREATE TABLE IF NOT EXISTS gone (entries INTEGER NOT NULL)"
+_GONE = "CREATE TABLE IF NOT EXISTS gone (entries INTEGER NOT NULL, source TEXT)"
+"""How many entries were deleted: of one source, or (NULL) of any."""
+_BY_SOURCE = "CREATE INDEX IF NOT EXISTS by_source ON entries (source, number)"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS entries (
     number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
@@ -206,9 +212,8 @@ class Ledger:
             with database as transaction:
                 inserted = transaction.executemany(_INSERT, self._waiting).rowcount
                 surplus = self._kept + inserted - self._most_kept
-                trimmed = _trim(transaction, surplus) if surplus >= self._trim_every else 0
-                if self._unrecorded + trimmed:
-                    transaction.execute("INSERT INTO gone VALUES (?)", (self._unrecorded + trimmed,))
+                trimmed = _trim(transaction, surplus, self._most_kept) if surplus >= self._trim_every else 0
+                _note_gone(transaction, self._unrecorded, None)
         except sqlite3.Error as error:
             if self._refused_at is None:
                 _log.warning("the late ledger cannot be written; its entries wait beside it", node=self.node, why=str(error))
@@ -243,10 +248,51 @@ class Ledger:
             self._database.close()
 
 
-def _trim(transaction: sqlite3.Connection, surplus: int) -> int:
-    """Delete the ``surplus`` oldest entries; returns the number deleted."""
-    last = "SELECT number FROM entries ORDER BY number LIMIT 1 OFFSET ?"
-    return transaction.execute(f"DELETE FROM entries WHERE number <= ({last})", (surplus - 1,)).rowcount
+def _trim(transaction: sqlite3.Connection, surplus: int, most: int) -> int:
+    """Delete ``surplus`` entries, and count them by source: one source that sends many does not push out those of others.
+
+    The source with most entries loses its oldest ones, down to what the next one has, and so on. O(entries).
+    """
+    by_source = transaction.execute(
+        "SELECT source, COUNT(*) FROM entries GROUP BY 1 ORDER BY 2 DESC LIMIT ?", (_A_FEW,)
+    ).fetchall()
+    left = surplus
+    share = _even(list(map(itemgetter(1), by_source)), surplus)
+    for source, count in by_source:
+        many = min(left, count - share)
+        if count * _A_FEW < most or many <= 0:
+            break
+        chosen = "SELECT number FROM entries WHERE source = ? ORDER BY number LIMIT ?"
+        transaction.execute(f"DELETE FROM entries WHERE number IN ({chosen})", (source, many))
+        _note_gone(transaction, many, source)
+        left -= many
+    if left:
+        transaction.execute("DELETE FROM entries WHERE number IN (SELECT number FROM entries ORDER BY number LIMIT ?)", (left,))
+        _note_gone(transaction, left, None)
+    return surplus
+
+
+def _even(counts: list[int], surplus: int) -> int:
+    """The most that each may keep, so that ``surplus`` go of those that have more. ``counts``: falling.
+
+    >>> _even([90, 50, 10], 20), _even([90, 50, 10], 50), _even([10], 3)
+    (70, 45, 7)
+    """
+    total = 0
+    for taken, (count, following) in enumerate(zip(counts, [*counts[1:], 0], strict=True), 1):
+        total += count
+        if total - taken * following >= surplus:
+            return (total - surplus) // taken
+    return 0
+
+
+def _note_gone(transaction: sqlite3.Connection, entries: int, source: str | None) -> None:
+    """Count deleted entries, in one row for each source."""
+    if not entries:
+        return
+    changed = transaction.execute("UPDATE gone SET entries = entries + ? WHERE source IS ?", (entries, source)).rowcount
+    if not changed:
+        transaction.execute("INSERT INTO gone VALUES (?, ?)", (entries, source))
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -299,12 +345,10 @@ def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str,
         return list(rows.execute(text, values))
 
 
-def gone_from(path: Path) -> int:
-    """The number of entries that a ledger has dropped: see Ledger. Raises LedgerError."""
+def gone_from(path: Path) -> dict[str | None, int]:
+    """The number of entries that a ledger has deleted, by source; None: of any source. Raises LedgerError."""
     with _reader(path) as rows:
-        if not rows.execute("SELECT 1 FROM sqlite_master WHERE name = 'gone'").fetchone():
-            return 0  # a ledger of a former version
-        return int(rows.execute("SELECT coalesce(SUM(entries), 0) FROM gone").fetchone()[0])
+        return dict(rows.execute("SELECT source, entries FROM gone ORDER BY entries DESC").fetchall())
 
 
 def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
@@ -321,6 +365,7 @@ def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
             database.execute("BEGIN IMMEDIATE")
             _renew(database)
             database.execute(_SCHEMA)
+            database.execute(_BY_SOURCE)
             database.execute(_GONE)
             database.executemany(_INSERT, waiting)
         database.execute("PRAGMA busy_timeout = 0")

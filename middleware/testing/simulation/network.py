@@ -15,6 +15,7 @@ import msgspec
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed
+from middleware.broker.ingress.sources import SourcePolicy
 from middleware.delivery.publication import Frame, Publication
 from middleware.delivery.subscription import Arrived, Interruption, Subscription
 from middleware.link.codec import EventCodec, Mark, OnSlow
@@ -163,6 +164,7 @@ class SimulatedNode:
         reads: Collection[str] = (),
         derives: Collection[str] | Mapping[str, Collection[str]] = (),
         process: Callable[[Batch], list[Batch]] | None = None,
+        sources: SourcePolicy | None = None,
     ) -> None:
         self.name = name
         self.closed: list[Closed] = []
@@ -179,6 +181,7 @@ class SimulatedNode:
             publications=derives,
             derivations={read: [made for made, below in rests.items() if read in below] for read in reads},
             peers=peers,
+            sources=sources,
         )
         self._process = process
         simulation.add(self)

@@ -135,17 +135,17 @@ def test_a_publisher_that_asks_learns_what_became_of_its_events() -> None:
     assert node.broker.drops == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
 
 
-def test_questions_that_nobody_reads_the_answers_of_cost_one_answer() -> None:
+def test_the_last_of_many_questions_is_answered() -> None:
     simulation = Simulation(1)
     node = SimulatedNode(simulation, "a", types=TYPES)
     publisher = Asking(simulation, "p", "a", [Reading])
     assert simulation.run_until(lambda: publisher.link.up, 10 * SECOND)
-    for number in range(5_000):
+    for number in range(500):
         publisher.ask(number)
     simulation.run(5 * SECOND)
     (peer,) = node.broker.statistics().peers
     assert peer.link.queued_bytes < 1_000
-    assert publisher.told is not None and publisher.told.number == 4_999
+    assert publisher.told is not None and publisher.told.number == 499
 
 
 def test_a_node_of_before_gives_an_error_for_changes_only() -> None:

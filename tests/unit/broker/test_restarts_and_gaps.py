@@ -224,6 +224,31 @@ def test_a_name_that_comes_with_a_later_interest_counts_too():
     assert sum(reader.named for reader in talk.broker.log.readers.values()) == MOST_NAMES
 
 
+def test_names_are_counted_by_key_and_can_be_released_by_their_owner_alone():
+    log = Log(1, lambda offset, size: [])
+    wants = Interest(1, ["Ping"], resumes=True)
+    for number in range(MOST_NAMES):
+        log.subscribed(("subscriber", f"evil-{number}"), wants, "evil")
+    log.subscribed(("subscriber", "sink"), wants, "alice")
+    assert "--release NAME" in str(log.objection(("subscriber", "evil-more"), wants, "evil"))
+    assert log.objection(("subscriber", "another"), wants, "alice") is None, "a key has names of its own"
+    log.released(["sink", "evil-*"], "bob", ())
+    assert len(log.readers) == MOST_NAMES + 1, "names of others"
+    log.released(["evil-1*"], "evil", {("subscriber", "evil-10")})
+    left = sum(not str(number).startswith("1") for number in range(MOST_NAMES)) + 2
+    assert len(log.readers) == left, "all that begin so, but for one that is attached"
+    assert log.objection(("subscriber", "evil-more"), wants, "evil") is None
+    record = log.close({})
+    assert record is not None
+    again = Log(1, lambda offset, size: [])
+    again.passed(record)
+    assert again.readers.keys() == log.readers.keys()
+    assert "Ping" in log.wants()
+    log.released(["*"], "evil", ())
+    log.released(["*"], "alice", ())
+    assert not log.readers and not log.wants()
+
+
 class Handle:
     """Cannot be pickled but by its reducer."""
 

@@ -288,7 +288,7 @@ def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(tmp_
     shutil.copytree(tmp_path, copy)
     ledger.close()
     assert [entry.id for entry in read_ledger(tmp_path)] == list(range(35, 45))
-    assert gone_from(tmp_path) == 35
+    assert sum(gone_from(tmp_path).values()) == 35
     Ledger("field", copy).close()
     assert [entry.id for entry in read_ledger(copy)][-10:] == list(range(35, 45))
 
@@ -303,11 +303,27 @@ def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path:
             last = entries[-1] + 1
             assert entries == list(range(last - len(entries), last))
             assert len(entries) < 110 and (last <= 100 or len(entries) >= 100)
-            assert gone_from(tmp_path) == last - len(entries)
+            assert sum(gone_from(tmp_path).values()) == last - len(entries)
         ledger.close()
-    assert gone_from(tmp_path) > 0
+    gone = sum(gone_from(tmp_path).values())
+    assert gone > 0
     listed = CliRunner().invoke(app, ["list", str(tmp_path)])
-    assert f"{gone_from(tmp_path)} older entries are not kept" in listed.stdout
+    assert f"{gone} older entries" in listed.stdout
+
+
+def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_counted(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
+    ledger.list_late("Hits", [late(number) for number in range(20)])
+    for first in range(0, 1_000, 50):
+        ledger.list_turned([turned(number) for number in range(first, first + 50)])
+        ledger.commit()
+    ledger.close()
+    kept = [(entry.source, entry.id) for entry in read_ledger(tmp_path)]
+    assert [number for source, number in kept if source == "ball"] == list(range(20)), "what an honest source has listed"
+    flood = [number for source, number in kept if source == "liar"]
+    assert flood == list(range(1_000 - len(flood), 1_000)) and 180 <= len(flood) < 200
+    assert gone_from(tmp_path) == {"liar": 1_000 - len(flood)}
+    assert f"{1_000 - len(flood)} of liar" in CliRunner().invoke(app, ["list", str(tmp_path)]).stdout
 
 
 def test_without_a_folder_it_only_counts() -> None:
@@ -364,7 +380,7 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
     assert "failed: the detector raised" in shown.stdout and 'File "x.py", line 3' in shown.stdout
     assert "that fits these options" in CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "ahead"]).stdout
     refused = CliRunner().invoke(app, ["list", str(tmp_path), "--reason", "lost"])
-    assert refused.exit_code == 2 and "must be one of late, ahead, clash, failed" in refused.output.replace("\n", " ").replace(
+    assert refused.exit_code == 2 and "must be one of late, ahead, clash, derived" in refused.output.replace("\n", " ").replace(
         "│ ", ""
     )
 
