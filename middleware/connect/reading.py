@@ -19,6 +19,7 @@ from middleware.connect.source import Gone, Message, Messages, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
+from middleware.model.nesting import check_nesting, may_nest
 from middleware.model.quantities import nanoseconds_of
 from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
@@ -165,6 +166,8 @@ class MessageReader:
             return [None] * len(messages)
         try:
             rows = self._ways[kind](messages)
+            for row in rows if may_nest(kind) else ():
+                check_nesting(kind, row)
             if len(encode(rows)) <= LARGEST_BLOCK:
                 return list(rows)
         except NOT_IN_BLOCKS:
@@ -175,6 +178,7 @@ class MessageReader:
             return [row for half in halves for row in self._read(kind, half, unread)]
         try:
             row = self._with_care(kind, messages[0])
+            check_nesting(kind, row)
             sendable(msgspec.convert(row, kind))
         except NOT_READ as error:
             unread.append(Unread(messages[0], type_name(kind), str(error)))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -37,6 +37,7 @@ from middleware.model.event import (
     type_name,
 )
 from middleware.model.first_use import prepare
+from middleware.model.nesting import checked_nesting, may_nest
 from middleware.model.rows import reader_of
 from middleware.model.schema import Form, can_read, fields_of, form_of, plain_type, same_names
 
@@ -317,9 +318,11 @@ class _TypeCodec:
         self.full: Callable[[bytes], Any] = msgspec.msgpack.Decoder(
             tuple[list[event_type], list[int] | None, list[tuple[event_type, event_type]], list[event_type]]  # type: ignore[valid-type]
         ).decode
-        self._reader = reader_of(event_type)
+        self._reader = reader_of(event_type) if not may_nest(event_type) else None
         self.event: Callable[[bytes], Event] = msgspec.msgpack.Decoder(event_type).decode
         self.pair: Callable[[bytes], tuple[Event, Event]] = msgspec.msgpack.Decoder(tuple[event_type, event_type]).decode  # type: ignore[valid-type]
+        checked = partial(checked_nesting, event_type)
+        self.plain, self.full, self.event, self.pair = map(checked, (self.plain, self.full, self.event, self.pair))
 
     def fits(self, head: BlockHead) -> bool:
         """Whether a block has the fields that the type has here, as far as its maker says which it has."""

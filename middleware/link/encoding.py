@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import astuple
 
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Run, encode, packed
@@ -15,6 +16,7 @@ from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, EventType
+from middleware.model.nesting import check_nesting, may_nest
 from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
 
@@ -42,6 +44,9 @@ def encode_delta(
     kind = kind_of(delta)
     head.places, head.form = packed(delta.places), form_of(kind) if kind is not None else None
     given = delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts)
+    if raw and kind is not None and may_nest(kind):
+        for event in chain(delta.inserts, delta.retracts, *delta.revises):
+            check_nesting(kind, astuple(event))
     block = encode(settled(given) if raw and kind is not None and takes_any(kind) else given)
     if len(block) <= 2 * BLOCK_TARGET or len(delta) <= 1:
         return [(head, block)]

@@ -23,6 +23,7 @@ from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, Value, type_name
 from middleware.model.first_use import prepare
 from middleware.model.making import recipe
+from middleware.model.nesting import check_nesting
 from middleware.model.words import shown
 
 LARGEST_EVENT = 2**22 - 2**16
@@ -75,6 +76,7 @@ class Carrier:
 
         ``most``: the bytes that it may take at most.
         """
+        check_nesting(self._type, values)
         try:
             body = encode(list(map(settled, values)) if self._takes_any else values)
             if most is not None and len(body) > most:
