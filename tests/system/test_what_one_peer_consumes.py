@@ -10,20 +10,29 @@ from pathlib import Path
 import pytest
 import typer
 import zmq
-from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread
+from test_network import DEADLINE, TYPES, Echo, Hit, collect, hits, node_thread, poll_until
 from test_network_attacks import MIB, resident
 from typer.testing import CliRunner
 
+from middleware.broker.ingress.checks import LONG_SOURCE
+from middleware.broker.ingress.receipts import TURNED
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import MOST_NAMES
 from middleware.cli.names import names
-from middleware.link.codec import Interest, Payload, Question, encode
+from middleware.link.codec import Changes, Interest, Payload, Question, encode
+from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Ack, Data, Hello, Refusal, Role, decode_frame, encode_frame
+from middleware.model.change import Delta
+from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError
+from middleware.model.event import Event
 from middleware.model.time import SECOND
+from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
+from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
+from middleware.runtime.transport.pieces import cut
 
 pytestmark = pytest.mark.system
 
@@ -48,9 +57,10 @@ class ByHand:
             pass
         return frame.epoch
 
-    def send(self, payload: Payload) -> None:
+    def send(self, payload: Payload, *blocks: bytes) -> None:
         self._sent += 1
-        self._socket.send(encode_frame(Data(1, self._sent, self._received, self._credit, encode(payload))))
+        frame = Data(1, self._sent, self._received, self._credit, encode(payload))
+        self._socket.send_multipart(cut([encode_frame(frame), *blocks]))
 
     def settle(self) -> bool:
         """Wait until the node has taken all that was sent; returns whether it has, rather than refused this client."""
@@ -175,3 +185,68 @@ def test_a_reader_that_stands_still_is_told_of_and_holds_up_its_own_types_only_f
 def slow_at(node: Node) -> list[str]:
     status = node.status()
     return status.slow if status is not None else []
+
+
+def test_sources_of_a_mebibyte_are_not_remembered() -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node,
+        by_hand(node.address, "evil", "publisher") as evil,
+    ):
+        before = resident()
+        for number in range(64):
+            event = Hit(0.5, ts=1_000 + number, id=number, source=f"{number:04}" * (MIB // 4))
+            ((head, block),) = encode_delta("Hit", Delta([event]), raw=True, runs=[(event.source, number, number)])
+            evil.send(Changes(None, None, [head]), block)
+            assert evil.settle()
+        drops = node.statistics().drops
+    assert drops == {LONG_SOURCE: 64}
+    assert resident() - before < 32 * MIB
+
+
+class Echoing(Detector):
+    subscribes, publishes = (Hit,), (Echo,)
+
+    def on_event(self, event: Event) -> Event:
+        return Echo(0.5, ts=event.ts)
+
+
+def test_a_flood_of_late_events_costs_its_publisher_and_not_the_others(tmp_path: Path) -> None:
+    """Both publish for as long as the honest one takes; what it promises makes all of the other's events late."""
+    hierarchy, ledger = Hierarchy([Echoing()]), Ledger("a", tmp_path)
+    honest_count, flood = 3_000, 0
+    done = threading.Event()
+
+    def attack(publisher: Publisher) -> None:
+        nonlocal flood
+        while not done.is_set():
+            publisher.publish([Hit(0.5, ts=5, id=flood + number, source="evil") for number in range(1_000)])
+            flood += 1_000
+
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", None, hierarchy, TYPES, ledger=ledger) as node,
+        Subscriber(node.address, Echo) as reader,
+        Publisher(node.address, name="honest", types=[Hit]) as honest,
+        Publisher(node.address, name="evil", types=[Hit], patience=4 * DEADLINE) as evil,
+    ):
+        reader.wait_ready(DEADLINE)
+        honest.publish(hits(0, 10))
+        honest.advance(Hit, 1_000)
+        honest.flush(DEADLINE)
+        thread = threading.Thread(target=attack, args=(evil,), daemon=True)
+        thread.start()
+        poll_until(lambda: charged(node, "evil") > 0, "the status says that it is held back")
+        for at in range(10, honest_count, 10):
+            honest.publish(hits(at, 10))
+            assert honest.flush(DEADLINE).taken == 10
+        assert charged(node, "honest") == 0
+        assert len(collect(reader, honest_count)) == honest_count
+        done.set()
+        thread.join(4 * DEADLINE)
+        listed = sum(node.statistics().drops.get(reason, 0) for reason in TURNED.values())
+    assert 0 < listed <= flood + 1_000
+
+
+def charged(node: Node, name: str) -> int:
+    status = node.status()
+    origins = [origin for stream in status.streams.values() for origin in stream.origins] if status is not None else []
+    return max((origin.charged for origin in origins if origin.name == name), default=0)
