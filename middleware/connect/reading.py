@@ -178,7 +178,6 @@ class MessageReader:
             return [row for half in halves for row in self._read(kind, half, unread)]
         try:
             row = self._with_care(kind, messages[0])
-            check_nesting(kind, row)
             sendable(msgspec.convert(row, kind))
         except NOT_READ as error:
             unread.append(Unread(messages[0], type_name(kind), str(error)))
@@ -210,6 +209,7 @@ class MessageReader:
             else:
                 fields.pop(name, None)
         fields["ts"] = self._time(fields["ts"]) if "ts" in fields else message.at
+        check_nesting(event_type, fields.values())
         exact = _decimals(event_type)
         fields = {name: value if name in exact else _with_floats(value) for name, value in fields.items()}
         return astuple(event_of(event_type, fields))
