@@ -12,6 +12,7 @@ from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VAR
 from detectors.window.plan import WindowsPlan
 from detectors.window.ranks import MEDIAN
 from detectors.window.steps import Column, SteppedOperation, Steps, is_in_step
+from middleware.model.carried import takes_any
 from middleware.model.change import Delta
 from middleware.model.event import END, EventType
 from middleware.model.schema import fields_of, is_optional
@@ -56,6 +57,7 @@ class SteppedWindows(SteppedOperation):
         steps = Steps(plan.over, keys, aggregates, plan.layout(), plan.shown, at_once)
         super().__init__(steps, name, level, plan.result, plan.result, _are_there(plan, steps))
         self._plan = plan
+        self.is_carried = self._recipe is not None and not takes_any(plan.result)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         upto = {"close": emitted, "final": final, "change": END}[self._plan.emit]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from enum import Enum
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -44,9 +45,12 @@ class Operation:
 
     ``takes_several``
         whether ``apply`` takes columns of several types at once (``Delta.interleaved``), in any order.
+    ``is_carried``
+        whether results are sure to be what every process reads: of plain fields, and of what it read or has checked itself.
     """
 
     takes_several: ClassVar[bool] = False
+    is_carried: bool = False
 
     def __init__(self) -> None:
         self.failures: dict[Identity, tuple[Event, str]] = {}
@@ -98,7 +102,9 @@ class Operation:
 
 
 def _is_carried(events: list[Event]) -> bool:
-    """Whether all of them are sure to have the form in which every process reads them."""
+    """Whether all of them are sure to have the form in which every process reads them. Mostly all are of one class."""
+    if not events or not carrier(events[0].__class__).others(events):
+        return True
     return not any(carrier(kind).others(own) for kind, own, _ in by_class(events))
 
 
@@ -108,11 +114,11 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
     A result that no process could read, or that its class does not take, is quarantined while it stands: readers never get it.
     """
     out = operation.apply(delta, emitted, final)
-    if not out:
+    if not out or operation.is_carried:
         return out
     rows = out.inserts if out.given is None else []  # results in columns have plain fields
-    pairs = [event for pair in out.revises for event in pair]
-    if all(not some or _is_carried(some) for some in (rows, pairs, out.retracts)):
+    pairs = list(chain.from_iterable(out.revises)) if out.revises else []
+    if _is_carried(rows) and _is_carried(pairs) and _is_carried(out.retracts):
         return out
 
     def form(event: Event) -> Event | None:

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from detectors.window import COUNT, Tumbling, Windows
 from middleware import Detector, Event, native, run
 from middleware.model.carried import LARGEST_EVENT, all_carried, carried, encode_alike, legible, stamped, takes_any
 from middleware.model.errors import EventError
@@ -134,3 +135,20 @@ def test_what_a_run_is_given_is_what_a_node_takes() -> None:
     for wrong in (Plain(2**64, ts=1), Plain("1", ts=1), Plain(1, text="\ud800", ts=1)):  # type: ignore[arg-type]
         with pytest.raises(EventError, match="Plain"):
             run([wrong], [Reads()])
+
+
+class Keyed(Event):
+    key: tuple[int, int]
+
+
+class Counted(Event):
+    key: Any
+    start: int
+    end: int
+    count: int
+
+
+def test_a_key_of_windows_in_a_field_of_any_type_has_the_form_too() -> None:
+    windows = Windows(Keyed, Tumbling(10), {"count": COUNT}, key="key", result=Counted, name="W")
+    (only,) = run([Keyed((1, 2), ts=1, id=1)], [windows]).finals["W"]
+    assert only.key == [1, 2] and only == carried(only)  # type: ignore[attr-defined]
