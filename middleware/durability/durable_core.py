@@ -26,6 +26,9 @@ from middleware.model.errors import UnsavedError
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import SECOND
 
+SEEN = ""
+"""The name of a part of a checkpoint that has ids seen; other parts have lanes by the name of their unit."""
+
 _STALLED = SECOND
 """A disk that has stored nothing for this long holds the node up."""
 
@@ -109,10 +112,6 @@ class Write(msgspec.Struct):
     def size(self) -> int:
         """Bytes of the blocks in the record."""
         return sum(len(block) for *_, block in self.record.blocks())
-
-
-def _nothing(count: int) -> None:
-    """The lanes of a node without detectors: none."""
 
 
 def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
@@ -247,9 +246,14 @@ class DurableCore:
                 self.faults = error.faults
                 return None
             state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
-            parts = self.processor.parts if self.processor is not None else _nothing
-            self._begun = Begun(self.log.number, state, parts, self._types, self._known, self._slicing)
+            self._begun = Begun(self.log.number, state, self._parts, self._types, self._known, self._slicing)
         return self.go_on(0)
+
+    def _parts(self, count: int) -> Mapping[str, Any]:
+        """The next of what may be large: ids seen, about so many sources, then lanes by key; none at the end."""
+        if seen := self.broker.ingress.seen.part(count):
+            return {SEEN: seen}
+        return self.processor.parts(count) if self.processor is not None else {}
 
     def go_on(self, count: int) -> Piece | None:
         """The next piece of the checkpoint that was begun: at most ``count`` lanes, or about as much of the whole. It is to be

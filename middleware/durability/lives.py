@@ -38,10 +38,10 @@ def log_of(broker: Broker) -> Log:
 
 
 def state_of(broker: Broker) -> dict[str, Any]:
-    """What a checkpoint holds of a broker, at a step's end, as plain values."""
+    """What a checkpoint holds of a broker, at a step's end, as plain values; ids that were seen follow in its parts."""
     ingress = broker.ingress
+    ingress.seen.begin()
     return {
-        "seen": ingress.seen.state(),
         "changed": ingress.changed.state(),
         "books": broker.tracker.state(),
         "copies": ingress.copies.since,
@@ -51,7 +51,6 @@ def state_of(broker: Broker) -> dict[str, Any]:
 
 def restore(broker: Broker, state: Mapping[str, Any]) -> None:
     """Go on where ``state`` was taken."""
-    broker.ingress.seen.restore(state["seen"])
     broker.ingress.changed.restore(state.get("changed", {}))
     broker.tracker.restore(state["books"])
     broker.sources.was_behind(state.get("behind", 0))

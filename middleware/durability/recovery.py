@@ -6,7 +6,8 @@ they should hold; the difference is the first output of the new life (docs/decis
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -16,7 +17,7 @@ from middleware.broker.merge import retractions_first
 from middleware.broker.records import Broken, Halted, Made, Received, Record, TurnedAway
 from middleware.durability import lives
 from middleware.durability.checkpoint import Stored
-from middleware.durability.durable_core import Recoverable
+from middleware.durability.durable_core import SEEN, Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
 from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, encode
@@ -162,7 +163,19 @@ def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, 
     result.changed = False
     if hierarchy is not None:
         result.changed = hierarchy.code != units.get("code")
-        hierarchy.restore(units, checkpoint.parts())
+        hierarchy.restore(units, _lanes(broker, checkpoint))
+    else:
+        for _ in _lanes(broker, checkpoint):
+            pass
+
+
+def _lanes(broker: Broker, checkpoint: Stored) -> Iterator[Mapping[str, Any]]:
+    """The parts of a checkpoint that have lanes; the others, with ids seen, go to the broker."""
+    for part in checkpoint.parts():
+        if SEEN in part:
+            broker.ingress.seen.restore_part(part[SEEN])
+        else:
+            yield part
 
 
 def _check_unmoved(record: Record, hierarchy: Recoverable, codec: EventCodec) -> None:

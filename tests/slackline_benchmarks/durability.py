@@ -3,7 +3,7 @@
 ``durability.throughput``: events per second through a node that keeps its log on disk, against one that keeps none, both with
 the soccer detectors of the node that is fed. ``durability.recovery``: how many seconds of the match a second of recovery
 takes again; ``durability.recovery.cpu``: the same by processor time, which is what it is on a machine with nothing else to do.
-The other rows are those of ``bench_tail``.
+The other rows are those of ``bench_tail`` and ``bench_sources``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from slackline_benchmarks.sources import bench_sources
 from slackline_benchmarks.tail import bench_tail
 
 from middleware.broker.broker import Broker
@@ -59,6 +60,7 @@ def bench_durability(rounds: int) -> list[dict[str, Any]]:
         _entry("durability.recovery", recovery, real_time, "s of events / s", recovery),
         _entry("durability.recovery.cpu", work, real_time, "s of events / s of processor", work),
         *bench_tail(rounds),
+        *bench_sources(),
     ]
 
 

@@ -6,8 +6,8 @@ The intervals of a source, and the loop over events, have twins in the native co
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping
-from itertools import pairwise
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice, pairwise
 from struct import iter_unpack
 from typing import TYPE_CHECKING
 
@@ -120,12 +120,20 @@ take_ids = native.take_ids if native.AVAILABLE else plain_take_ids
 
 
 class SeenIds:
-    """The identities (source, id) that have been seen. Ids have 64 bits."""
+    """The identities (source, id) that have been seen. Ids have 64 bits.
 
-    __slots__ = ("_sources",)
+    A checkpoint saves them a few sources at a time (``begin``, ``part``), as they were when it began: a source that changes in
+    the meantime is copied first, at its first change. Sources are never forgotten, so their order stays.
+    """
+
+    __slots__ = ("_before", "_left", "_names", "_sources")
 
     def __init__(self) -> None:
         self._sources: dict[str, PlainIntervals] = {}
+        self._names: list[str] = []
+        self._left: Iterator[str] = iter(())
+        self._before: dict[str, Bounds] | None = None
+        """Of sources that have changed since a checkpoint began, what they were; None while there is none."""
 
     def __contains__(self, identity: Identity) -> bool:
         intervals = self._sources.get(identity[0])
@@ -140,6 +148,9 @@ class SeenIds:
         intervals = self._sources.get(source)
         if intervals is None:
             intervals = self._sources[source] = Intervals()
+            self._names.append(source)
+        elif self._before is not None and source not in self._before:
+            self._before[source] = intervals.bounds()
         return intervals
 
     def take_new(self, events: list[Event]) -> list[Event]:
@@ -202,7 +213,28 @@ class SeenIds:
 
     def restore(self, state: Mapping[str, Bounds]) -> None:
         """Return to ``state``."""
-        self._sources = {source: Intervals(*bounds) for source, bounds in state.items()}
+        self._sources, self._names, self._before = {}, [], None
+        self.restore_part(state)
+
+    def begin(self) -> None:
+        """A checkpoint begins: ``part`` gives the sources as they are now. O(1)."""
+        self._left = islice(self._names, len(self._names))
+        self._before = {}
+
+    def part(self, count: int) -> dict[str, Bounds]:
+        """The next sources, at most ``count``, as ``state`` had them at the last call of ``begin``; empty at the end."""
+        if self._before is None:
+            return {}
+        sources, before = self._sources, self._before
+        part = {name: before.pop(name) if name in before else sources[name].bounds() for name in islice(self._left, count)}
+        if not part and count:
+            self._before = None
+        return part
+
+    def restore_part(self, part: Mapping[str, Bounds]) -> None:
+        """Add sources that a ``part`` has saved."""
+        self._sources |= {source: Intervals(*bounds) for source, bounds in part.items()}
+        self._names += part
 
     def gaps(self) -> int:
         """How many intervals are kept, over all sources."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -231,3 +232,51 @@ def test_fitted_patterns_cover_all_that_was_asked_for(
     assert all(wanted(few, name) for name in types if wanted(given, name))
     exact = fitted(given, 100, 10_000)
     assert all(wanted(exact, name) == wanted(given, name) for name in types)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_show_what_was_seen_as_a_checkpoint_began_whatever_comes_meanwhile(seed):
+    rng, seen = Random(seed), SeenIds()
+    sources = [f"s{number}" for number in range(30)]
+    for _ in range(3):  # checkpoints; the second is given up half way
+        for _ in range(100):
+            seen.add(rng.choice(sources[:20]), rng.randrange(50))
+        then, found = seen.state(), {}
+        seen.begin()
+        while part := seen.part(rng.randrange(1, 4)):
+            assert not found.keys() & part.keys()
+            found |= part
+            for _ in range(rng.randrange(5)):
+                seen.add(rng.choice(sources), rng.randrange(50))
+                seen.take_new([Event(ts=1, id=rng.randrange(50), source=rng.choice(sources))])
+                seen.add_runs([(rng.choice(sources), 60, 61), (rng.choice(sources), 70, 72)])
+            if rng.random() < 0.02:
+                break
+        else:
+            assert found == then
+    again = SeenIds()
+    again.restore(seen.state())
+    assert again.state() == seen.state()
+
+
+def test_a_checkpoint_looks_at_few_sources_in_a_step(monkeypatch):
+    looked = []
+
+    class Counted(PlainIntervals):
+        def bounds(self):
+            looked.append(self)
+            return super().bounds()
+
+    monkeypatch.setattr("middleware.broker.ingress.seen.Intervals", Counted)
+    seen = SeenIds()
+    for number in range(5_000):
+        seen.add(f"s{number}", 1)
+    seen.begin()
+    assert not looked
+    while part := seen.part(100):
+        assert len(looked) <= len(part) <= 100
+        looked.clear()
+        seen.add("s4999", 5)
+        seen.add("s4999", 7)
+        assert len(looked) <= 1, "it is copied at its first change"
+        looked.clear()
