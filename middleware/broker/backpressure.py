@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from middleware.broker.peers import Peer
+from middleware.broker.records import PeerKey
 from middleware.broker.routing import wanted
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import MILLISECOND, SECOND
@@ -56,11 +57,12 @@ class Pressure:
         too_soon: bool,
         offset: int = 0,
         now: int = 0,
+        stalled: Collection[PeerKey] = (),
     ) -> bool:
         """Look at the queues, hold or release the publishers' credit; returns whether ``paused`` has changed. O(peers).
 
         ``rests``: by type that local detectors read, what they publish that rests on it. ``too_soon``: nothing may be taken
-        from publishers yet. ``offset``: of this node's log.
+        from publishers yet. ``offset``: of this node's log. ``stalled``: publishers of which too much waits already.
         """
         paused: frozenset[str] = frozenset()
         told: frozenset[str] = frozenset()
@@ -91,7 +93,8 @@ class Pressure:
                     self._charged += 1
                     peer.link.held = True
                 else:
-                    peer.link.held = too_soon or (bool(held) and any(wanted(held, name) for name in peer.offered))
+                    is_paused = bool(held) and any(wanted(held, name) for name in peer.offered)
+                    peer.link.held = too_soon or is_paused or peer.key in stalled
         changed, self.paused = paused != self.paused, paused
         return changed
 

@@ -28,7 +28,7 @@ from middleware.broker.null_log import AnyLog, NullLog
 from middleware.broker.offering import Offering
 from middleware.broker.outbound import Outbound
 from middleware.broker.peers import Channel, Peer
-from middleware.broker.records import BREAK, PeerKey
+from middleware.broker.records import BREAK, PeerKey, Withheld
 from middleware.broker.routing import check_pattern, wanted
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -37,7 +37,6 @@ from middleware.link.codec import (
     LARGEST_BLOCK,
     MOST_TYPES,
     Answer,
-    BlockHead,
     Changes,
     Drops,
     EventCodec,
@@ -52,7 +51,7 @@ from middleware.link.codec import (
 )
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Batch
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import NEVER, Event, EventTypes
 from middleware.model.time import SECOND
@@ -204,6 +203,14 @@ class Broker:
         What others ended after a publisher was last heard has ended, as if it had been given up at once: it may be its next
         life, under another name, that has said so.
         """
+        if key[0] == "publisher" and self.admission.room:
+            remaining = self.admission.remains(key)
+            self.log.kept_word(self.admission.entries())
+            if remaining:
+                self.log.subscribed(key, interest := Interest(0, raw=remaining))
+                self.offered(key, interest)
+                self._offering.is_stale = True
+                return
         outlived = sorted(self.tracker.outlived.get(key, ()))
         self.log.detached(key, outlived)
         self.tracker.left(key, outlived)
@@ -319,14 +326,20 @@ class Broker:
             admitted, logged = self.admission.admit(
                 peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps
             )
+            waiting = self.admission.entries()
             peer.account.taken += sum([head.count for head, _, _ in admitted])
+            if waiting:
+                peer.account.taken += sum(len(each.events) for each in waiting if type(each) is Withheld)
+                self.log.kept_word(waiting)
             if self.ingress.drops or len(self.ingress.turned) > turned:
                 self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
         else:
             admitted, logged = self._from_node(changes, parts[1:])
-        self.log.received(peer.key, logged, [block for _, block, _ in admitted])
-        for head, block, delta in admitted:
-            self._route(peer, head, block, delta)
+            if changes.clock is not None:
+                self.sources.claims(peer.key, changes.clock, self._now)
+        self._route(peer.key, admitted, logged)
+        if self.admission.room:
+            self._release()  # before anything is promised that these events bear out, or that says so of them
         self.tracker.noted(peer.key, logged)
         if peer.role == "node" and logged.watermarks is not None:
             self._look()
@@ -387,12 +400,24 @@ class Broker:
     def _interest(self) -> Interest:
         return self._outbound.interest(self._pressure.paused)
 
-    def _route(self, peer: Peer, head: BlockHead, block: bytes, delta: Delta | None) -> None:
-        """Forward a block that came from a peer, to the local detectors too."""
-        self.log.next_block()
-        self._outbound.forward(head, block, local=peer.role == "publisher")
-        if head.type in self.subscriptions:
-            self.inbox.put(peer.key, head, block, delta)
+    def _route(self, key: PeerKey, admitted: list[Admitted], changes: Changes) -> None:
+        """Log the blocks that came from a peer, then forward them, to the local detectors too."""
+        self.log.received(key, changes, [block for _, block, _ in admitted])
+        for head, block, delta in admitted:
+            self.log.next_block()
+            self._outbound.forward(head, block, local=key[0] == "publisher")
+            if head.type in self.subscriptions:
+                self.inbox.put(key, head, block, delta)
+
+    def _release(self) -> None:
+        """Take the events that waited until others had got as far, and count promises as far as they count by now."""
+        self.ingress.copies.at = self.log.offset
+        for key, admitted, changes in self.admission.release(self.ingress, self.subscriptions, self._now):
+            self.log.kept_word(self.admission.entries())
+            self._route(key, admitted, changes)
+            self.tracker.noted(key, changes)
+            self.ingress.copies.at = self.log.offset
+        self.log.kept_word(self.admission.entries())
 
     # -- the local detectors ------------------------------------------------------------------------------------------
 
@@ -419,6 +444,8 @@ class Broker:
         ``watermarks`` holds what others promise of each type they read that is not open; ``clock`` the largest raw time known.
         """
         self._now = now
+        if self.admission.room:
+            self._release()
         self._look()
         if self.log.gathers and not self._missing:
             self.log.all_attached()
@@ -474,12 +501,14 @@ class Broker:
             self.drops["peers never seen"] += given_up
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
         peers = self._peers.values()
-        if self._pressure.update(peers, self._rests, too_soon, self.log.offset, now):
+        if self._pressure.update(peers, self._rests, too_soon, self.log.offset, now, self.admission.stalled()):
             self._offering.is_stale = True
-        for key in self.attachments.overdue(now) if self._closing is None else ():
+        for key in [*self.attachments.overdue(now), *self.admission.gone()] if self._closing is None else ():
             self.leave(key)
         self.attachments.dial_due(now)
         if not self.subscriptions:  # who takes has looked before: what detectors are to hear of comes with what they are given
+            if self.admission.room:
+                self._release()
             self._look()
         effects = Effects(self.attachments.refusals)
         interest = self._interest()
@@ -547,7 +576,8 @@ class Broker:
         peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
         slow = [self._pressure.told_of(peer, self._now) for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self.tracker.for_subscribers, peers, sources, self.attachments.lost, self._now)
-        return NodeStatus(self.name, self.tracker.clock, streams, units, self.gathering, paused, slow, sources.behind)
+        counts = self.gathering, paused, slow, sources.behind
+        return NodeStatus(self.name, self.tracker.clock, streams, units, *counts, withheld=self.admission.room.counts())
 
     def statistics(self) -> BrokerStatistics:
         """A record of the counts so far."""

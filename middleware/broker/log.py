@@ -18,7 +18,6 @@ from middleware.broker.readers import Reader
 from middleware.broker.records import (
     AllAttached,
     Began,
-    Behind,
     Broken,
     Detached,
     Halted,
@@ -26,7 +25,6 @@ from middleware.broker.records import (
     LogOffset,
     Made,
     Moved,
-    OnBehalf,
     PeerKey,
     Received,
     Record,
@@ -149,8 +147,8 @@ class Log:
         """Note that an era began or went on."""
         self._entries.append(entry)
 
-    def kept_word(self, entries: Iterable[OnBehalf | Behind]) -> None:
-        """Note what is promised in the place of others, and by which clock: these promises hold through a crash."""
+    def kept_word(self, entries: Iterable[LogEntry]) -> None:
+        """Note what is promised in the place of others, by which clock, and what waits: all this holds through a crash."""
         self._entries += entries
 
     def halted(self, names: list[str]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.log import Log
 from middleware.broker.readers import Reader
-from middleware.broker.records import Began, Behind, LogOffset, OnBehalf, PeerKey, WentOn
+from middleware.broker.records import Began, LogEntry, LogOffset, PeerKey, WentOn
 from middleware.link.codec import BlockHead, Changes, Interest, Mark
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
@@ -40,7 +40,7 @@ class NullLog:
 
     def noted(self, entry: Began | WentOn) -> None: ...
 
-    def kept_word(self, entries: Iterable[OnBehalf | Behind]) -> None: ...
+    def kept_word(self, entries: Iterable[LogEntry]) -> None: ...
 
     def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None: ...
 

@@ -121,6 +121,21 @@ class Released(msgspec.Struct, array_like=True, tag=14, gc=False):
     peer: PeerKey
 
 
+class Withheld(msgspec.Struct, array_like=True, tag=15, gc=False):
+    """Events of a publisher wait from here on. ``promised``: what it promised, if less counts now; None: that is as before."""
+
+    peer: PeerKey
+    events: list[Turned]
+    promised: dict[str, int] | None = None
+
+
+class BorneOut(msgspec.Struct, array_like=True, tag=16, gc=False):
+    """The first ``count`` events of a publisher that waited are taken."""
+
+    peer: PeerKey
+    count: int
+
+
 LogEntry = (
     Received
     | Subscribed
@@ -137,6 +152,8 @@ LogEntry = (
     | Halted
     | Behind
     | Released
+    | Withheld
+    | BorneOut
 )
 
 BREAK = "!"

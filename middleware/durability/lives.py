@@ -16,6 +16,7 @@ from middleware.broker.log import Log
 from middleware.broker.records import (
     Began,
     Behind,
+    BorneOut,
     Detached,
     LogEntry,
     OnBehalf,
@@ -25,6 +26,7 @@ from middleware.broker.records import (
     Subscribed,
     TurnedAway,
     WentOn,
+    Withheld,
 )
 from middleware.model.change import Batch
 from middleware.model.event import NEVER
@@ -46,6 +48,7 @@ def state_of(broker: Broker) -> dict[str, Any]:
         "books": broker.tracker.state(),
         "copies": ingress.copies.since,
         "behind": broker.sources.behind,
+        "withheld": broker.admission.room.state(),
     }
 
 
@@ -54,6 +57,7 @@ def restore(broker: Broker, state: Mapping[str, Any]) -> None:
     broker.ingress.changed.restore(state.get("changed", {}))
     broker.tracker.restore(state["books"])
     broker.sources.was_behind(state.get("behind", 0))
+    broker.admission.room.restore(state["withheld"])
     if (since := state.get("copies")) is not None:
         _recall(broker, since)
 
@@ -109,6 +113,8 @@ def _again(broker: Broker, entry: LogEntry) -> None:
             broker.ingress.refused(turned)
     elif isinstance(entry, Began | WentOn):
         broker.reopening.again(entry)
+    elif isinstance(entry, Withheld | BorneOut):
+        broker.admission.again_withheld(entry)
     elif type(entry) is Behind:
         broker.sources.was_behind(entry.behind)
 

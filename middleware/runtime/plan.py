@@ -97,7 +97,7 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``idle``
         after this long a silence, a publisher no longer holds the others back.
     ``ahead``
-        events further than this ahead of all other publishers, or of the wall clock, are not taken.
+        events further than this beyond the wall clock are rejected; events at most this old are live.
     ``hold``
         sources wait so long for a reader that asked for it (``on_slow="block"``) and takes nothing; then they go on without it.
     """

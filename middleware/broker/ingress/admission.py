@@ -5,19 +5,24 @@ The rules are those of ``sources``; this is how a broker applies them to its pro
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
 
 from middleware.broker.ingress.checks import Admitted, Bounds, Ingress, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
+from middleware.broker.ingress.withheld import WaitingRoom, blocks_of
 from middleware.broker.peers import Peer
-from middleware.broker.records import Behind, OnBehalf, PeerKey
+from middleware.broker.records import Behind, BorneOut, LogEntry, OnBehalf, PeerKey, Withheld
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
-from middleware.model.event import END, NEVER, EventTypes
-from middleware.model.time import SECOND
+from middleware.model.event import END, MAX_TS, NEVER, EventTypes
+from middleware.model.time import MILLISECOND, SECOND
+
+GROWTH = 100 * MILLISECOND
+"""How much a promise that counts in part must grow to be told again."""
 
 
 class Admission:
@@ -26,6 +31,8 @@ class Admission:
     def __init__(self, types: EventTypes, views: Sequence[CombinedWatermarks], policy: SourcePolicy | None, now: int) -> None:
         self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
         self._types, self._views, self._for_subscribers = types, views, views[0]
+        self.room = WaitingRoom()
+        self._entries: list[LogEntry] = []
         self._arrivals = 0
 
     def known(self, names: Iterable[str]) -> frozenset[str]:
@@ -66,6 +73,8 @@ class Admission:
         ``wall``: what its clock shows. Returns whether it is too soon to take anything, as this node's clock may be wrong.
         """
         self.sources.attach(key, now)
+        self.room.leaving.discard(key)
+        self._withholds(key, now)
         self.sources[key].promised = dict.fromkeys(self._for_subscribers.ended_by(key), END)
         self.told_wall(key, wall, now)
         return self.sources.is_undecided(now)
@@ -94,7 +103,7 @@ class Admission:
             watermarks = {name: at for name, at in watermarks.items() if name in known}
             source.promised = watermarks
         elif source.on_behalf is not None:
-            watermarks = source.promised  # it speaks for itself again
+            watermarks = self.room.of(key).promised or source.promised  # it speaks for itself again
         source.on_behalf = None
         return changes if watermarks is changes.watermarks else msgspec.structs.replace(changes, watermarks=watermarks)
 
@@ -114,7 +123,7 @@ class Admission:
         heads: list[BlockHead] = []
         numbers = self._numbers(changes.blocks)
         bounds_of: dict[str, Bounds] = {}  # what is promised does not change before all these are in
-        high, newest = self.sources.limit(key, now, by_clock=bool(self._for_subscribers.open)) - 1, NEVER
+        high, newest, before = self._limit(key, changes.blocks, now), NEVER, len(ingress.turned)
         for head, block, arrival in zip(changes.blocks, blocks, numbers, strict=True):
             runs, bounds = head.runs, bounds_of.get(head.type)
             if bounds is None:
@@ -132,12 +141,172 @@ class Admission:
                 newest = max(newest, newest_in(*fresh, high))
         if newest != NEVER:
             self.sources.reached(key, newest, now)
+        if len(ingress.turned) > before:
+            self._withhold(key, ingress, before, {name: bounds.low for name, bounds in bounds_of.items()}, now)
+        watermarks = changes.watermarks
+        if watermarks is not None:
+            watermarks = self._promises(key, watermarks, now)
         clock, taken = changes.clock, self.sources[key].newest
         if clock is not None and clock > taken:  # it tells of what was turned away, now or long ago: that moves no clock
             clock = taken if taken != NEVER else None
-        if not logs and clock is changes.clock:
-            return admitted, changes
-        return admitted, msgspec.structs.replace(changes, clock=clock, blocks=heads)
+        if not logs:
+            if clock is changes.clock and watermarks is changes.watermarks:
+                return admitted, changes
+            heads = changes.blocks
+        return admitted, msgspec.structs.replace(changes, clock=clock, watermarks=watermarks, blocks=heads)
+
+    # -- what waits ---------------------------------------------------------------------------------------------------
+
+    def _limit(self, key: PeerKey, heads: Sequence[BlockHead], now: int) -> int:
+        """The time up to which events of a payload are taken at once."""
+        if not heads:
+            return MAX_TS - 1
+        oldest, newest = [head.oldest for head in heads], [head.newest for head in heads]
+        least = NEVER if None in oldest else min(cast(list[int], oldest))
+        most = NEVER if None in newest else max(cast(list[int], newest))
+        return min(self.sources.limit(key, least, most, now, self._is_by_clock), MAX_TS - 1)
+
+    @property
+    def _is_by_clock(self) -> bool:
+        return bool(self._for_subscribers.open)
+
+    def _withhold(self, key: PeerKey, ingress: Ingress, before: int, low: Mapping[str, int], now: int) -> None:
+        """Let events wait that were turned away only because nothing bears out their times yet.
+
+        Events beyond the wall clock for which there is no room are rejected, while others are there; else their publisher
+        gets no credit (``is_over``).
+        """
+        room, most, beyond = self.room, self.sources.most(now), self.sources.rejects_beyond(key, now)
+        rejected, waiting = [], []
+        for event in ingress.turned[before:]:
+            is_far = event.ts >= most or (event.ts > beyond and not room.fits(key, event))
+            if event.reason != "ahead" or event.change != "insert" or is_far or event.ts <= low.get(event.type, NEVER):
+                rejected.append(event)
+            elif room.add(key, event):
+                waiting.append(event)
+            else:
+                ingress.drops["duplicate"] += 1
+        ingress.turned[before:] = rejected
+        if waiting:
+            self._entries.append(Withheld(key, waiting))
+            self._withholds(key, now)
+
+    def _withholds(self, key: PeerKey, now: int) -> None:
+        places = self.room.of(key).places
+        self.sources.withholds(key, places[-1][0] if places else NEVER, now)
+
+    def _promises(self, key: PeerKey, promised: dict[str, int], now: int) -> dict[str, int]:
+        """As much of what a publisher promises as counts now; the rest waits. O(types)."""
+        counted = promised
+        if self.room or any(at != END and at > self.sources.counted(at, now) for at in promised.values()):
+            waiting, counted = self.room.of(key), self._counted(key, promised, now)
+            rest = promised if counted != promised else {}
+            if rest != waiting.promised:
+                self._entries.append(Withheld(key, [], dict(rest)))
+            if rest or waiting.promised:
+                self.room.promises(key, rest, counted)
+        if key in self.sources:
+            self.sources[key].promised = counted
+            if finite := [at for at in counted.values() if at != END]:
+                self.sources.claims(key, max(finite), now)
+            elif counted:
+                self.sources.ended(key)
+        return counted
+
+    def _counted(self, key: PeerKey, promised: Mapping[str, int], now: int) -> dict[str, int]:
+        """What counts of promises: less than the first event of each type that waits, and no time that nobody has reached."""
+        least, count = self.room.of(key).least, self.sources.counted
+        return {
+            name: min(count(min(at, END - 1), now), least[name] - 1) if name in least else count(at, now)
+            for name, at in promised.items()
+        }
+
+    def release(self, ingress: Ingress, reads: Collection[str], now: int) -> Iterator[tuple[PeerKey, list[Admitted], Changes]]:
+        """The events whose times are borne out by now, and the promises that count further than before."""
+        for key in self.room.keys:
+            admitted: list[Admitted] = []
+            taken = self.room.take(key, count) if (count := self._borne_out(key, now)) else []
+            if taken:
+                self._entries.append(BorneOut(key, count))
+                self._withholds(key, now)
+                newest, self._arrivals = NEVER, self._arrivals + 1
+                for head, block in blocks_of(taken):
+                    for fresh in ingress.admit(head, block, head.type in reads, Bounds(self._promised(head.type), MAX_TS - 1)):
+                        fresh[0].arrival = self._arrivals
+                        admitted.append(fresh)
+                        newest = max(newest, newest_in(*fresh, MAX_TS))
+                if newest != NEVER:
+                    self.sources.reached(key, newest, now)
+            watermarks = self._grown(key, now)
+            if admitted or watermarks is not None:
+                clock = newest if admitted and newest != NEVER else None
+                yield key, admitted, Changes(clock, watermarks, [head for head, _, _ in admitted])
+
+    def _borne_out(self, key: PeerKey, now: int) -> int:
+        """How many of the first events of a publisher that waits are borne out: all up to the latest one that is."""
+        places, sources, by_clock = self.room.of(key).places, self.sources, self._is_by_clock
+        wall, count = sources.wall(now), 0
+        starts = {0} if wall is None else {0, bisect_left(places, (wall - sources.policy.ahead, "", 0))}
+        for start in sorted(starts):
+            while max(start, count) < len(places) and sources.is_borne_out(key, places[max(start, count)][0], now, by_clock):
+                count = max(start, count) + 1
+        return count
+
+    def _grown(self, key: PeerKey, now: int) -> dict[str, int] | None:
+        """What a publisher promised, as far as it counts by now; None if that is hardly more than before."""
+        waiting = self.room.of(key)
+        if not (promised := waiting.promised):
+            return None
+        counted, was = self._counted(key, promised, now), waiting.counted
+        if not any(
+            at - was.get(name, NEVER) >= GROWTH or at == promised[name] != was.get(name) for name, at in counted.items()
+        ):
+            return None
+        if key in self.sources and self.sources[key].on_behalf is not None:  # the node promises no less in its place
+            self.sources[key].promised, self.sources[key].on_behalf = counted, NEVER
+            self.room.promises(key, promised, counted)
+            return None
+        return self._promises(key, promised, now)
+
+    def remains(self, key: PeerKey) -> list[str]:
+        """Types that a publisher ended before it left, of which events still wait: END counts once these are taken.
+
+        Until then it is to stay, with these types alone. Whatever else it promised is forgotten.
+        """
+        waiting = self.room.of(key)
+        ended = {name: END for name, at in waiting.promised.items() if at == END and name in waiting.least}
+        if ended != waiting.promised:
+            self.room.promises(key, ended, waiting.counted)
+            self._entries.append(Withheld(key, [], ended))
+        if ended:
+            self.room.leaving.add(key)
+        return sorted(ended)
+
+    def gone(self) -> list[PeerKey]:
+        """Publishers that left some time ago, and of which nothing waits any more; each is named once."""
+        gone = [key for key in self.room.leaving if not self.room.of(key).places]
+        self.room.leaving.difference_update(gone)
+        return gone
+
+    def stalled(self) -> Collection[PeerKey]:
+        """Publishers of which more waits than there is room for: they must not send more."""
+        return [key for key in self.room.keys if self.room.is_over(key)]
+
+    def entries(self) -> list[LogEntry]:
+        """What the log is to hold of what waits, since the last call."""
+        entries, self._entries = self._entries, []
+        return entries
+
+    def again_withheld(self, entry: Withheld | BorneOut) -> None:
+        """Do what the log says."""
+        room = self.room
+        if type(entry) is BorneOut:
+            room.take(entry.peer, entry.count)
+        elif type(entry) is Withheld:
+            for event in entry.events:
+                room.add(entry.peer, event)
+            if entry.promised is not None:
+                room.promises(entry.peer, entry.promised, {})
 
     def _numbers(self, blocks: Sequence[BlockHead]) -> Sequence[int]:
         """For each block of a payload the number of its arrival. Blocks whose events have an order among them share one; blocks

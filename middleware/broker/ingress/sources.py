@@ -1,4 +1,4 @@
-"""What a node knows of its publishers: which are silent, and which run ahead of the others. Pure: time is an argument.
+"""What a node knows of its publishers: which are silent, and which times others bear out. Pure: time is an argument.
 
 **Idle.** A publisher that has promised a watermark, and then says nothing for ``idle``, does not hold the others back any
 longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
@@ -7,11 +7,19 @@ One that can't be heard is not idle: it has no credit, or is known to have sent 
 A publisher that comes back goes on as before, except that events at or below what was promised meanwhile are late.
 (Flink lets idle sources leave the watermark in the same way; it does nothing when all are idle.)
 
-**Ahead.** One wrong time stamp, far in the future, would move the clock and make everything behind it late. So while
-results become final by the clock (some raw type comes without promises), no event may lie more than ``ahead`` beyond
-what the most advanced *other* publisher had reached, plus the time that has passed since, or beyond what the node's
-former life had reached; and no event may ever lie more than that beyond the wall clock. Events that do are turned away.
-A publisher that is alone is believed.
+**Time that others bear out.** One wrong time stamp in the future would move the clock and make everything behind it late. So an
+event is taken at once only if something besides its publisher says that its time has come (``is_borne_out``):
+
+1. The wall clock: the event is live, at most ``ahead`` older than the wall clock, and at most ``LEAD`` beyond it.
+2. An event beyond the wall clock needs another publisher or node that has got as far, or one that says the same. A publisher
+   that has been alone for ``idle``, and sends nothing but such events, is believed.
+3. An older event (of a recording, or with logical times) may lie ``idle`` beyond what its own publisher, or the most advanced
+   other one, has reached; more if there is no other one. This counts only while results become final by the clock.
+
+An event that nothing bears out waits (``withheld``). An event more than ``ahead`` beyond the wall clock is rejected.
+
+**Promises bind those who make them.** A promise beyond the wall clock, and beyond what events have reached, counts only up to
+there, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing of others.
 
 **The wall clock.** The node's own may be wrong. So all peers that attach say what theirs shows: if the others agree with each
 other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just begun,
@@ -22,22 +30,26 @@ What it has found out lasts through its lives (``former``), until the clock of s
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
+from typing import cast
 
 import msgspec
 
-from middleware.model.event import MAX_TS, NEVER
-from middleware.model.time import SECOND
+from middleware.model.event import END, MAX_TS, NEVER
+from middleware.model.time import MILLISECOND, SECOND
 
 UNDECIDED = 10 * SECOND
 """How long a node listens at most, from its start, for a second clock where the first one is ahead of its own."""
+
+LEAD = 200 * MILLISECOND
+"""How far an event may lie beyond the wall clock and be live: clocks of machines in one network differ by less."""
 
 _MOST_WALLS = 1_000
 """Most clocks that are remembered, including those of peers that have left."""
 
 
 class SourcePolicy(msgspec.Struct, frozen=True):
-    """When a silent publisher stops holding others back, how far one may run ahead of the others, and how long sources wait
-    for a reader that asked for it (``on_slow="block"``) and takes nothing; nanoseconds."""
+    """When a silent publisher stops holding others back, how far an event may lie beyond the wall clock, and how long sources
+    wait for a reader that asked for it (``on_slow="block"``) and takes nothing; nanoseconds."""
 
     idle: int = 10 * SECOND
     ahead: int = 3_600 * SECOND
@@ -83,6 +95,17 @@ def agreed_wall(own: int, others: Iterable[int], within: int) -> int:
     return agreeing[0] if len(agreeing) >= 2 and len(agreeing) * 2 > len(told) else own
 
 
+class Claim(msgspec.Struct):
+    """The time up to which a publisher or a node has come, ``until``, as said ``at`` a moment of the running clock.
+
+    ``withheld``: the latest of its events that wait, if any: NEVER counts as nothing.
+    """
+
+    until: int = NEVER
+    at: int = 0
+    withheld: int = NEVER
+
+
 class Sources:
     """The publishers of one node, by key. What lies in the future is known once ``wall_is`` was called.
 
@@ -112,12 +135,17 @@ class Sources:
         self._stirred_at = now
         self._idle_from = now
         """Before this time no publisher is idle, and not all is quiet."""
+        self._claims: dict[Hashable, Claim] = {}
         self._leaders: tuple[int, Hashable, int] | None = None
+        self._top = NEVER
+        """The latest time that an event has, or a node has spoken of."""
+        self._present_at = now
+        """When an event last came, or a node last spoke of a time, that was not beyond the wall clock."""
 
     def wall_is(self, wall: int, now: int) -> None:
         """Unix time at ``now``: the wall clock may be corrected, and the running clock may stand still in suspend."""
         own = wall - now
-        if self.own_wall is None or abs(own - self.own_wall) > SECOND:  # it was set, or has drifted: not at every step
+        if self.own_wall is None or abs(own - self.own_wall) > LEAD // 4:  # it was set, or has drifted: not at every step
             self.own_wall = own
             self._agree()
 
@@ -158,6 +186,7 @@ class Sources:
     def leave(self, key: Hashable) -> None:
         """It is gone."""
         self._known.pop(key, None)
+        self._claims.pop(key, None)
         if (not self.behind or len(self._walls) > _MOST_WALLS) and self._walls.pop(key, None) is not None:
             self._agree()  # else what it said is still true: that it left casts no doubt on those that stay
         self._leaders = None
@@ -173,47 +202,142 @@ class Sources:
         for key in self._known:
             self.received(key, now)
 
-    # -- ahead --------------------------------------------------------------------------------------------------------
+    # -- times that others bear out -----------------------------------------------------------------------------------
 
-    def limit(self, key: Hashable, now: int, by_clock: bool) -> int:
-        """No event of this publisher may lie beyond this time. O(1) except for the first call after something changed.
+    def wall(self, now: int) -> int | None:
+        """The wall clock that the node goes by; None if it knows none."""
+        return None if self._wall is None else self._wall + now
 
-        ``by_clock``: whether anything becomes final by the clock.
+    def most(self, now: int) -> int:
+        """Events beyond this time are rejected."""
+        return MAX_TS if self._wall is None else min(self._wall + now + self.policy.ahead, MAX_TS)
+
+    def limit(self, key: Hashable, oldest: int, newest: int, now: int, by_clock: bool) -> int:
+        """The events of one payload up to this time are taken at once; others are to be judged one by one.
+
+        ``oldest``, ``newest``: the times of its events; NEVER if they are not known. ``by_clock``: whether anything becomes
+        final by the clock. O(1) for live events, else O(publishers) after something changed.
         """
-        reach = MAX_TS if self._wall is None else self._wall + now + self.policy.ahead
-        if by_clock:
-            if self._leaders is None:
-                self._leaders = self._lead(now)
-            first, leader, second = self._leaders
-            lead = second if key == leader else first
-            if lead != NEVER:
-                reach = min(reach, max(lead + now, self.reached_before) + self.policy.ahead)
-        return min(reach, MAX_TS)
+        wall = self.wall(now)
+        if newest == NEVER:  # a publisher of live events goes on with them
+            newest = self._known[key].newest
+        if wall is not None:
+            if wall - self.policy.ahead <= newest <= wall + LEAD:
+                return wall + LEAD
+            if newest > wall + LEAD and oldest > wall + LEAD:
+                return min(max(wall + LEAD, self._beyond(key, now)), self.most(now))
+        return self._recorded(key, now, by_clock)
+
+    def _recorded(self, key: Hashable, now: int, by_clock: bool) -> int:
+        """The time up to which events may come that are not live."""
+        most = MAX_TS if self._wall is None else self._wall + now + LEAD
+        if not by_clock:
+            return most
+        if self._leaders is None:
+            self._leaders = self._lead(now)
+        first, leader, second = self._leaders
+        lead = second if key == leader else first
+        if lead == NEVER:
+            return most
+        own = self._known[key].newest if key in self._known else NEVER
+        return min(max(lead + now, own, self.reached_before) + self.policy.idle, most)
+
+    def _beyond(self, key: Hashable, now: int) -> int:
+        """The time up to which events beyond the wall clock may come from a publisher that sends no others."""
+        others = [claim.until + now - claim.at for claim in self._others(key, now) if claim.until != NEVER]
+        if others:
+            return max(others) + LEAD
+        return MAX_TS if now - max(self._present_at, self._born) >= self.policy.idle else NEVER
+
+    def is_borne_out(self, key: Hashable, ts: int, now: int, by_clock: bool) -> bool:
+        """Whether an event that waits may be taken by now. ``key``: its publisher, which may have left. O(publishers)."""
+        wall = self.wall(now)
+        is_beyond = wall is not None and ts > wall + LEAD
+        if wall is not None and wall - self.policy.ahead <= ts <= wall + LEAD:
+            return True
+        others = self._others(key, now)
+        if not is_beyond and ts <= self._recorded(key, now, by_clock):
+            return True
+        if not others:
+            return not is_beyond
+        if is_beyond and any(claim.until != NEVER and ts <= claim.until + now - claim.at + LEAD for claim in others):
+            return True
+        if any(claim.withheld != NEVER and abs(claim.withheld - ts) <= self.policy.idle for claim in others):
+            return True
+        return ts <= min(max(claim.until, claim.withheld) for claim in others)
+
+    def _others(self, key: Hashable, now: int) -> list[Claim]:
+        """What the active others say."""
+        return [
+            claim
+            for other, claim in self._claims.items()
+            if other != key and max(claim.until, claim.withheld) != NEVER and self._is_active(other, claim, now)
+        ]
+
+    def _is_active(self, key: Hashable, claim: Claim, now: int) -> bool:
+        source = self._known.get(key)
+        return now - (claim.at if source is None else source.received_at) < self.policy.idle
 
     def _lead(self, now: int) -> tuple[int, Hashable, int]:
-        """Of the active publishers: how far the first is ahead of arrival, its key, and how far ahead the second is."""
+        """Of the active ones: how far the first is ahead of the running clock, its key, and how far ahead the second is."""
         active = [
-            (source.newest - source.newest_at, number, key)
-            for number, (key, source) in enumerate(self._known.items())
-            if source.newest != NEVER and now - source.received_at < self.policy.idle
+            (claim.until - claim.at, number, key)
+            for number, (key, claim) in enumerate(self._claims.items())
+            if claim.until != NEVER and self._is_active(key, claim, now)
         ]
         active.sort(reverse=True)
         first, leader = (active[0][0], active[0][2]) if active else (NEVER, None)
         return first, leader, active[1][0] if len(active) > 1 else NEVER
 
     def reached(self, key: Hashable, newest: int, now: int) -> None:
-        """Events of it up to ``newest`` were taken."""
-        source = self._known[key]
-        if newest <= source.newest:
+        """Events of a publisher up to ``newest`` were taken. It may have left, if they had to wait."""
+        source = self._known.get(key)
+        self._top = max(newest, self._top)
+        if source is not None and newest > source.newest:
+            source.newest, source.newest_at = newest, now
+            self.claims(key, newest, now)
+        elif self._wall is None or newest <= self._wall + now + LEAD:
+            self._present_at = now
+
+    def claims(self, key: Hashable, until: int, now: int) -> None:
+        """A publisher or a node says that time has come up to ``until``: by its events, its promises, or its clock mark."""
+        if self._wall is None or until <= self._wall + now + LEAD:
+            self._present_at = now
+        self._top = max(until, self._top)
+        claim = self._claims.get(key)
+        if claim is None:
+            claim = self._claims[key] = Claim()
+        elif until <= claim.until:
             return
-        source.newest, source.newest_at = newest, now
+        claim.until, claim.at = until, now
         if self._leaders is not None:
             _, leader, second = self._leaders
-            lead = newest - now
+            lead = until - now
             if key == leader and lead >= second:
                 self._leaders = lead, leader, second
             elif key == leader or lead > second:  # the order may have changed
                 self._leaders = None
+
+    def ended(self, key: Hashable) -> None:
+        """A publisher has ended all that it promised anything of: where it was says nothing of time any more."""
+        if (claim := self._claims.get(key)) is not None:
+            claim.until, self._leaders = NEVER, None
+
+    def withholds(self, key: Hashable, latest: int, now: int) -> None:
+        """The latest event of an attached publisher that waits has this time (NEVER: none waits)."""
+        if key in self._known:
+            self._claims.setdefault(key, Claim(at=now)).withheld = latest
+
+    def rejects_beyond(self, key: Hashable, now: int) -> int:
+        """Events beyond this time are rejected if there is no room for them to wait: others are there, and do not agree."""
+        is_alone = self._wall is None or not self._others(key, now)
+        return MAX_TS if is_alone else cast(int, self._wall) + now + LEAD
+
+    def counted(self, promised: int, now: int) -> int:
+        """The time up to which a promise counts for others now."""
+        if promised == END or self._wall is None:
+            return promised
+        return min(promised, max(self._wall + now, self._top, self.reached_before))
 
     # -- idle ---------------------------------------------------------------------------------------------------------
 
@@ -234,8 +358,15 @@ class Sources:
                 self.received(key, now)
         if clock != self._clock:
             self._clock, self._stirred_at = clock, now
-        self._idle_from = idle + min([self._stirred_at, *(source.received_at for source in self._known.values())])
+        nodes = [claim.at for key, claim in self._claims.items() if key not in self._known]
+        self._idle_from = idle + min([self._stirred_at, *(source.received_at for source in self._known.values()), *nodes])
+        self._idle_from = min(
+            [self._idle_from, *(idle + claim.at for key, claim in self._claims.items() if key not in self._known)]
+        )
         silent = [key for key, source in self._known.items() if now - source.received_at >= idle]
-        if silent:
+        gone = [key for key, claim in self._claims.items() if key not in self._known and now - claim.at >= idle]
+        for key in gone:
+            del self._claims[key]
+        if silent or gone:
             self._leaders = None
         return silent, clock is not None and now - self._stirred_at >= idle

@@ -86,6 +86,8 @@ class NodeStatus(msgspec.Struct, frozen=True):
         how far (ns) the clocks of all others are ahead of the node's own, if it goes by theirs.
     ``busy``
         the last busy factor, 0 to 1.
+    ``withheld``
+        by publisher, how many of its events wait until others bear out their times, and the time of the first of them.
     """
 
     node: str
@@ -97,6 +99,7 @@ class NodeStatus(msgspec.Struct, frozen=True):
     slow: list[str] = []
     behind: int = 0
     busy: float = 0.0
+    withheld: dict[str, tuple[int, int]] = {}
 
 
 class Explanation:
@@ -221,7 +224,13 @@ def explain(nodes: Sequence[NodeStatus], name: str) -> list[str]:
         for node in nodes
         if node.behind
     ]
-    return wrong + explanation.lines
+    early = [
+        f"node {node.node}: {count:,} events of publisher {name} wait, the first with time {first}, "
+        f"{spoken_duration(max(first - node.clock, 0)) if node.clock is not None else 'far'} ahead: no other source bears them out"
+        for node in nodes
+        for name, (count, first) in node.withheld.items()
+    ]
+    return wrong + early + explanation.lines
 
 
 def final_by_type(nodes: Sequence[NodeStatus]) -> Mapping[str, int]:

@@ -6,23 +6,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.sources import UNDECIDED, Source, SourcePolicy, Sources, agreed_wall
-from middleware.model.event import MAX_TS, NEVER
+from middleware.broker.ingress.sources import LEAD, UNDECIDED, Source, SourcePolicy, Sources, agreed_wall
+from middleware.model.event import END, MAX_TS, NEVER
 from middleware.model.time import SECOND
 
 IDLE, AHEAD = 100, 1_000
 NAMES = ["a", "b", "c", "d"]
 WHAT = ["attach", "leave", "reach", "hear"]
+Key = tuple[str, str]
 
 
-def by_the_rule(known: dict[tuple[str, str], Source], key: tuple[str, str], now: int) -> int:
-    """No other active source: no limit. Else the most advanced other one, the time since, and AHEAD."""
+def by_the_rule(known: dict[Key, Source], key: Key, now: int) -> int:
+    """Without a wall clock, with no other active source: no limit. Else IDLE beyond the most advanced one, itself included."""
     others = [
         source.newest + now - source.newest_at
         for other, source in known.items()
         if other != key and source.newest != NEVER and now - source.received_at < IDLE
     ]
-    return min(max(others) + AHEAD, MAX_TS) if others else MAX_TS
+    return max(*others, known[key].newest) + IDLE if others else MAX_TS
 
 
 steps = st.lists(
@@ -33,9 +34,9 @@ steps = st.lists(
 
 @settings(deadline=None)
 @given(steps)
-def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[str, str, int, int]]) -> None:
+def test_the_limit_of_a_recording_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[str, str, int, int]]) -> None:
     sources, now = Sources(SourcePolicy(IDLE, AHEAD), 0), 0
-    known: dict[tuple[str, str], Source] = {}
+    known: dict[Key, Source] = {}
     for what, name, pause, newest in steps:
         key = ("publisher", name)
         now += pause
@@ -58,8 +59,13 @@ def test_the_limit_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[s
             sources.received(key, now)
             known[key].received_at = now
         for each in known:
-            assert sources.limit(each, now, by_clock=True) == by_the_rule(known, each, now)
-            assert sources.limit(each, now, by_clock=False) == MAX_TS
+            limit = by_the_rule(known, each, now)
+            assert sources.limit(each, 9_999, 9_999, now, by_clock=True) == limit
+            assert sources.limit(each, 9_999, 9_999, now, by_clock=False) == MAX_TS
+            if limit != MAX_TS:  # nothing waits, so nobody agrees
+                assert sources.is_borne_out(each, limit, now, by_clock=True)
+                most = max(source.newest for other, source in known.items() if other != each)
+                assert not sources.is_borne_out(each, max(limit, most) + 1, now, by_clock=True)
 
 
 @settings(deadline=None)
@@ -87,11 +93,72 @@ def test_nobody_is_idle_while_it_is_said_that_all_are_astir(steps: list[tuple[st
             clock = newest if clock is None else max(newest, clock)
 
 
-def test_nobody_lies_beyond_the_wall_clock() -> None:
-    sources = Sources(SourcePolicy(IDLE, AHEAD), 50)
-    sources.wall_is(1_000_000, 50)
-    sources.attach(("publisher", "a"), 50)
-    assert sources.limit(("publisher", "a"), 70, by_clock=False) == 1_000_020 + AHEAD
+A, B, C = (("publisher", name) for name in "abc")
+
+
+def at_the_wall(*keys: Key) -> Sources:
+    """Sources whose wall clock shows WALL, and that have been there for long."""
+    sources = Sources(SourcePolicy(IDLE * SECOND, AHEAD * SECOND), 0)
+    sources.wall_is(WALL, 2 * IDLE * SECOND)
+    for key in keys:
+        sources.attach(key, 2 * IDLE * SECOND)
+    return sources
+
+
+WALL = 10**6 * SECOND
+THEN = 2 * IDLE * SECOND
+
+
+def limit(sources: Sources, key: Key, ts: int, now: int = THEN) -> int:
+    return sources.limit(key, ts, ts, now, by_clock=True)
+
+
+def test_live_events_are_taken_whoever_replays_what() -> None:
+    sources = at_the_wall(A, B)
+    sources.reached(B, WALL - 3 * AHEAD * SECOND, THEN)
+    for ts in (WALL - AHEAD * SECOND, WALL, WALL + LEAD):
+        assert limit(sources, A, ts) == WALL + LEAD and sources.is_borne_out(A, ts, THEN, by_clock=True)
+    older = WALL - AHEAD * SECOND - 1
+    assert limit(sources, A, older) < older and not sources.is_borne_out(A, older, THEN, by_clock=True)
+
+
+def test_who_is_alone_is_believed_unless_something_of_the_present_came_lately() -> None:
+    sources, early = at_the_wall(A), WALL + 10 * SECOND
+    assert limit(sources, A, early) == WALL + AHEAD * SECOND
+    assert sources.limit(A, WALL, early, THEN, by_clock=False) == WALL + LEAD, "it contradicts itself"
+    sources.reached(A, WALL, THEN)
+    assert limit(sources, A, early) == WALL + LEAD
+    later = THEN + IDLE * SECOND
+    assert limit(sources, A, early + IDLE * SECOND, later) == WALL + (IDLE + AHEAD) * SECOND
+    assert not sources.is_borne_out(A, early + IDLE * SECOND, later, by_clock=False), "silence bears out nothing"
+
+
+def test_a_clock_mark_of_another_node_is_what_another_says() -> None:
+    sources, early = at_the_wall(A), WALL + 10 * SECOND
+    sources.claims(("node", "b"), WALL, THEN)
+    assert limit(sources, A, early) == WALL + LEAD
+    sources.claims(("node", "b"), early, THEN)
+    assert limit(sources, A, early) == early + LEAD and sources.is_borne_out(A, early, THEN, by_clock=False)
+
+
+def test_two_that_say_the_same_bear_each_other_out_and_one_that_says_something_else_does_not() -> None:
+    sources, early = at_the_wall(A, B, C), WALL + 500 * SECOND
+    sources.reached(C, WALL, THEN)
+    sources.withholds(A, early, THEN)
+    assert not sources.is_borne_out(A, early, THEN, by_clock=True)
+    assert not sources.is_borne_out(B, early - 200 * SECOND, THEN, by_clock=True)
+    sources.withholds(B, early + SECOND, THEN)
+    assert sources.is_borne_out(A, early, THEN, by_clock=True)
+
+
+def test_a_promise_counts_up_to_what_has_come_and_an_end_counts() -> None:
+    sources = at_the_wall(A)
+    assert sources.counted(WALL - 7, THEN) == WALL - 7, "that of a recording counts in full"
+    assert sources.counted(WALL + HOURS * SECOND, THEN) == WALL
+    assert sources.counted(WALL + HOURS * SECOND, THEN + 5) == WALL + 5
+    sources.reached(A, WALL + SECOND, THEN)
+    assert sources.counted(WALL + HOURS * SECOND, THEN) == WALL + SECOND
+    assert sources.counted(END, THEN) == END
 
 
 @pytest.mark.parametrize(("idle", "ahead"), [(0, 1), (1, 0), (-5, 5)])
@@ -137,7 +204,7 @@ def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_o
     sources.wall_is(10 * SECOND, 0)
     for name in "ab":
         sources.told_wall(name, 10 * SECOND + HOURS, 0)
-    assert sources.behind == HOURS and sources.limit("a", 0, by_clock=False) == 10 * SECOND + HOURS + AHEAD
+    assert sources.behind == HOURS and sources.most(0) == 10 * SECOND + HOURS + AHEAD
     sources.wall_is(20 * SECOND, 0)
     assert sources.behind == 0
     sources.wall_is(10 * SECOND, 0)
@@ -145,7 +212,7 @@ def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_o
     sources.leave("b")
     assert sources.behind == HOURS, "what comes of the other one is in time"
     sources.told_wall("c", 10 * SECOND, 0)
-    assert sources.behind == 0 and sources.limit("a", 0, by_clock=False) == 10 * SECOND + AHEAD
+    assert sources.behind == 0 and sources.most(0) == 10 * SECOND + AHEAD
 
 
 def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
@@ -181,11 +248,11 @@ def test_what_a_former_life_knew_of_the_clock_holds_until_somebody_agrees_with_i
     assert sources.behind == 0
 
 
-@pytest.mark.parametrize(("before", "limit"), [(NEVER, 5 + AHEAD), (3 * AHEAD, 4 * AHEAD)])
+@pytest.mark.parametrize(("before", "limit"), [(NEVER, 5 + IDLE), (3 * AHEAD, 3 * AHEAD + IDLE)])
 def test_an_old_event_that_comes_first_after_a_restart_does_not_make_others_run_ahead(before: int, limit: int) -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.reached_before = before
-    for name in "ab":
-        sources.attach(name, 0)
-    sources.reached("a", 5, 0)
-    assert sources.limit("b", 0, by_clock=True) == limit
+    for key in (A, B):
+        sources.attach(key, 0)
+    sources.reached(A, 5, 0)
+    assert sources.limit(B, 7 * AHEAD, 7 * AHEAD, 0, by_clock=True) == limit
