@@ -62,7 +62,7 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
             publisher.publish([hit(100 * SECOND, 1)])
             publisher.flush(DEADLINE)
             publisher.publish([hit(50 * SECOND, 2), hit(101 * SECOND, 3)])
-            liar.publish([hit(10**16, 4)])
+            liar.publish([hit(2 * 10**18, 4)])
             liar.flush(DEADLINE)
             publisher.flush(DEADLINE)  # acknowledged: so it is on disk
             process.kill()

@@ -225,8 +225,8 @@ def explain(nodes: Sequence[NodeStatus], name: str) -> list[str]:
         if node.behind
     ]
     early = [
-        f"node {node.node}: {count:,} events of publisher {name} wait, the first with time {first}, "
-        f"{spoken_duration(max(first - node.clock, 0)) if node.clock is not None else 'far'} ahead: no other source bears them out"
+        f"node {node.node}: {count:,} events of publisher {name} wait until another source bears them out; the first has time "
+        f"{first}, {spoken_duration(max(first - (node.clock or first), 0))} ahead of the clock"
         for node in nodes
         for name, (count, first) in node.withheld.items()
     ]
