@@ -10,6 +10,7 @@ import pytest
 
 from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
 from middleware import Delta, Event, native
+from middleware.model.carried import legible
 from middleware.model.event import END
 
 
@@ -93,7 +94,9 @@ def test_an_event_whose_key_has_no_place_in_results_or_no_identity_is_quarantine
     ):
         operation = Windows(Keyed, Tumbling(100), {"n": COUNT, **more}, key=key).start("w", 1)
         (found,) = operation.apply(Delta([bad, good]), 100, 0).inserts
-        assert found.n == 1 and [event for event, _ in operation.failures.values()] == [bad]
+        assert found.n == 1 and list(operation.failures) == [(bad.source, bad.id)]
+        (listed,) = (event for event, _ in operation.failures.values())
+        assert listed == legible(bad), "so the ledger takes it"
         assert operation.apply(Delta([], [], [bad]), 100, 0) == Delta() and not operation.failures
 
 
