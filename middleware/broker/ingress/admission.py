@@ -159,6 +159,11 @@ class Admission:
 
     def _limit(self, key: PeerKey, heads: Sequence[BlockHead], now: int) -> int:
         """The time up to which events of a payload are taken at once."""
+        if len(heads) == 1:  # nearly always
+            head = heads[0]
+            least = NEVER if head.oldest is None else head.oldest
+            most = NEVER if head.newest is None else head.newest
+            return min(self.sources.limit(key, least, most, now, bool(self._for_subscribers.open)), MAX_TS - 1)
         if not heads:
             return MAX_TS - 1
         oldest, newest = [head.oldest for head in heads], [head.newest for head in heads]

@@ -218,7 +218,7 @@ class Sources:
         ``oldest``, ``newest``: the times of its events; NEVER if they are not known. ``by_clock``: whether anything becomes
         final by the clock. O(1) for live events, else O(publishers) after something changed.
         """
-        wall = self.wall(now)
+        wall = None if self._wall is None else self._wall + now
         if newest == NEVER:  # a publisher of live events goes on with them
             newest = self._known[key].newest
         if wall is not None:
