@@ -10,6 +10,7 @@ from middleware.broker.effects import Closed
 from middleware.broker.greeting import objection
 from middleware.broker.peers import Channel, Peer
 from middleware.broker.records import PeerKey
+from middleware.broker.rights import Rights, sender_of
 from middleware.link.codec import Drops
 from middleware.link.frames import Hello, Parts, Refusal, encode_frame
 from middleware.link.link import SILENCE, Link
@@ -45,7 +46,7 @@ class Attachments:
         epoch: int,
         now: int,
         configured: Iterable[str],
-        owner: Callable[[Channel], str | None],
+        rights: Callable[[Channel], Rights | None],
         drops: Drops,
         gone: Gone,
     ) -> None:
@@ -60,7 +61,7 @@ class Attachments:
         self.refusals: list[tuple[Channel, Parts]] = []
         self.dialling = Dialling(frozenset(configured) - {name}, now)
         self.configured = self.dialling.names
-        self._name, self._owner, self._drops, self._gone = name, owner, drops, gone
+        self._name, self._rights, self._drops, self._gone = name, rights, drops, gone
         self._channels: dict[Channel, Peer] = {}
         self.dial_due(now)
 
@@ -92,7 +93,8 @@ class Attachments:
         here = self._channels.get(channel)
         if here is not None and here.key != key:
             self._gone(here, "another took its channel", False)
-        owner, known = self._owner(channel), self.peers.get(key)
+        rights, known = self._rights(channel), self.peers.get(key)
+        owner = rights.owner if rights is not None else None
         against = objection(self._name, hello, owner, known, count=len(self.peers), closing=closing, configured=self.configured)
         if against is not None:
             self.refuse(channel, against.reason, against.final, hello.epoch)
@@ -118,9 +120,17 @@ class Attachments:
             self._gone(known, "restarted", True)
             if (dialled := self.peers.get(key)) is not None:
                 self.forget(dialled)
-        peer = Peer(hello.role, hello.name, Link(self._name, "node", self._next_epoch(), now, dials=False), channel, owner)
+        link = Link(self._name, "node", self._next_epoch(), now, dials=False)
+        peer = Peer(hello.role, hello.name, link, channel, rights, hello.shares)
         self._attach(peer)
         return peer, True
+
+    def read_rights_again(self) -> None:
+        """The rights of keys may have changed."""
+        for peer in self.peers.values():
+            rights = self._rights(peer.channel)
+            if rights is not None and peer.rights is not None:
+                peer.sender = sender_of(peer.name, rights)
 
     def forget(self, peer: Peer) -> None:
         """Nothing comes from this peer any more, and nothing is sent to it."""

@@ -18,10 +18,13 @@ from middleware.broker.attachments import Attachments
 from middleware.broker.backpressure import Pressure
 from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.gathering import Gathering
+from middleware.broker.history import History
 from middleware.broker.inbox import Inbox, times_by_type
 from middleware.broker.ingress.admission import Admission
-from middleware.broker.ingress.checks import Admitted, Ingress
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.owners import Owners
 from middleware.broker.ingress.receipts import TURNED, tally
+from middleware.broker.ingress.rows import Admitted
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.merge import retractions_first
 from middleware.broker.null_log import AnyLog, NullLog
@@ -29,6 +32,7 @@ from middleware.broker.offering import Offering
 from middleware.broker.outbound import Outbound
 from middleware.broker.peers import Channel, Peer
 from middleware.broker.records import BREAK, PeerKey, Withheld
+from middleware.broker.rights import Rights, Sender
 from middleware.broker.routing import check_pattern, wanted
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -63,7 +67,7 @@ ABSENCE = 2 * SECOND
 class Broker:
     """See the module.
 
-    ``peers``: names of the nodes to dial; the channel to each is its name. ``owner``: returns the owner of the key behind a
+    ``peers``: names of the nodes to dial; the channel to each is its name. ``rights``: returns the rights of the key behind a
     channel, if there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
     ``derivations``: by type read, the publications that depend on it and may be wrong where it is missing. ``backdate``: how
     much earlier than raw events results may be, over all levels. ``log``: what its steps are noted in, if it is to go on where
@@ -85,7 +89,7 @@ class Broker:
         derivations: Mapping[str, Collection[str]] | None = None,
         backdate: int = 0,
         peers: Iterable[str] = (),
-        owner: Callable[[Channel], str | None] = lambda channel: None,
+        rights: Callable[[Channel], Rights | None] = lambda channel: None,
         log: AnyLog | None = None,
         sources: SourcePolicy | None = None,
     ) -> None:
@@ -104,13 +108,16 @@ class Broker:
         self.reopening = Reopening(self.tracker, self.log)
         self.admission = Admission(self.types, self.tracker.publishers, sources, now)
         self.sources = self.admission.sources
-        self.attachments = Attachments(name, epoch, now, peers, owner, self.drops, self._remove)
+        self.attachments = Attachments(name, epoch, now, peers, rights, self.drops, self._remove)
         self._peers = self.attachments.peers
+        self.ingress.owners = Owners(self._is_here)
+        self.senders: dict[PeerKey, Sender] = {}  # of a former life, while it is replayed
         self.to_come = Gathering(self.attachments.configured, self.tracker, self.log, now)
         self._missing = self.to_come.missing
         self._pressure, self._offering = Pressure(self.sources.policy.hold), Offering(self.subscriptions, self.publications)
         self._outbound = Outbound(self._peers, self.log, self.tracker, self.admission, self._offering, self._missing)
         self._table = self._outbound.table
+        self.history = History()
         self._now, self._settled_at, self._excused = now, now, False
         self._closing: str | None = None
         self._events_in = self._events_before = 0
@@ -139,7 +146,7 @@ class Broker:
             if self._closing is not None:
                 return  # not acknowledged, so the publisher knows that it was not taken
             ended = self.reopening.foreseen(peer, frame, parts)
-            if ended and (names := self.admission.known(ended)):
+            if ended and (names := self.admission.known(ended, peer.rights)):
                 self._offer_more(peer, names)  # before it is taken, as it may have to wait
         payload = peer.link.receive(frame, parts[1:], now)
         if type(frame) is Hello and peer.link.peer is frame:
@@ -155,6 +162,24 @@ class Broker:
         """The runtime has noticed that a channel broke."""
         if (peer := self.attachments.on(channel)) is not None:
             peer.link.broken()
+
+    def _is_here(self, name: str) -> bool:
+        """Whether a publisher is attached, and was heard of a moment ago."""
+        peer = self._peers.get(("publisher", name))
+        return peer is not None and not peer.link.is_quiet(self._now)
+
+    def read_rights_again(self) -> None:
+        """The rights of keys may have changed: what publishers may offer does at once, and readers of more than they may are
+        refused."""
+        self.attachments.read_rights_again()
+        for peer in list(self._peers.values()):
+            if peer.rights is None:
+                continue
+            if peer.role == "publisher" and (left := self.admission.known(peer.offered, peer.rights)) != peer.offered:
+                peer.offered = frozenset()
+                self._offer_more(peer, left)
+            elif peer.role == "subscriber" and (against := peer.rights.objection_to_reading(peer.patterns)) is not None:
+                peer.link.refuse(f"node {self.name}: {against}")
 
     def turned_out(self, channel: Channel, reason: str) -> None:
         """The peer behind a channel is not allowed here any more."""
@@ -223,7 +248,7 @@ class Broker:
             payload: Payload = decode_payload(parts)
             if type(payload) is Changes:
                 if peer.role == "publisher":
-                    payload = self.admission.received(peer.key, payload, self._now)
+                    payload = self.admission.received(peer.key, payload, self._now, peer.rights)
                 self._changed(peer, payload, parts)
             elif type(payload) is Interest:
                 self._interested(peer, payload)
@@ -269,10 +294,10 @@ class Broker:
             patterns = frozenset(map(check_pattern, interest.subscriptions))
         except Exception as error:
             raise WireError(f"malformed subscription: {error}") from None
-        against = self.log.objection(peer.key, interest, peer.owner) if peer.role == "subscriber" else None
+        against = self._objection(peer, interest) if peer.role == "subscriber" else None
         if against is not None:
             peer.link.refuse(f"node {self.name}: {against}")
-            raise WireError("a name that cannot be had")
+            raise WireError("a subscription that cannot be had")
         self._offering.is_stale = True
         self.attachments.awaited.pop(peer.key, None)
         is_back = False
@@ -284,18 +309,24 @@ class Broker:
             self._table.subscribe(peer, patterns)
             self.attachments.lost.pop(peer.key, None)
             is_back = not peer.begun and self._attached(peer, interest)
+        if peer.role == "publisher":
+            peer.offered = self.admission.known(interest.raw, peer.rights)
+            interest = msgspec.structs.replace(interest, raw=sorted(peer.offered))
         self.log.subscribed(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
             peer.is_in(self.tracker.eras.number)
             peer.ready_number = interest.number
             return
-        if peer.role == "publisher":
-            peer.offered = self.admission.known(interest.raw)
         self._offers(peer, interest)
         if is_back and not interest.keeps:  # without a log, whatever it had not handed on is gone
             self._broken(peer.key)
         if peer.role == "node":
             self._outbound.give(peer, self.to_come.joined(peer.name))
+
+    def _objection(self, peer: Peer, interest: Interest) -> str | None:
+        """Why a subscriber may not have what it asks for, if it may not."""
+        against = peer.rights.objection_to_reading(interest.subscriptions) if peer.rights is not None else None
+        return against or self.log.objection(peer.key, interest, peer.owner)
 
     def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
@@ -307,9 +338,17 @@ class Broker:
         if peer.role == "node":
             self.joined.append(peer.key)
             self.attachments.dialling.joined(peer.name)
-        if self._outbound.begin(peer, interest):
+        if self._outbound.begin(peer, interest, self._oldest_for(peer)):
             self.drops["gap for a reader"] += 1
         return is_back
+
+    def _oldest_for(self, peer: Peer) -> int:
+        """The offset up to which the log is too old for a reader, by the rights of its key."""
+        history = peer.rights.history if peer.rights is not None and peer.role == "subscriber" else None
+        if history is None:
+            return 0
+        wall = self.sources.own_wall
+        return self.log.offset if wall is None else self.history.since(wall + self._now - history, self.log.offset)
 
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
@@ -319,12 +358,12 @@ class Broker:
             raise WireError("a reserved type")
         self._events_in += sum([head.count for head in changes.blocks])
         if peer.role == "publisher":
-            if not peer.offered.issuperset(types) and (known := self.admission.known({*types} - peer.offered)):
+            if not peer.offered.issuperset(types) and (known := self.admission.known({*types} - peer.offered, peer.rights)):
                 self._offer_more(peer, known)
             turned = len(self.ingress.turned)
             self.ingress.copies.at = self.log.offset
             admitted, logged = self.admission.admit(
-                peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps
+                peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps, peer.sender
             )
             waiting = self.admission.entries()
             peer.account.taken += sum([head.count for head, _, _ in admitted])
@@ -361,7 +400,7 @@ class Broker:
         self._offering.is_stale = True
         peer.offered |= frozenset(names)
         interest = Interest(0, raw=sorted(peer.offered))
-        self.log.subscribed(peer.key, interest)
+        self.log.subscribed(peer.key, interest, peer.owner)
         self._offers(peer, interest)
 
     def _offers(self, peer: Peer, interest: Interest) -> None:
@@ -497,6 +536,8 @@ class Broker:
             self.sources.could_not_speak(now, now - self._settled_at)
         self._settled_at, self._excused, self._events_before = now, is_away, self._events_in
         self._promise_on_behalf(now)
+        if self.log.keeps and self.sources.own_wall is not None:
+            self.history.note(self.sources.own_wall + now, self.log.offset)
         if self._missing and (given_up := self.to_come.give_up(now)):
             self.drops["peers never seen"] += given_up
         too_soon = bool(self._missing) or self.sources.is_undecided(now)
@@ -583,4 +624,5 @@ class Broker:
         """A record of the counts so far."""
         counts = self._events_in, self.inbox.taken, self._outbound.events, dict(self.drops), self.ingress.seen.gaps()
         peers = [peer.statistics() for peer in self._peers.values()]
-        return BrokerStatistics(*counts, peers, dict(self.attachments.left), self.gathering)
+        attempts = dict(self.ingress.owners.attempts)
+        return BrokerStatistics(*counts, peers, dict(self.attachments.left), self.gathering, attempts)

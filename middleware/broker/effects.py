@@ -38,7 +38,8 @@ class Effects(msgspec.Struct):
 class BrokerStatistics(msgspec.Struct):
     """Counts since the start. ``drops``: events or frames by reason. ``left``: peers that went, by role and reason.
 
-    ``gaps``: intervals of raw identities kept. ``gathering``: nodes still waited for.
+    ``gaps``: intervals of raw identities kept. ``gathering``: nodes still waited for. ``attempts``: by source, events that
+    others than its owner have tried to send.
     """
 
     events_in: int
@@ -49,3 +50,4 @@ class BrokerStatistics(msgspec.Struct):
     peers: list[PeerStatistics]
     left: dict[str, int]
     gathering: list[str]
+    attempts: dict[str, int] = {}

@@ -40,14 +40,17 @@ class Outbound:
         self._peers, self._log, self._tracker, self._admission = peers, log, tracker, admission
         self._offering, self._gathering = offering, gathering
 
-    def begin(self, peer: Peer, interest: Interest) -> bool:
-        """A reader has attached: it goes on where it was, if there is a log. Returns whether it got a Gap first.
+    def begin(self, peer: Peer, interest: Interest, oldest: int) -> bool:
+        """A reader has attached: it goes on where it was, if there is a log, and reads nothing up to the offset ``oldest``.
+        Returns whether it got a Gap first.
 
         Without a log there is a gap, too, for a reader that was here before: it finds that out by itself.
         """
         log = self._log
         peer.begun, peer.begun_in_log = True, log.keeps
         start, is_gap = log.start_of(peer.key, interest)
+        if start < oldest:
+            start, is_gap = oldest, True
         if is_gap:
             peer.link.send([encode(Gap(log.line, start))])
         reader = log.readers.get(peer.key)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from middleware.broker.ingress.receipts import Account
 from middleware.broker.pacing import spacing
 from middleware.broker.records import LogOffset, PeerKey
+from middleware.broker.rights import Rights, sender_of
 from middleware.link.codec import BLOCK_TARGET, Answer, BlockHead, Changes, Interest, OnSlow, Tally, encode
 from middleware.link.encoding import as_rows
 from middleware.link.frames import Parts, Role
@@ -51,10 +52,12 @@ class PeerStatistics(msgspec.Struct):
 class Peer:
     """See the module."""
 
-    def __init__(self, role: Role, name: str, link: Link, channel: Channel, owner: str | None = None) -> None:
+    def __init__(
+        self, role: Role, name: str, link: Link, channel: Channel, rights: Rights | None = None, shares: bool = False
+    ) -> None:
         self.role, self.name, self.link, self.channel = role, name, link, channel
-        self.owner = owner
-        """Whose key it has shown, if there are keys: no one else gets its link."""
+        self.sender = sender_of(name, rights, shares)
+        """Whose sources it sends, if it is a publisher."""
         self.key: PeerKey = (role, name)
         self.patterns: frozenset[str] = frozenset()
         self.on_slow: OnSlow = "block"
@@ -223,6 +226,16 @@ class Peer:
         sends = [(self.channel, message) for message in link.outbox]
         link.outbox.clear()
         return sends
+
+    @property
+    def rights(self) -> Rights | None:
+        """What the key that it has shown may do; None without keys."""
+        return self.sender.rights
+
+    @property
+    def owner(self) -> str | None:
+        """Whose key it has shown, if there are keys: no one else gets its link."""
+        return self.rights.owner if self.rights is not None else None
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has received this Interest."""

@@ -56,7 +56,7 @@ def fitted(patterns: Collection[str], most: int, most_bytes: int) -> list[str]:
     while len(found) > most or sum(map(len, found)) > most_bytes:
         deepest = max(map(_depth, found))
         found = frozenset(_widened(pattern) if _depth(pattern) == deepest else pattern for pattern in found)
-    return sorted(pattern for pattern in found if not _is_covered(pattern, found))
+    return sorted(pattern for pattern in found if not _is_covered_by_another(pattern, found))
 
 
 def _depth(pattern: str) -> int:
@@ -68,7 +68,12 @@ def _widened(pattern: str) -> str:
     return f"{stem}.*" if stem else "*"
 
 
-def _is_covered(pattern: str, patterns: frozenset[str]) -> bool:
+def is_covered(pattern: str, patterns: frozenset[str]) -> bool:
+    """Whether one of the patterns covers all that this one does."""
+    return pattern in patterns or _is_covered_by_another(pattern, patterns)
+
+
+def _is_covered_by_another(pattern: str, patterns: frozenset[str]) -> bool:
     """Whether another of the patterns covers all that this one does."""
     while pattern != "*":
         pattern = _widened(pattern)

@@ -29,8 +29,8 @@ _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
 DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
-_REASONS = ("late", "ahead", "clash", "derived", "failed", "unread")
-_UNTIMED = ("clash", "derived", "failed", "unread")
+_REASONS = ("late", "ahead", "clash", "derived", "source", "right", "failed", "unread")
+_UNTIMED = ("clash", "derived", "source", "right", "failed", "unread")
 """Reasons that have nothing to do with time."""
 
 Reason = Annotated[str | None, typer.Option(help=f"Only this reason: {', '.join(_REASONS)}.")]
@@ -168,7 +168,7 @@ def replay(
     chosen, left_out = _replayable(
         [entry for entry in entries if entry.reason != "unread" and (reason is not None or entry.reason not in _UNTIMED)]
     )
-    with Publisher(address, keys=own, node=node) as publisher:
+    with Publisher(address, keys=own, node=node, shares=True) as publisher:
         for batch in _batches(chosen):
             publisher.publish_blocks(_blocks(batch))
         receipt = publisher.flush()
@@ -239,6 +239,8 @@ def _why(entry: LedgerEntry) -> str:
         return f"the change is of another event than the one with this source and id, which stands\n  {entry.told}".rstrip()
     if entry.reason == "clash":
         return f"another event came first with this source and id, and stands\n  {entry.told}"
+    if entry.reason in ("source", "right"):
+        return entry.told
     if entry.reason == "derived":
         return f"only nodes send this type: {entry.told}"
     by = spoken_duration(entry.lateness)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed
+from middleware.broker.history import History
 from middleware.broker.ingress.receipts import tally
 from middleware.broker.log import Log
 from middleware.broker.records import (
@@ -28,6 +29,7 @@ from middleware.broker.records import (
     WentOn,
     Withheld,
 )
+from middleware.broker.rights import Rights, sender_of
 from middleware.model.change import Batch
 from middleware.model.event import NEVER
 
@@ -45,6 +47,9 @@ def state_of(broker: Broker) -> dict[str, Any]:
     ingress.seen.begin()
     return {
         "changed": ingress.changed.state(),
+        "owners": ingress.owners.state(),
+        "history": list(broker.history.marks),
+        "senders": {key: peer.owner for key, peer in broker.attachments.peers.items() if key[0] == "publisher"},
         "books": broker.tracker.state(),
         "copies": ingress.copies.since,
         "behind": broker.sources.behind,
@@ -55,11 +60,20 @@ def state_of(broker: Broker) -> dict[str, Any]:
 def restore(broker: Broker, state: Mapping[str, Any]) -> None:
     """Go on where ``state`` was taken."""
     broker.ingress.changed.restore(state.get("changed", {}))
+    broker.ingress.owners.restore(state["owners"])
+    broker.history = History(state["history"])
+    for key, owner in state["senders"].items():
+        _sent_by(broker, key, owner)
     broker.tracker.restore(state["books"])
     broker.sources.was_behind(state.get("behind", 0))
     broker.admission.room.restore(state["withheld"])
     if (since := state.get("copies")) is not None:
         _recall(broker, since)
+
+
+def _sent_by(broker: Broker, key: PeerKey, owner: str | None) -> None:
+    """A publisher of a former life had shown this key."""
+    broker.senders[key] = sender_of(key[1], Rights(owner) if owner is not None else None)
 
 
 def _recall(broker: Broker, offset: int) -> None:
@@ -102,6 +116,7 @@ def _again(broker: Broker, entry: LogEntry) -> None:
         _take_again(broker, entry)
     elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
         if entry.peer[0] == "publisher":
+            _sent_by(broker, entry.peer, entry.owner)
             tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
         broker.offered(entry.peer, entry.interest)
     elif type(entry) is Detached:
@@ -134,7 +149,9 @@ def _take_again(broker: Broker, taken: Received) -> None:
     for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
         reads = head.type in broker.subscriptions
         is_raw = taken.peer[0] == "publisher"
-        for admitted in broker.ingress.admit(head, block, reads, is_logged=True) if is_raw else [(head, block, None)]:
+        sender = broker.senders.get(taken.peer)
+        again = broker.ingress.admit(head, block, reads, is_logged=True, sender=sender) if is_raw else [(head, block, None)]
+        for admitted in again:
             if reads:
                 admitted[0].arrival = head.arrival
                 broker.inbox.put(taken.peer, *admitted)

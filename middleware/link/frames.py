@@ -30,7 +30,8 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Opens or resumes a link. ``peer_epoch``: the life of the other end that this end knows, or 0.
 
     ``received``: the number of the last frame received in order in that life. ``limit``: see Data. ``wall``: Unix time by the
-    sender's clock, in ns; 0 if it does not tell. ``columns``: the sender takes blocks in columns, too.
+    sender's clock, in ns; 0 if it does not tell. ``columns``: the sender takes blocks in columns, too. ``shares``: a publisher
+    without a key that sends events of sources which others send, too.
     """
 
     version: Count
@@ -42,6 +43,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     limit: Count
     wall: Count = 0
     columns: bool = False
+    shares: bool = False
 
 
 class Data(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=1):

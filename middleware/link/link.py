@@ -94,6 +94,8 @@ class Link:
         """The first payload of each life, if any."""
         self.wall: int | None = None
         """Unix time minus the running clock; None if the peer is not told it."""
+        self.shares = False
+        """What the peer is told of this end: see Hello."""
         self.name, self.role, self.epoch, self.dials, self.durable = name, role, epoch, dials, durable
         self.restarts = 0
         """How often this end has begun a new life."""
@@ -393,6 +395,10 @@ class Link:
 
     # -- life and death -----------------------------------------------------------------------------------------------
 
+    def is_quiet(self, now: int) -> bool:
+        """Whether two heartbeats of the peer are missing."""
+        return not self.up or now - self._received_at > 2 * HEARTBEAT
+
     def excuse(self, duration: int, now: int) -> None:
         """This end was away for ``duration``: the peer's silence in that time does not count."""
         self._received_at = min(now, self._received_at + duration)
@@ -423,7 +429,7 @@ class Link:
         self._told_at = now
         wall = max(0, self.wall + now) if self.wall is not None else 0
         life = self.epoch, self._peer_epoch, self._received, self._granted()
-        hello = Hello(VERSION, self.name, self.role, *life, wall, takes_columns())
+        hello = Hello(VERSION, self.name, self.role, *life, wall, takes_columns(), self.shares)
         self.outbox.append([encode_frame(hello)])
 
     def hello_received(self, hello: Hello, now: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
+from middleware.broker.effects import BrokerStatistics
 from middleware.broker.ingress.receipts import LOST, TURNED
 from middleware.model.event import END
 from middleware.model.quantities import spoken_duration
@@ -171,6 +172,13 @@ def _state(status: Status) -> str:
     return "paused" if status.paused else "ready"
 
 
+def _left_out(who: str, counts: BrokerStatistics) -> Iterator[str]:
+    if lost := {reason: count for reason, count in counts.drops.items() if reason in LOST}:
+        yield f"{who} has left out events, and lists them nowhere: {counted(lost)}"
+    if counts.attempts:
+        yield f"{who} has turned away events of sources that belong to others: {counted(counts.attempts)}"
+
+
 def _concerns(status: Status) -> Iterator[str]:
     who = f"node {status.node}"
     if status.missing:
@@ -190,8 +198,7 @@ def _concerns(status: Status) -> Iterator[str]:
     if vitals is None:
         yield f"{who} is of an earlier version, which tells no more than what it waits for"
         return
-    if lost := {reason: count for reason, count in vitals.counts.drops.items() if reason in LOST}:
-        yield f"{who} has left out events, and lists them nowhere: {counted(lost)}"
+    yield from _left_out(who, vitals.counts)
     away = sorted(vitals.nodes.keys() - {peer.name for peer in vitals.counts.peers if peer.role == "node" and peer.up})
     if away and not status.missing:
         yield f"{who} has lost {', '.join(away)}"

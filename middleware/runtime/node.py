@@ -52,6 +52,9 @@ takes no more: so the publisher sends the next ones, and the readers read the la
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
 
+_MOST_WARNED = 1_000
+"""Most things that the log warns of once; sources come from outside, and a flood of them must not fill the memory."""
+
 _TELL_FIRST, _TELL_EVERY = 2.0, 30.0
 """After how long (s), and then how often, the log names the nodes that are waited for."""
 
@@ -195,7 +198,7 @@ class Node:
             derivations=processor.derivations if processor is not None else None,
             backdate=getattr(processor, "backdate", 0),
             peers=peers or (),
-            owner=self._transport.owner,
+            rights=self._transport.rights,
             sources=sources,
             log=Log(store.line, store.read) if store is not None else None,
         )
@@ -324,6 +327,7 @@ class Node:
             return
         for channel in gone:
             self._broker.turned_out(channel, "this key is not on the allow-list any more")
+        self._broker.read_rights_again()
         _log.info("allow-list read again", node=self.name, turned_out=len(gone))
 
     def _timeout(self) -> float:
@@ -443,6 +447,10 @@ class Node:
         for reason in {turned.reason for turned in effects.turned} - self._warned if effects.turned else ():
             self._warned.add(reason)  # once per life; the ledger tells how many, and which
             _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
+        for why in {turned.why for turned in effects.turned if turned.reason == "source"} - self._warned:
+            if len(self._warned) < _MOST_WARNED:
+                self._warned.add(why)
+                _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
         for channel, parts in effects.sends:
             if len(parts) > 1:
                 self._active_at = time.monotonic_ns()

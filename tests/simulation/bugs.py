@@ -27,7 +27,8 @@ from middleware.broker.effects import Effects
 from middleware.broker.ingress import sources
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.changed import ChangedEvents
-from middleware.broker.ingress.checks import Bounds, Ingress
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.rows import Bounds
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log import Log
 from middleware.broker.peers import Peer

@@ -54,7 +54,7 @@ def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -
             receipt = other.flush(DEADLINE)
             assert receipt.turned == {"malformed event": 1}
             assert receipt.samples[0].told == "Expected `float`, got `str` - at `$[0][0]`"
-        with Publisher(node.address) as former:
+        with Publisher(node.address, shares=True) as former:
             swapped = msgspec.defstruct("Hit", [("note", str), ("peak", float)], bases=(Event,), frozen=True, array_like=True)
             former.publish([swapped("", 0.5, ts=1, id=1, source="former")])  # type: ignore[list-item]
             former.publish(hits(50, 1))

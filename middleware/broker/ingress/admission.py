@@ -11,11 +11,13 @@ from typing import cast
 
 import msgspec
 
-from middleware.broker.ingress.checks import Admitted, Bounds, Ingress, newest_in
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.rows import Admitted, Bounds, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
 from middleware.broker.ingress.withheld import WaitingRoom, blocks_of
 from middleware.broker.peers import Peer
 from middleware.broker.records import Behind, BorneOut, LogEntry, OnBehalf, PeerKey, Withheld
+from middleware.broker.rights import Rights, Sender
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, MAX_TS, NEVER, EventTypes
@@ -35,12 +37,14 @@ class Admission:
         self._entries: list[LogEntry] = []
         self._arrivals = 0
 
-    def known(self, names: Iterable[str]) -> frozenset[str]:
+    def known(self, names: Iterable[str], rights: Rights | None = None) -> frozenset[str]:
         """The types named by a publisher that it may send; if no types are registered, the first MOST_TYPES named.
 
         It may not send what detectors derive: a promise for such a type, or its absence, would hold back true results.
         """
         raw = frozenset(name for name in names if not self._for_subscribers.is_derived(name))
+        if rights is not None:
+            raw = frozenset(filter(rights.may_publish, raw))
         if len(self._types):
             return frozenset(name for name in raw if name in self._types)
         known = self._for_subscribers.known
@@ -94,12 +98,12 @@ class Admission:
         self.offered(known)
         return msgspec.structs.replace(interest, raw=sorted(known))
 
-    def received(self, key: PeerKey, changes: Changes, now: int) -> Changes:
+    def received(self, key: PeerKey, changes: Changes, now: int, rights: Rights | None = None) -> Changes:
         """What a publisher says, without what it may not say: watermarks of types that it may not send."""
         self.sources.received(key, now)
         source, watermarks = self.sources[key], changes.watermarks
         if watermarks is not None:
-            known = self.known(watermarks)
+            known = self.known(watermarks, rights)
             watermarks = {name: at for name, at in watermarks.items() if name in known}
             source.promised = watermarks
         elif source.on_behalf is not None:
@@ -116,6 +120,7 @@ class Admission:
         reads: Collection[str],
         now: int,
         logs: bool = True,
+        sender: Sender | None = None,
     ) -> tuple[list[Admitted], Changes]:
         """The blocks of a publisher's payload that may go on, and the header as the node logs it (if it ``logs``), in which
         identities stay as given."""
@@ -130,10 +135,14 @@ class Admission:
                 if self.is_derived(head.type):
                     ingress.reject(head, block, "derived", f"detectors derive {head.type}: publish what they read instead")
                     continue
+                if sender is not None and sender.rights is not None and not sender.rights.may_publish(head.type):
+                    may = ", ".join(sorted(sender.rights.publish)) or "nothing"
+                    ingress.reject(head, block, "right", f"{sender.name} may publish {may}, not {head.type}")
+                    continue
                 # before these: what its publisher promises with them holds after them
                 had_ended = self._for_subscribers.has_ended_by(key, head.type)
                 bounds = bounds_of[head.type] = Bounds(END if had_ended else self._promised(head.type), high)
-            for fresh in ingress.admit(head, block, head.type in reads, bounds):
+            for fresh in ingress.admit(head, block, head.type in reads, bounds, sender=sender):
                 fresh[0].arrival = arrival
                 admitted.append(fresh)
                 if logs:

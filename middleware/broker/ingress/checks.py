@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import compress
 from operator import attrgetter, not_
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
 from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import MOST_READ, Copies, Copy
+from middleware.broker.ingress.owners import Owners
+from middleware.broker.ingress.rows import (
+    BAD,
+    Admitted,
+    Bounds,
+    changes_in,
+    is_stamped,
+    is_timely,
+    left_of,
+    read_row,
+    read_rows,
+)
 from middleware.broker.ingress.seen import SeenIds, left_out
+from middleware.broker.rights import Sender
 from middleware.link.codec import (
     OTHER_FIELDS,
     BlockHead,
@@ -22,7 +35,6 @@ from middleware.link.codec import (
     claimed_length,
     encode,
     name_of,
-    packed,
     places_left,
     places_of,
     span,
@@ -32,18 +44,10 @@ from middleware.link.encoding import as_rows, encode_delta
 from middleware.link.identities import identities_in
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
-from middleware.model.event import END, IDENTITY, LONGEST_SOURCE, MAX_TS, MIN_TS, NEVER, Event, EventTypes, Identity, is_source
+from middleware.model.event import END, IDENTITY, LONGEST_SOURCE, MAX_TS, MIN_TS, Event, EventTypes, Identity, is_source
 
-_identities = attrgetter("source", "id")
-_rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
-_row = msgspec.msgpack.Decoder(list[Any]).decode
-_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], list[list[Any]]]).decode
-_BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError)
-
-Admitted = tuple[BlockHead, bytes, Delta | None]
-"""A block that may go on, and the changes in it if they had to be decoded."""
-
-Reason = Literal["late", "ahead", "clash", "derived"]
+_identities, _source = attrgetter("source", "id"), attrgetter("source")
+Reason = Literal["late", "ahead", "clash", "derived", "source", "right"]
 
 
 class Turned(msgspec.Struct, frozen=True):
@@ -52,7 +56,8 @@ class Turned(msgspec.Struct, frozen=True):
     ``reason``
         "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
         "clash": another event came first with this source and id, or a change is of another one than the event is;
-        "derived": only the nodes whose detectors derive this type may send it.
+        "derived": only the nodes whose detectors derive this type may send it; "source": the source belongs to another;
+        "right": the key of the publisher has no right to publish this type.
     ``bound``
         the promise, or the limit; of a clash, the time of the event that came first; else the time of the event itself.
     ``change``
@@ -88,16 +93,9 @@ class Turned(msgspec.Struct, frozen=True):
 
 def _shown(record: bytes) -> str:
     try:
-        return repr(tuple(_row(record)))
+        return repr(tuple(read_row(record)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return repr(record)
-
-
-class Bounds(NamedTuple):
-    """Times of events that may come in: above ``low``, up to ``high``."""
-
-    low: int = NEVER
-    high: int = MAX_TS
 
 
 _ANYTIME = Bounds()
@@ -123,6 +121,7 @@ class Ingress:
 
     def __init__(self, types: EventTypes, codec: EventCodec, drops: Drops) -> None:
         self.seen = SeenIds()
+        self.owners = Owners()
         self.copies = Copies()
         self.uncompared = 0
         self.samples: list[Sample] = []
@@ -132,13 +131,20 @@ class Ingress:
         self._types, self._codec = types, codec
         self._to_read = MOST_READ  # bytes that may be read to hold changes against what came first
         self._is_logged = False
+        self._sender: Sender | None = None
 
     def admit(
-        self, head: BlockHead, block: bytes, decode: bool, bounds: Bounds = _ANYTIME, is_logged: bool = False
+        self,
+        head: BlockHead,
+        block: bytes,
+        decode: bool,
+        bounds: Bounds = _ANYTIME,
+        is_logged: bool = False,
+        sender: Sender | None = None,
     ) -> list[Admitted]:
         """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too. ``is_logged``: it was
-        admitted in a former life, so its changes are what they say."""
-        self._is_logged = is_logged
+        admitted in a former life, so its changes are what they say. ``sender``: whose sources must be its own; None: anyone."""
+        self._is_logged, self._sender = is_logged, sender
         runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
         self._to_read = min(self._to_read + len(block), MOST_READ)
         if head.type not in self._types and len(self._types):
@@ -160,9 +166,10 @@ class Ingress:
         if head.type not in self._types:
             return self._admit_unknown(head, block, bounds)
         dropped, turned = self._drops.total(), len(self.turned)
-        delta = self._codec.decode(head, block, self._drops)
+        whole = self._codec.decode(head, block, self._drops)
         if self._drops.total() != dropped:
             self._complain(head, block)
+        delta = self._owned(head.type, whole) if self._sender is not None else whole
         fresh = self._new_columns(head, delta, bounds)
         if fresh is None:
             is_near = head.newest is not None and head.newest <= bounds.high  # then so is all that was decoded
@@ -173,7 +180,7 @@ class Ingress:
         if not fresh:
             return []
         if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
-            fresh.places = places_left(head, delta.inserts, fresh.inserts)
+            fresh.places = places_left(head, whole.inserts, fresh.inserts)
         if self._drops.total() == dropped and len(self.turned) == turned:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
@@ -234,11 +241,11 @@ class Ingress:
 
     def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether the identities and times that are named can be those of the block's events, and may come in."""
-        if not _is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
+        if not is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
             return False
-        count = 0
+        count, sender = 0, self._sender
         for source, first, last in runs:
-            if not is_source(source):
+            if not is_source(source) or (sender is not None and self._objection(source, sender)):
                 return False
             count += last - first + 1
         return count == head.inserts
@@ -254,14 +261,69 @@ class Ingress:
         record = encode(event)
         self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
 
+    def _objection(self, source: str, sender: Sender) -> str:
+        """Why a sender may not send this source; empty if it may. What a log holds was admitted."""
+        if self._is_logged:
+            self.owners.had(source, sender)
+            return ""
+        return self.owners.objection(source, sender)
+
+    def _foreign(self, sources: Iterable[str]) -> dict[str, str]:
+        """Those of the sources that the sender may not send, and why not."""
+        sender = self._sender
+        if sender is None:
+            return {}
+        return {source: why for source in sources if source and (why := self._objection(source, sender))}
+
+    def _owned(self, name: str, delta: Delta) -> Delta:
+        """The delta without changes to events of sources that belong to others. O(events), O(sources) in columns."""
+        columns = delta.columns
+        if columns is not None:
+            sources: Collection[str] = columns.block.sources() if columns.block is not None else columns.sources()
+        else:
+            sources = set(map(_source, delta.inserts))
+        if delta.revises or delta.retracts:
+            changed = [event for pair in delta.revises for event in pair] + delta.retracts
+            sources = {*sources, *map(_source, changed)}
+        foreign = self._foreign(sources)
+        if not foreign:
+            return delta
+        for change, events in (
+            ("insert", delta.inserts),
+            ("revise", [new for old, new in delta.revises if old.source in foreign or new.source in foreign]),
+            ("retract", delta.retracts),
+        ):
+            for event in events:
+                if why := foreign.get(event.source, "" if change != "revise" else "it is revised to another source"):
+                    self._reject(name, change, event.ts, event.id, event.source, encode(event), why)
+        return Delta(
+            [event for event in delta.inserts if event.source not in foreign],
+            [(old, new) for old, new in delta.revises if old.source not in foreign and new.source not in foreign],
+            [event for event in delta.retracts if event.source not in foreign],
+        )
+
+    def _owned_rows(self, name: str, rows: list[list[Any]]) -> list[list[Any]]:
+        """The rows of new events without those of sources that belong to others. O(rows)."""
+        foreign = self._foreign({row[-2] for row in rows if is_stamped(row)})
+        if not foreign:
+            return rows
+        for row in rows:
+            if is_stamped(row) and (why := foreign.get(row[-2])):
+                self._reject(name, "insert", row[-4], row[-3], row[-2], encode(row), why)
+        return [row for row in rows if not is_stamped(row) or row[-2] not in foreign]
+
+    def _reject(self, name: str, change: str, ts: int, number: int, source: str, record: bytes, why: str) -> None:
+        self.owners.rejected(source)
+        self.turned.append(Turned("source", ts, change, name, ts, number, source, record, why=why))
+
     def reject(self, head: BlockHead, block: bytes, reason: Reason, why: str) -> None:
         """Turn away all changes of a block that its publisher may not send. Their identities stay free. O(events)."""
         try:
-            changes = list(_changes_in(head, block))
-        except _BAD:
+            changes = list(changes_in(head, block))
+        except BAD:
             self._drop("malformed block", max(head.count, 1), head.type)
             return
-        sound = [(change, row) for change, row in changes if _is_stamped(row)]
+        sound = [(change, row) for change, row in changes if is_stamped(row)]
         if malformed := len(changes) - len(sound):
             self._drop("malformed event", malformed, head.type)
         for change, row in sound:
@@ -386,7 +448,7 @@ class Ingress:
                 return admitted
             head, block = as_rows(head, block)
         try:
-            rows = _rows(block) if head.plain else None
+            rows = read_rows(block) if head.plain else None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             rows = None
             if head.plain:
@@ -394,16 +456,18 @@ class Ingress:
                 return []
         if rows is None:
             return [(head, block, None)]  # revisions and retractions are checked where the type is known
-        kept = self._admit_rows(rows, head.type, bounds)
+        kept = self._admit_rows(self._owned_rows(head.type, rows), head.type, bounds)
         if not kept:
             return []
-        return [_left_of(head, block, rows, kept)]
+        return [left_of(head, block, rows, kept)]
 
     def _admit_unknown_columns(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted] | None:
         """The same of a block in columns that names its times: only its identities are read, unless one is a repeat. None if
         all of it is to be looked at as rows: no identity counts as seen by then. O(events), in the core.
         """
-        found = identities_in(block, head.inserts) if _is_timely(head, bounds) else None
+        found = identities_in(block, head.inserts) if is_timely(head, bounds) else None
+        if found is not None and self._foreign(found.names):
+            return None
         new = self.seen.take_identities(found) if found is not None else None
         if new is None or 0 not in new:
             return None if new is None else [(head, block, None)]
@@ -414,7 +478,7 @@ class Ingress:
             return []
         kept = list(compress(rows, new))
         self._rows_again(head.type, list(compress(rows, map(not_, new))), kept)
-        return [_left_of(msgspec.structs.replace(head, columns=False), block, rows, kept)] if kept else []
+        return [left_of(msgspec.structs.replace(head, columns=False), block, rows, kept)] if kept else []
 
     def _admit_rows(self, rows: list[list[Any]], name: str, bounds: Bounds) -> list[list[Any]]:
         """The rows that are events, each for the first time: (..., ts, id, source, level) with level 0."""
@@ -466,73 +530,6 @@ class Ingress:
         self.came_again(name, ((row[-4], row[-3], row[-2], encode(row)) for row in again), here)
 
 
-def _changes_in(head: BlockHead, block: bytes) -> Iterator[tuple[str, list[Any]]]:
-    """(kind of change, row) for each change in a block, whether its type is known here or not; of a revision the new event.
-
-    Raises one of ``_BAD``.
-    """
-    if head.columns:
-        yield from (("insert", row) for row in records_of(unpack_columns(block, head.inserts)))
-    elif head.plain:
-        yield from (("insert", row) for row in _rows(block))
-    else:
-        inserts, _, revises, retracts = _parts(block)
-        yield from (("insert", row) for row in inserts)
-        yield from (("revise", new) for _, new in revises)
-        yield from (("retract", row) for row in retracts)
-
-
-def _is_stamped(row: list[Any]) -> bool:
-    """Whether a row ends with the ts, id, source and level of a raw event."""
-    if len(row) < 4:
-        return False
-    ts, number, source, level = row[-4:]
-    if not (number.__class__ is ts.__class__ is level.__class__ is int and source.__class__ is str and source):
-        return False
-    return MIN_TS < ts < MAX_TS and -(2**63) <= number < 2**63 and not level
-
-
 def _time(at: int) -> int:
     """A time that was read from bytes that went on unread, so it may be any number."""
     return min(max(at, MIN_TS), MAX_TS)
-
-
-def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> int:
-    """The latest time in a block that may go on: as it says, or as was read. NEVER if there is none up to ``high``.
-
-    O(1), but for revisions.
-    """
-    newest = head.newest if head.newest is not None else NEVER
-    if delta is None:
-        return max([newest, *(ts for ts in _times_of_changes(head, block) if ts <= high)])
-    if head.newest is None and delta.inserted:
-        newest = delta.columns.newest if delta.columns is not None else span(delta.inserts)[1]
-    return max([newest, *(new.ts for _, new in delta.revises)])
-
-
-def _times_of_changes(head: BlockHead, block: bytes) -> list[int]:
-    """The times to which revisions of a type that is not known here lead, and those of new events beside them."""
-    if head.plain:
-        return []
-    try:
-        inserts, _, revises, _ = _parts(block)
-        return [row[-4] for row in (*inserts, *(new for _, new in revises)) if row[-4].__class__ is int]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):
-        return []
-
-
-def _is_timely(head: BlockHead, bounds: Bounds) -> bool:
-    """Whether a block of new events may come in, by the times that it names."""
-    if not head.plain or head.newest is None or head.newest > bounds.high:
-        return False
-    return bounds.low == NEVER or (head.oldest is not None and head.oldest > bounds.low)
-
-
-def _left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[list[Any]]) -> Admitted:
-    """The block of the rows that are kept of those that came in one."""
-    if len(kept) < len(rows) or head.newest is None:
-        times = [row[-4] for row in kept]
-        head.oldest, head.newest = min(times), max(times)
-    head.places = packed(places_left(head, rows, kept))
-    head.inserts = len(kept)
-    return head, block if len(kept) == len(rows) else encode(kept), None

@@ -13,6 +13,8 @@ TURNED = {
     "ahead": "too far ahead",
     "clash": "clash",
     "derived": "derived type, which only nodes send",
+    "source": "source that belongs to another",
+    "right": "type that this key may not publish",
 }
 """Why an event was turned away: the reason under which it is counted."""
 

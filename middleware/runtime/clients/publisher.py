@@ -130,6 +130,9 @@ class Publisher(Connection):
 
     ``types``
         event types (or their names) that it will send: until it promises a watermark for them, no reader relies on one.
+    ``shares``
+        it sends events of sources that other publishers send, too. Otherwise a source belongs to the publisher that sent it
+        first, as long as that is attached. With keys it belongs to the key, and this has no effect.
     ``patience``
         after this many seconds without an answer from the node, an error is raised.
     ``pause``
@@ -147,6 +150,7 @@ class Publisher(Connection):
         keys: Keys | None = None,
         node: str | None = None,
         patience: float = PATIENCE,
+        shares: bool = False,
     ) -> None:
         self._publication = Publication(types)
         self._events = 0
@@ -159,6 +163,7 @@ class Publisher(Connection):
         self._much_from = self._sent = 0
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
+        self._link.shares = shares
         self._own_source = f"{self.name}@{time.time_ns()}"
         _open.add(self)
 

@@ -1,22 +1,29 @@
 """CURVE keys: key files, the allow-list, and the settings of sockets.
 
 A key file belongs to one node or client and holds its key pair; only its owner can read it. The allow-list has one line for
-each key that is let in: ``KEY NAME [MARK ...]``. A ``#`` at the start of a line or a word begins a comment. The only mark
-is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect.
+each key that is let in: ``KEY NAME [MARK ...] [RIGHT ...]``. A ``#`` at the start of a line or a word begins a comment.
+The only mark is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect. A right is
+one word, ``publish=TYPES``, ``source=NAME``, ``read=TYPES`` or ``history=TIME``, and may occur several times; without any of
+a kind, there is no limit of that kind. See ``Rights``.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import zmq
 from zmq.utils import z85
 
-from middleware.model.errors import KeyFileError
+from middleware.broker.rights import EVERYTHING, Rights
+from middleware.broker.routing import check_pattern
+from middleware.model.errors import KeyFileError, SlacklineError
+from middleware.model.quantities import format_duration, parse_duration
 
 DEPLOY = "deploy"
 """The mark of keys that will be allowed to send code: reserved, without effect as yet."""
@@ -44,6 +51,18 @@ class Allowed(msgspec.Struct, frozen=True):
     key: str
     name: str
     marks: frozenset[str] = frozenset()
+    publish: frozenset[str] = EVERYTHING
+    sources: frozenset[str] = frozenset()
+    read: frozenset[str] = EVERYTHING
+    history: int | None = None
+
+    def line(self) -> str:
+        """Its line in an allow-list."""
+        rights = [f"publish={each}" for each in sorted(self.publish)] if self.publish != EVERYTHING else []
+        rights += [f"source={each}" for each in sorted(self.sources)]
+        rights += [f"read={each}" for each in sorted(self.read)] if self.read != EVERYTHING else []
+        rights += [f"history={format_duration(self.history)}"] if self.history is not None else []
+        return " ".join([self.key, self.name, *sorted(self.marks), *rights])
 
 
 def new_keys(name: str, path: Path) -> KeyPair:
@@ -98,8 +117,11 @@ def load_allowed(path: Path) -> list[Allowed]:
         if not words:
             continue
         try:
-            key, name, *marks = words
-            allowed.append(Allowed(_checked(key), name, frozenset(marks)))
+            key, name, *others = words
+            marks = frozenset(word for word in others if "=" not in word)
+            allowed.append(Allowed(_checked(key), name, marks, **rights_in(word for word in others if "=" in word)))
+        except WrongRightError as error:
+            raise KeyFileError(f"{path}:{number}: {error}") from None
         except ValueError:
             raise KeyFileError(f"{path}:{number}: expected 'KEY NAME [MARK ...]' with a key of 40 characters") from None
         if unknown := allowed[-1].marks - _MARKS:
@@ -108,6 +130,29 @@ def load_allowed(path: Path) -> list[Allowed]:
                 f"{path}:{number}: {told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment"
             )
     return allowed
+
+
+class WrongRightError(ValueError):
+    """A word that grants no right."""
+
+
+def rights_in(words: Iterable[str]) -> dict[str, Any]:
+    """The rights that the words of a line give, as fields of ``Allowed``. Raises WrongRightError."""
+    found: dict[str, Any] = {}
+    for word in words:
+        kind, _, value = word.partition("=")
+        try:
+            if kind in ("publish", "read"):
+                found[kind] = found.get(kind, frozenset()) | ({check_pattern(value)} if value != "nothing" else set())
+            elif kind == "source" and value and "*" not in value[:-1] and value.split() == [value]:
+                found["sources"] = found.get("sources", frozenset()) | {value}
+            elif kind == "history":
+                found["history"] = parse_duration(value)
+            else:
+                raise ValueError("a right is publish=TYPES, source=NAME (or NAME*), read=TYPES or history=TIME")
+        except (ValueError, SlacklineError) as error:
+            raise WrongRightError(f"{word!r} is no right: {error}") from None
+    return found
 
 
 def _without_comment(words: list[str]) -> list[str]:
@@ -163,6 +208,11 @@ class Keys:
     def entry(self, key: str) -> Allowed | None:
         """The line of a public key, or None if it is not let in. A process lets itself in."""
         return self._by_key.get(key) or (Allowed(key, self.own.name) if key == self.own.public else None)
+
+    def rights(self, entry: Allowed) -> Rights:
+        """What the holder of a listed key may do. O(lines)."""
+        others = frozenset().union(*(each.sources for each in self._by_key.values() if each.name != entry.name))
+        return Rights(entry.name, entry.publish, entry.read, entry.sources, others, entry.history)
 
     def of_itself(self) -> Keys:
         """The keys of a client in the process of its node."""

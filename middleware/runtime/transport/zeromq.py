@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import zmq
 
+from middleware.broker.rights import Rights
 from middleware.model.errors import AddressError, NetworkError
 from middleware.model.words import redacted
 from middleware.runtime.transport.ending import end_context
@@ -248,13 +249,14 @@ class Transport:
         except zmq.Again:
             return
 
-    def owner(self, channel: Hashable) -> str | None:
-        """The allow-list's name for the peer behind a channel of the ROUTER; None without keys."""
+    def rights(self, channel: Hashable) -> Rights | None:
+        """The rights of the peer behind a channel of the ROUTER, by the allow-list; None without keys."""
         entry = self._owners.get(channel) if isinstance(channel, bytes) else None
-        return entry.name if entry is not None else None
+        return self._keys.rights(entry) if entry is not None and self._keys is not None else None
 
     def relist(self) -> list[Hashable]:
-        """Read the allow-list again; returns the channels of peers whose entry has changed: they are no longer served.
+        """Read the allow-list again; returns the channels of peers whose key is not listed any more, or under another name:
+        they are no longer served. Other rights apply at once: see ``rights``.
 
         Nodes whose key has changed are dialled anew. Raises KeyFileError; then all stays as it was.
         """
@@ -262,16 +264,19 @@ class Transport:
             return []
         self._keys.reload()
         entry = self._keys.entry
-        gone: list[Hashable] = [
-            channel for channel, owner in self._owners.items() if owner is not None and entry(owner.key) != owner
-        ]
-        self._owners.update(dict.fromkeys([channel for channel in gone if isinstance(channel, bytes)], None))
+        gone: list[Hashable] = []
+        for channel, owner in self._owners.items():
+            listed = entry(owner.key) if owner is not None else None
+            if owner is not None and (listed is None or listed.name != owner.name):
+                gone.append(channel)
+                listed = None
+            self._owners[channel] = listed
         for name, (address, node, key) in list(self._dialled.items()):
-            listed = self._keys.listed(node)
-            if listed != key and name in self._dealers:
+            present = self._keys.listed(node)
+            if present != key and name in self._dealers:
                 self._hang_up(name)
                 gone.append(name)
-            if listed is not None and name not in self._dealers:
+            if present is not None and name not in self._dealers:
                 self.dial(name, address, node)
         return gone
 

@@ -132,4 +132,5 @@ def _publisher(target: Target, part: str) -> Publisher:
         types=[target.event_type],
         keys=target.keys,
         node=target.node,
+        shares=True,  # several tasks of one write may have rows of one source
     )

@@ -236,10 +236,13 @@ class _SimulatedClient:
 class SimulatedPublisher(_SimulatedClient):
     """Publishes raw events as long as it has credit; the rest waits in ``waiting``, as in a blocked program."""
 
-    def __init__(self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = ()) -> None:
+    def __init__(
+        self, simulation: Simulation, name: str, node: str, types: Collection[type[Event]] = (), shares: bool = False
+    ) -> None:
         self.waiting: deque[Frame | tuple[type[Event], int]] = deque()
         self._publication = Publication(types)
         super().__init__(simulation, "publisher", name, node, self._publication.greeting)
+        self.link.shares = shares
 
     @property
     def idle(self) -> bool:

@@ -65,7 +65,7 @@ class Source:
 
     def _attach(self) -> None:
         self.publisher = SimulatedPublisher(
-            self._simulation, self.plan.name, self.plan.node, self.plan.kinds if self.plan.offers else []
+            self._simulation, self.plan.name, self.plan.node, self.plan.kinds if self.plan.offers else [], shares=True
         )
         self.publisher.link.wall = self._wall
 

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.checks import Bounds, Ingress
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.rows import Bounds
 from middleware.broker.ingress.seen import Intervals, PlainIntervals, plain_runs_of, plain_take_ids, runs_of, take_ids
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
 from middleware.broker.gathering import GATHER
-from middleware.broker.ingress.checks import Bounds, Ingress
+from middleware.broker.ingress.checks import Ingress
+from middleware.broker.ingress.rows import Bounds
 from middleware.broker.peers import SPREAD
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode

@@ -285,7 +285,7 @@ def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_what_goe
 def test_an_end_counts_for_the_publisher_that_said_it() -> None:
     simulation = Simulation(1)
     node = SimulatedNode(simulation, "a", [], TYPES)
-    one, other = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("one", "other"))
+    one, other = (SimulatedPublisher(simulation, name, "a", [Ping], shares=True) for name in ("one", "other"))
     simulation.run(SECOND)
     one.publish([ping(1)])
     one.advance(Ping, END)
@@ -316,7 +316,7 @@ def test_who_died_before_an_end_came_holds_it_only_until_it_is_given_up(nodes: s
     if is_dead:
         simulation.crash("first life")
         simulation.run(2 * SECOND)
-    again = SimulatedPublisher(simulation, "second life", second, [Ping])
+    again = SimulatedPublisher(simulation, "second life", second, [Ping], shares=not is_dead)
     again.publish([ping(1), ping(2), ping(3)])
     again.advance(Ping, END)
     simulation.run(SECOND)

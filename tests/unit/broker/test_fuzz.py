@@ -11,6 +11,7 @@ from slackline_torture.fuzz import Fuzzer
 
 from middleware.broker.broker import Broker
 from middleware.broker.greeting import MOST_PEERS
+from middleware.broker.rights import Rights
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, EventCodec, Interest, decode_payload, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
@@ -229,8 +230,8 @@ def test_a_publisher_cannot_hold_back_what_detectors_derive() -> None:
 
 
 def test_a_name_is_not_given_up_to_another_key() -> None:
-    owners = {b"1": "alice", b"2": "mallory", b"3": "alice"}
-    broker = Broker("a", 10, 0, types=TYPES, owner=lambda channel: owners[channel])  # type: ignore[index]
+    rights = {b"1": Rights("alice"), b"2": Rights("mallory"), b"3": Rights("alice")}
+    broker = Broker("a", 10, 0, types=TYPES, rights=lambda channel: rights[channel])  # type: ignore[index]
     broker.receive(b"1", hello("meter"), 0)
     broker.receive(b"2", hello("meter", epoch=2), 0)
     assert broker.drops == {"name that belongs to another key": 1} and not broker.statistics().left
