@@ -38,11 +38,14 @@ _log = structlog.get_logger()
 
 
 class Gatekeeper:
-    """See the module. Works in two threads of its own, one of them pyzmq's, until it is stopped."""
+    """See the module. Works in two threads of its own, one of them pyzmq's, until it is stopped.
 
-    def __init__(self, context: zmq.Context[Any], keys: Keys, port: zmq.Socket[bytes]) -> None:
+    ``most_open``: the connections that one address may have open at a time.
+    """
+
+    def __init__(self, context: zmq.Context[Any], keys: Keys, port: zmq.Socket[bytes], most_open: int = MOST_OPEN) -> None:
         self._keys = keys
-        self._arrivals = Arrivals(MOST_NEW, MOST_OPEN, HANDSHAKE)
+        self._arrivals = Arrivals(MOST_NEW, most_open, HANDSHAKE)
         self._turned: Counter[str] = Counter()
         self._told_at = -_TELL_EVERY
         self._authenticator = ThreadAuthenticator(context)

@@ -6,10 +6,8 @@ import socket
 import struct
 from contextlib import ExitStack
 
-import pytest
 import zmq
 
-from middleware.runtime.transport import gatekeeper
 from middleware.runtime.transport.gatekeeper import Gatekeeper
 from middleware.runtime.transport.keys import KeyPair, Keys
 
@@ -43,7 +41,7 @@ class Door:
         context: zmq.Context[zmq.Socket[bytes]] = stack.enter_context(zmq.Context())
         public, secret = (key.decode() for key in zmq.curve_keypair())
         self.port, self._stack = Port(context), stack
-        self._gatekeeper = Gatekeeper(context, Keys(KeyPair("a", public, secret), []), self.port)  # type: ignore[arg-type]
+        self._gatekeeper = Gatekeeper(context, Keys(KeyPair("a", public, secret), []), self.port, most_open=3)  # type: ignore[arg-type]
         self._listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         self.clients: list[socket.socket] = []
 
@@ -70,8 +68,7 @@ def _is_shut(client: socket.socket) -> bool:
         return False
 
 
-def test_connections_that_have_closed_count_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gatekeeper, "MOST_OPEN", 3)
+def test_connections_that_have_closed_count_no_more() -> None:
     with ExitStack() as stack:
         door = Door(stack)
         for _ in range(10):
@@ -79,8 +76,7 @@ def test_connections_that_have_closed_count_no_more(monkeypatch: pytest.MonkeyPa
         assert door.end() == [True] * 10
 
 
-def test_so_many_are_open_at_a_time_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gatekeeper, "MOST_OPEN", 3)
+def test_so_many_are_open_at_a_time_and_no_more() -> None:
     with ExitStack() as stack:
         door = Door(stack)
         first = [door.accept() for _ in range(4)]
