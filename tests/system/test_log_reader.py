@@ -99,6 +99,20 @@ def test_the_log_is_read_from_any_offset_with_the_same_changes_in_the_same_order
                 assert not reader.gaps
 
 
+def test_the_node_keeps_what_was_not_committed(tmp_path: Path) -> None:
+    with durable_node(tmp_path) as node:
+        begun = extent(node.address, Tick, resume="sql")
+        published(node, DISORDERED)
+        end = extent(node.address, Tick, name="other").offset
+        with LogReader(node.address, Tick, (begun.line, begun.offset), consistency="early", resume="sql") as reader:
+            read(reader, end)
+        assert extent(node.address, Tick, resume="sql").offset == begun.offset, "what was read may have to be read again"
+        with LogReader(node.address, Tick, (begun.line, begun.offset), consistency="early", resume="sql") as reader:
+            read(reader, end)
+            reader.commit_at(begun.line, end - 1, None)
+        assert any(extent(node.address, Tick, resume="sql").offset == end - 1 for _ in range(200)), "it takes a moment"
+
+
 @pytest.mark.parametrize("fields", [[("amount", int)], [("price", str)], [("price", int), ("amount", int)]], ids=str)
 @pytest.mark.parametrize("consistency", ["early", "final"])
 def test_a_class_that_is_not_that_of_the_log_is_an_error(tmp_path: Path, fields: list[Any], consistency: Consistency) -> None:

@@ -12,10 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.broker.broker import Broker
+from middleware.broker.ingress.copies import Copies
 from middleware.broker.log import Log
+from middleware.broker.records import Record
 from middleware.delivery.publication import Publication
 from middleware.durability import lives
 from middleware.durability.durable_core import DurableCore
+from middleware.durability.recovery import recover
 from middleware.link.codec import Changes, Drops, EventCodec, Interest, decode_payload
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import decode_frame
@@ -58,6 +61,26 @@ def test_while_the_disk_stands_still_each_peer_keeps_its_own_answers() -> None:
     for channel, parts in core.stored(core.log.number).sends:
         links[str(channel)].receive(decode_frame(parts[0]), parts[1:], now)
     assert {name: link.up for name, link in links.items()} == dict.fromkeys("pqr", True)
+
+
+def test_a_disk_that_is_slow_and_goes_on_does_not_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Something always waits to be stored; peers are given no more time for that."""
+    broker, now, excuses = Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(()))), 0, []
+    monkeypatch.setattr(broker, "wait_longer", excuses.append)
+    core = DurableCore(broker, None, PINGS)
+    link = Link("p", "publisher", 1, 0, dials=True, durable=True)
+    for step in range(200):
+        now += STEP
+        if step % 5 == 0:
+            broker.log.subscribed(("subscriber", f"s{step}"), Interest(1, ["Ping"]))
+            link.say_hello(now)  # which is answered once that is stored
+        for parts in link.outbox:
+            broker.receive("p", parts, now)
+        link.outbox.clear()
+        core.settle(now)
+        core.stored(core.log.number - 2)
+    assert core.log.number == 40
+    assert not excuses
 
 
 # -- a step is replayed -----------------------------------------------------------------------------------------------
@@ -194,3 +217,30 @@ def test_a_retraction_that_comes_too_late_is_turned_away(beside: tuple[Ping, ...
     ]
     assert [event.id for delta in deltas for event in delta.retracts] == [8], "the other was final"
     assert talk.broker.drops["late for what was promised"] == 1
+
+
+def test_what_repeats_are_compared_with_is_known_by_its_place_in_the_log() -> None:
+    """The next life reads the log again from there, and not from its beginning."""
+    broker = Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(())))
+    broker.ingress.copies = Copies(most=600)  # one block, or two
+    talk = Talk(broker)
+    one = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    for number in range(1, 20):
+        one.publish(Ping(ts=number, id=number, source="p"))
+        talk.go(5)
+    assert (broker.log.offset, broker.ingress.copies.since) == (19, 18)
+
+
+def test_a_type_that_a_publisher_offers_later_is_its_own_after_a_crash() -> None:
+    """It was named by no Interest, but by the events themselves; until it is promised, it holds the type open."""
+    records: list[Record] = []
+    talk = Talk(Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(()))))
+    one = Client(talk, "publisher", "p", Interest(1))
+    talk.go(10)
+    one.publish(Ping(ts=3, id=1, source="p"))
+    talk.go(10)
+    records += talk.records
+    again = Broker("b", 2, 0, types=PINGS, log=Log(77, lambda offset, size: iter(())))
+    recover(again, None, PINGS, None, records)
+    (origin,) = again.waiting([]).streams["Ping"].origins
+    assert origin.name == "p"

@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import sqlite3
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -45,6 +46,34 @@ def test_a_file_that_was_cut_off_goes_on_behind_its_last_whole_line(tmp_path: Pa
     sink.take([goal for goal in goals(1, 9) if ORDER(goal) > mark])
     sink.close()
     assert [json.loads(line)["id"] for line in file.read_text().splitlines()] == list(range(1, 10))
+
+
+def test_a_torn_line_is_gone_once_the_file_is_opened(tmp_path: Path) -> None:
+    """Also where no more finals come: who reads the file finds whole lines."""
+    file = tmp_path / "goals.jsonl"
+    with closing(FileSink(file)) as sink:
+        sink.take(goals(1, 3))
+    whole = file.read_bytes()
+    for torn in (b'{"type":"Go', b"\0" * 100, b'{"type":"Goal"\0\0\n'):
+        file.write_bytes(whole + torn)
+        FileSink(file).close()
+        assert file.read_bytes() == whole
+
+
+def test_the_name_of_a_new_file_is_on_the_disk_before_anything_is_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a power cut may take the file away with all that was safe."""
+    synced: list[bool] = []
+    fsync = os.fsync
+
+    def noting(descriptor: int) -> None:
+        synced.append(stat.S_ISDIR(os.fstat(descriptor).st_mode))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noting)
+    with closing(FileSink(tmp_path / "goals.jsonl")):
+        assert synced == [True]
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
@@ -160,8 +189,10 @@ def test_a_file_is_one_sinks_alone(tmp_path: Path) -> None:
     file = tmp_path / "goals.jsonl"
     sink = FileSink(file)
     sink.take(goals(1, 2))
+    held = len(os.listdir("/proc/self/fd"))
     with pytest.raises(SinkError, match="is in use: another program writes it"):
         FileSink(file)
+    assert len(os.listdir("/proc/self/fd")) == held, "whoever tries again and again holds no more files"
     sink.take(goals(3, 3))
     sink.close()
     again = FileSink(file)
