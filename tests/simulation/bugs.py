@@ -32,6 +32,7 @@ from middleware.broker.ingress.rows import Bounds
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log import Log
 from middleware.broker.peers import Peer
+from middleware.broker.records import PeerKey
 from middleware.broker.watermarks import combining
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.eras import Eras
@@ -43,7 +44,7 @@ from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
 from middleware.durability import lives, recovery
 from middleware.durability.durable_core import DurableCore, Write
-from middleware.link.codec import Gap, Payload, Resumed, Run
+from middleware.link.codec import Gap, Interest, Payload, Resumed, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
 from middleware.model import attributes, detector
@@ -99,6 +100,7 @@ START: dict[str, int] = {
     "what others said of the clock forgotten at a restart": 2_302,
     "how far a former life had come forgotten": 3_631,
     "late revisions let through where they come in": 9,
+    "late retractions let through where they come in": 19,
     "events below promises let through": 9,
     "watermarks combined as the largest": 5,
     "publishers do not promise again": 7,
@@ -112,6 +114,7 @@ START: dict[str, int] = {
     "types change in any order": 19,
     "reader ignores where its name was": 5,
     "reader ignores gaps": 4,
+    "readers that were forgotten not told of a gap": 3,
     "repeats in columns taken": 17,
     "columns behind the watermark let through": 113,
     "columns that wait in a unit left out of checkpoints": 74,
@@ -387,6 +390,17 @@ def late_revisions_let_through_where_they_come_in(patch: pytest.MonkeyPatch) -> 
 
 
 @bug
+def late_retractions_let_through_where_they_come_in(patch: pytest.MonkeyPatch) -> None:
+    timely = Ingress._timely
+
+    def lax(self: Ingress, name: str, delta: Delta, bounds: Bounds) -> Delta:
+        kept = timely(self, name, Delta(delta.inserts, delta.revises), bounds)
+        return Delta(kept.inserts, kept.revises, delta.retracts)
+
+    patch.setattr(Ingress, "_timely", lax)
+
+
+@bug
 def events_below_promises_let_through(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Admission, "_promised", lambda self, name: NEVER)
 
@@ -486,6 +500,18 @@ def types_change_in_any_order(patch: pytest.MonkeyPatch) -> None:
 @bug
 def readers_behind_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "start_of", lambda self, *_: (self.oldest, False))
+
+
+@bug
+def readers_that_were_forgotten_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
+    start_of = Log.start_of
+
+    def silent(self: Log, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
+        offset, is_gap = start_of(self, peer, interest)
+        is_back = interest.line == self.line or interest.line in self.former or interest.after is not None
+        return offset, is_gap and not (is_back and peer not in self.readers)
+
+    patch.setattr(Log, "start_of", silent)
 
 
 @bug

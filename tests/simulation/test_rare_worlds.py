@@ -16,11 +16,13 @@ from middleware.testing.simulation.hard import RARE
 from middleware.testing.simulation.hunt import play
 from middleware.testing.simulation.plan import WorldPlan
 
-KINDS = [*RARE, "state in slots", "flip a byte", "cut log", "older"]
+KINDS = [*(name for name, (share, _) in RARE.items() if share), "state in slots", "flip a byte", "cut log", "older"]
 HAPPENS = {
     "operator that stops": "halts",
     "copies that clash": "clashes",
     "outliers": "late",
+    "reader cut off": "lacking",
+    "readers that join": "joined",
     "flip a byte": "flip a byte",
     "cut log": "cut log",
     "older": "older log",

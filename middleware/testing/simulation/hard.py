@@ -17,9 +17,9 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.kslack import Lateness, MaxSlack
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.testing.simulation.applications import Reading
+from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.fragile import Fragile, breaking
-from middleware.testing.simulation.plan import Incident, WorldPlan
+from middleware.testing.simulation.plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.policies import a_policy
 from middleware.testing.simulation.said import Said
 from middleware.testing.simulation.sources import SourcePlan
@@ -176,11 +176,88 @@ def _let_one_lag(plan: WorldPlan, rng: random.Random) -> bool:
     return True
 
 
+def _let_a_reader_be_cut_off(plan: WorldPlan, rng: random.Random) -> bool:
+    """A reader without a name hears nothing for so long that its node forgets it."""
+    nameless = [(f"sink{number}", sink.node) for number, sink in enumerate(plan.sinks) if not sink.resumes]
+    if nameless:
+        name, node = rng.choice(nameless)
+        cut = Incident(rng.randrange(3_000) * MILLISECOND, "partition", name, 12 * SECOND, node)
+        plan.incidents = sorted([cut, *plan.incidents], key=lambda each: each.at)
+        _let_one_stay(plan, rng)
+    return bool(nameless)
+
+
+def _let_one_stay(plan: WorldPlan, rng: random.Random) -> None:
+    """On each node, one reader wants all results, all the time; or none may: then what nodes log is not checked, as what no
+    one wants is in no log."""
+    if rng.random() < FLAPPING:
+        plan.unwatched = True
+    else:
+        plan.sinks += [SinkPlan(node, resumes=True) for node in plan.nodes]
+
+
+def _let_readers_join(plan: WorldPlan, rng: random.Random) -> bool:
+    """Readers come while events do, alpha shifts, and nodes crash: a replay makes results in other steps than they were."""
+    plan.restless = 0.3
+    _let_one_stay(plan, rng)
+    joins = sorted(rng.randrange(2_000) * MILLISECOND for _ in range(rng.choice([1, 2, 4])))
+    plan.joiners = [SinkPlan(rng.choice(plan.nodes), resumes=False, joins=at) for at in joins]
+    crashes = [Incident(at + rng.randrange(500) * MILLISECOND, "crash", rng.choice(plan.nodes), 0) for at in joins]
+    plan.incidents = sorted([*crashes, *plan.incidents], key=lambda each: each.at)
+    return True
+
+
+def _let_publishers_come_and_go(plan: WorldPlan, rng: random.Random) -> bool:
+    """One publisher stays; beside it, others end the same types and leave, and new ones come, at any node.
+
+    What a new one says is newer than all that anyone has promised when its first events are taken: later, the one that stays
+    promises more, which must not make the new one's events late anywhere.
+    """
+    staying = rng.choice([each for each in plan.sources if each.says])
+    staying.promises = staying.offers = staying.lasts = True
+    staying.leaves, staying.start, staying.pauses, staying.dies = False, 0, 0, 0
+    others = [each for each in plan.sources if not {*each.kinds} & {*staying.kinds}]  # else who does not promise holds all back
+    for each in others:
+        each.leaves = False
+    ending = SourcePlan("ending both", rng.choice(plan.nodes), [Reading, Probe], [], promises=False, leaves=False, offers=True)
+    plan.sources, plan.idle = [staying, *others, ending], 600 * SECOND  # no node promises on behalf of others
+    before, newest = "", max(each.event.ts for source in plan.sources for each in source.says)
+    here = rng.choice([node for node in plan.nodes if node != staying.node] or plan.nodes)
+    for number in range(rng.choice([2, 2, 3])):
+        name, node = f"g{number}", here if rng.random() < 0.6 else rng.choice(plan.nodes)
+        newest += 100 * bool(before)
+        says = _in_order(staying, rng, name, newest, rng.choice([2, 6]) if not before else rng.choice([6, 30, 60]))
+        plan.sources.append(SourcePlan(name, node, staying.kinds, says, True, False, True, after=before, goes=True))
+        before, newest = name, says[-1].event.ts
+    numbers = max(each.event.id for each in staying.says)
+    tail = _in_order(staying, rng, staying.name, newest, 3, numbers)
+    staying.says, staying.tail = [*staying.says, *tail], len(tail)
+    return True
+
+
+def _in_order(of: SourcePlan, rng: random.Random, name: str, after: int, count: int, number: int = 0) -> list[Said]:
+    """New events of a source's types, in order, after a time and a number."""
+    return [
+        Insert(_a_kind(of, rng)(rng.randrange(4), rng.randrange(10), ts=after + 10 * at, id=number + at, source=name))
+        for at in range(1, count + 1)
+    ]
+
+
+COMINGS = 0.0
+"""The share of the worlds in which publishers come and go: none, until promises follow who promises (design, section 14)."""
+
+FLAPPING = 0.0
+"""The share of the worlds with a reader that is cut off, or joins, in which no other reader stays: none, as a reader that comes
+back, or comes just after the last one left, is given results whose corrections nobody wanted when they were made."""
+
 RARE: dict[str, tuple[float, Callable[[WorldPlan, random.Random], bool]]] = {
     "operator that stops": (0.09, _let_an_operator_stop),
     "other policies later": (0.06, _let_policies_change),
     "copies that clash": (0.08, _let_copies_clash),
     "clock wrong by hours": (0.07, _let_a_clock_be_wrong),
     "outliers": (0.08, _let_one_lag),
+    "reader cut off": (0.12, _let_a_reader_be_cut_off),
+    "readers that join": (0.08, _let_readers_join),
+    "publishers that come and go": (COMINGS, _let_publishers_come_and_go),
 }
 """By name: the share of the worlds that are to have it, and the function that makes a world so, if it can."""

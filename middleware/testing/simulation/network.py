@@ -308,13 +308,14 @@ class SimulatedSubscriber(_SimulatedClient):
         on_slow: OnSlow = "block",
         resumes: bool = False,
         after: Mark | None = None,
+        joins: bool = False,
     ) -> None:
         self.events: list[Event] = []
         self.watermarks: dict[str, int] = {}
         self.gaps = self.busy_until = 0
         self.reading = True
         self.subscription = Subscription(
-            sorted(patterns), EventCodec(types), final=final, on_slow=on_slow, resumes=resumes, after=after
+            sorted(patterns), EventCodec(types), final=final, on_slow=on_slow, resumes=resumes, after=after, joins=joins
         )
         super().__init__(simulation, "subscriber", name, node, self.subscription.greeting)
 

@@ -45,7 +45,7 @@ class SinkPlan(msgspec.Struct):
     """A sink at a node. ``resumes``: it has a name under which it comes back. ``marks``: it also stores its mark; a sink that
     does not may get finals again that it had taken when it was killed. ``dies``: it is killed once it has this many finals (0:
     only by incidents), comes back after ``away`` ns, and has the share ``copy`` of its finals. ``raw``: it reads raw events
-    instead of derived ones. ``tables``: it reads tables.
+    instead of derived ones. ``tables``: it reads tables. ``joins``: it comes this much later (ns) than the first event.
     """
 
     node: str
@@ -56,6 +56,7 @@ class SinkPlan(msgspec.Struct):
     copy: float = 1
     raw: bool = False
     tables: bool = False
+    joins: int = 0
 
 
 class WorldPlan(msgspec.Struct):
@@ -76,6 +77,9 @@ class WorldPlan(msgspec.Struct):
         the policies with which nodes come back, if they differ.
     ``walls``
         by node, the error of its wall clock (ns); empty: there are no wall clocks. ``reset``: only after a crash.
+    ``joiners``
+        sinks that come in the midst of it, in order of time. ``unwatched``: at times no one may want some results, which are in
+        no log then: so what nodes log is not checked.
     ``rare``
         the rare difficulties of this world (``hard``).
     """
@@ -102,6 +106,8 @@ class WorldPlan(msgspec.Struct):
     afterwards: Afterwards | None = None
     walls: dict[str, int] = {}
     reset: bool = False
+    joiners: list[SinkPlan] = []
+    unwatched: bool = False
     rare: list[str] = []
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from itertools import groupby
 
 import msgspec
@@ -26,6 +27,10 @@ class SourcePlan(msgspec.Struct):
         to be taken, or, if it ``repeats``, all that it ever said.
     ``columns``
         the share of its new events that it sends as columns.
+    ``after``
+        it attaches only once the source of this name has left. ``goes``: once it has ended its types, it leaves. ``lasts``: it
+        does not end before all others have. ``tail``: so many of its changes, the last ones, it says only once no other is to
+        come, and each has said something that was taken.
     """
 
     name: str
@@ -42,18 +47,26 @@ class SourcePlan(msgspec.Struct):
     away: int = 0
     repeats: bool = False
     columns: float = 0
+    after: str = ""
+    goes: bool = False
+    lasts: bool = False
+    tail: int = 0
 
 
 class Source:
     """A publisher, and what it has still to say. ``wall``: what its clock shows when the simulation begins, if it has one.
+    ``others``: all sources of its world, which may have yet to be made.
 
-    ``in_columns``: the events that it has published as columns.
+    ``in_columns``: the events that it has published as columns. ``has_left``: it has ended its types and gone.
     """
 
-    def __init__(self, simulation: Simulation, plan: SourcePlan, wall: int | None = None) -> None:
+    def __init__(
+        self, simulation: Simulation, plan: SourcePlan, wall: int | None = None, others: Sequence[Source] = ()
+    ) -> None:
         self.plan = plan
         self._wall = wall
-        self.ended = False
+        self.ended = self.has_left = False
+        self._others = others
         self.in_columns = 0
         self._simulation = simulation
         self._said = self._taken = self._until = 0
@@ -61,7 +74,9 @@ class Source:
         self._back_at: int | None = None
         self._forms = random.Random(plan.name)
         self._lows = _lows(plan.says)
-        self._attach()
+        self.is_to_come = bool(plan.after)
+        if not self.is_to_come:
+            self._attach()
 
     def _attach(self) -> None:
         self.publisher = SimulatedPublisher(
@@ -72,11 +87,14 @@ class Source:
     @property
     def attached(self) -> bool:
         """Whether its node knows what it offers."""
-        return self.publisher.link.up and self.publisher.idle
+        return not self.is_to_come and self.publisher.link.up and self.publisher.idle
 
     def step(self, rng: random.Random, most: int) -> None:
         """Say a little, then promise a true watermark; at the end, leave or end the stream. Without credit, it waits."""
         plan, now = self.plan, self._simulation.now
+        if self.is_to_come:
+            self._come()
+            return
         if self._back_at is not None:
             if now < self._back_at:
                 return
@@ -84,13 +102,22 @@ class Source:
             self._attach()
         if self.publisher.idle:
             self._taken = self._said
-        if now < self._until or self.publisher.waiting:
+        if now < self._until or self.publisher.waiting or self._holds_back:
             return
         if self._said < len(plan.says):
-            self._say(plan.says[self._said : self._said + rng.randint(1, most)])
-        elif not self.ended and self.publisher.idle:
+            last = len(plan.says) - (plan.tail if self._said < len(plan.says) - plan.tail else 0)
+            self._say(plan.says[self._said : min(self._said + rng.randint(1, most), last)])
+        elif not self.ended and self.publisher.idle and self._may_end:
             self._end()
-        if plan.promises and not self.ended and self._said < len(plan.says) and (lowest := self._lows[self._said]) != END:
+        elif plan.goes and self.publisher.idle:
+            self._leave()
+        if (
+            plan.promises
+            and not self.ended
+            and not self._holds_back
+            and self._said < len(plan.says)
+            and (lowest := self._lows[self._said]) != END
+        ):
             for kind in plan.kinds:
                 self.publisher.advance(kind, lowest - 1)
         if not self._has_paused and self._said >= plan.pauses:
@@ -98,6 +125,35 @@ class Source:
         if self._is_mortal and self._said >= plan.dies:
             self._is_mortal, self._back_at = False, now + plan.away
             self._simulation.crash(plan.name)
+
+    @property
+    def _holds_back(self) -> bool:
+        """Whether it waits: as it has just come, until its first words are taken; or at its tail, beyond which it must not
+        promise anything either."""
+        if self.plan.after and self._said and not self._taken:
+            return True
+        is_due = bool(self.plan.tail) and self._said == len(self.plan.says) - self.plan.tail
+        return is_due and not all(other.is_taken for other in self._others if other is not self)
+
+    @property
+    def is_taken(self) -> bool:
+        """Whether it is here, and its node has taken something that it has said."""
+        return self.ended or self._taken > 0
+
+    def _come(self) -> None:
+        """Attach, once the one has left after which this is to come."""
+        if any(other.has_left for other in self._others if other.plan.name == self.plan.after):
+            self.is_to_come = False
+            self._attach()
+
+    @property
+    def so_far(self) -> list[Said]:
+        """What it has said."""
+        return self.plan.says[: self._said]
+
+    @property
+    def _may_end(self) -> bool:
+        return not self.plan.lasts or all(other.ended for other in self._others if other is not self)
 
     def _say(self, says: list[Said]) -> None:
         self._said += len(says)
@@ -113,6 +169,11 @@ class Source:
                     self.publisher.revise(each.old, each.event)
                 else:
                     self.publisher.retract(each.event)
+
+    def _leave(self) -> None:
+        if self.ended and not self.has_left:
+            self.has_left = True
+            self.publisher.link.bye("has ended its types")
 
     def _end(self) -> None:
         self.ended = True

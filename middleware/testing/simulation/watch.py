@@ -121,12 +121,13 @@ class Sink(SimulatedSubscriber):
         resumes: bool = False,
         marks: bool = True,
         tables: bool = False,
+        joins: bool = False,
         before: Sink | None = None,
         copy: float = 1,
     ) -> None:
         self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
         after = ORDER(self.finals[-1]) if self.finals and marks else None
-        super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after)
+        super().__init__(simulation, name, node, names, types, final=True, resumes=resumes, after=after, joins=joins)
         self.resumes, self.marks, self.before = resumes, marks, before
         self._reads_tables = tables and takes_columns()
         self.repeated: list[Event] = []
@@ -137,6 +138,7 @@ class Sink(SimulatedSubscriber):
         self.gave_up: bool = before is not None and before.gave_up
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
+        self.watch.is_blind = joins
         self._era = 0
         self.history: list[str] = []
         self._codec = EventCodec(types)

@@ -10,6 +10,7 @@ from itertools import pairwise
 
 from middleware.broker.ingress.checks import Turned
 from middleware.model.event import END, IDENTITY, ORDER, Event, type_name
+from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
@@ -20,6 +21,7 @@ from middleware.testing.simulation.afterwards import late_in_time, refused_in_ti
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.disk import DAMAGES, Disk
 from middleware.testing.simulation.fragile import sound
+from middleware.testing.simulation.joining import Joiners
 from middleware.testing.simulation.network import TICK, Simulation
 from middleware.testing.simulation.nodes import DurableNode, MemoryNode
 from middleware.testing.simulation.plan import Incident, SinkPlan, WorldPlan
@@ -73,6 +75,7 @@ class World:
         self.watches = {name: Watch(name) for name in plan.nodes}
         for watch in self.watches.values():
             watch.contested = self._contested
+            watch.is_blind = plan.unwatched
         for incident in plan.incidents:
             if incident.kind in DAMAGES:
                 self.disks[incident.target].remembers = True
@@ -82,7 +85,9 @@ class World:
             self._start(name)
         self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
         self.sinks = [self._sink_of(f"sink{number}", each) for number, each in enumerate(plan.sinks)]
-        self.sources = [Source(self.simulation, source, WALL if plan.walls else None) for source in plan.sources]
+        self.sources: list[Source] = []
+        self.sources += [Source(self.simulation, each, WALL if plan.walls else None, self.sources) for each in plan.sources]
+        self._joiners = Joiners(plan.joiners, self._sink_of)
         self._loss: Loss | None = None
         self._lines = 1
         self._is_older = False
@@ -105,6 +110,7 @@ class World:
             resumes=plan.resumes,
             marks=plan.marks,
             tables=plan.tables,
+            joins=bool(plan.joins),
             before=before,
             copy=copy,
         )
@@ -305,6 +311,7 @@ class World:
         def step() -> None:
             nonlocal stepped
             self._incidents()
+            self._joiners.step(simulation.now - self._begun, self.sources)
             ticks, stepped = (simulation.now - stepped) // TICK, simulation.now
             for source in self.sources:
                 if simulation.now - self._begun >= source.plan.start and rng.random() < plan.pace * ticks:
@@ -315,7 +322,9 @@ class World:
 
     @property
     def _has_met(self) -> bool:
-        return all(sink.ready for sink in self.sinks) and all(source.attached or source.ended for source in self.sources)
+        return all(sink.ready for sink in self.sinks) and all(
+            source.attached or source.ended or source.is_to_come for source in self.sources
+        )
 
     @property
     def over(self) -> bool:
@@ -418,7 +427,8 @@ class World:
             expected = raw if is_raw else results
             sink.link.check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
-            if sink.incomplete and sink.lacks:  # it was told that the log does not reach back to its copy
+            if sink.lacks and (sink.incomplete or self._was_cut_off(sink)):
+                # it was told that the log does not reach back to its copy, or that nothing was kept for it
                 _same(sink.finals, [event for event in expected if event in sink.finals], f"finals of {sink.name}")
                 self.troubles["lacking"] += 1
                 continue
@@ -436,6 +446,13 @@ class World:
                 net += [event for event in expected if event not in net and event in sink.before.finals]
                 net.sort(key=ORDER)
             _same(net, expected, f"net of the early changes of {sink.name}")
+
+        if not self.halts:
+            is_complete = not any(isinstance(each, Operator) for each in self.plan.detectors.values())  # windows may be wide
+            self.troubles += self._joiners.check(results, is_complete)
+
+    def _was_cut_off(self, sink: Sink) -> bool:
+        return any(each.kind == "partition" and each.target == sink.name for each in self.plan.incidents)
 
     def _check_stopped(self, sink: Sink, node: str, expected: list[Event]) -> None:
         """Check that a sink gets what was final before the stop, and is told that nothing more comes. For results that other
