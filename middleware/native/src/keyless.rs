@@ -1,6 +1,5 @@
 //! Events whose key cannot be found: failures, once they are final, for until then they may be withdrawn.
 
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -18,7 +17,7 @@ impl Keyless {
     #[cold]
     pub fn add(&self, event: &Bound<'_, PyAny>, error: PyErr, shared: &mut Shared) -> PyResult<()> {
         let py = event.py();
-        if !error.is_instance_of::<PyException>(py) {
+        if !shared.twins.is_failure(py, &error) {
             return Err(error); // such as KeyboardInterrupt
         }
         let traceback = shared.twins.traceback(py, error)?;

@@ -5,7 +5,6 @@
 
 use std::cmp::Ordering;
 
-use pyo3::exceptions::PyException;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -153,7 +152,7 @@ impl Lane {
     /// Quarantine the event at `at`, at which the detector just raised: go on from the state before it.
     #[cold]
     fn fail(&mut self, py: Python<'_>, at: usize, error: PyErr, shared: &mut Shared) -> PyResult<()> {
-        if !error.is_instance_of::<PyException>(py) {
+        if !shared.twins.is_failure(py, &error) {
             return Err(error); // such as KeyboardInterrupt
         }
         let traceback = shared.twins.traceback(py, error)?;
@@ -165,7 +164,7 @@ impl Lane {
         } else {
             let mut odd = Vec::new();
             while let Err((place, error)) = self.rehearse_without(py, at, &odd, shared)? {
-                if !error.is_instance_of::<PyException>(py) {
+                if !shared.twins.is_failure(py, &error) {
                     return Err(error);
                 }
                 odd.push(place); // it did not fail here before: no pure function of its input
@@ -235,7 +234,7 @@ impl Lane {
     /// The state of the detector. One whose state cannot be copied can never go back: it stops, and says so.
     pub fn state(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<State> {
         match self.detector.state(py, shared) {
-            Err(error) if error.is_instance_of::<PyException>(py) => {
+            Err(error) if shared.twins.is_failure(py, &error) => {
                 shared.counts.get().failures.add(1);
                 self.broken = Some(shared.twins.traceback(py, error)?);
                 self.detector.stop();

@@ -2,7 +2,7 @@
 
 use std::hint::black_box;
 
-use pyo3::exceptions::{PyAssertionError, PyException};
+use pyo3::exceptions::PyAssertionError;
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -99,7 +99,7 @@ impl KeyedLanes {
                 Ok(place_of(event.py(), &self.lanes[number].history, &entry, self.shared.twins)?.is_ok())
             }
             Ok(None) => Ok(false),
-            Err(error) if !error.is_instance_of::<PyException>(event.py()) => Err(error),
+            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => Err(error),
             Err(_) => self.keyless.holds(event, &self.shared),
         }
     }
@@ -124,7 +124,7 @@ impl KeyedLanes {
     /// Take a snapshot of some lane and forget it, to see what it costs. If that fails, the lane will say so by itself.
     fn snapshot(&self, py: Python<'_>) -> PyResult<()> {
         match self.lanes.first().map(|lane| lane.detector.state(py, &self.shared)) {
-            Some(Err(error)) if !error.is_instance_of::<PyException>(py) => Err(error),
+            Some(Err(error)) if !self.shared.twins.is_failure(py, &error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -187,7 +187,7 @@ impl KeyedLanes {
         }
         match outcome.and_then(|()| self.lanes[0].detector.state(py, &self.shared)?.boxed(py)) {
             Ok(state) => Ok((events.len(), Some(state))),
-            Err(error) if error.is_instance_of::<PyException>(py) => {
+            Err(error) if self.shared.twins.is_failure(py, &error) => {
                 results.del_slice(began.1, results.len())?;
                 Ok((began.0, None))
             }
@@ -341,7 +341,7 @@ impl KeyedLanes {
         let (py, mut numbers) = (events.py(), Vec::with_capacity(events.len()));
         for event in events {
             let number = match field.of(&event).and_then(|key| self.numbers.get(&key)) {
-                Err(error) if !error.is_instance_of::<PyException>(py) => return Err(error),
+                Err(error) if !self.shared.twins.is_failure(py, &error) => return Err(error),
                 found => found.unwrap_or(None), // what fails here will fail in its turn
             };
             if let Some(number) = number {
@@ -420,7 +420,7 @@ impl KeyedLanes {
                 self.writing.before(event.py(), number, &mut self.lanes[number], &mut self.shared)?;
                 self.pending(number, emission).gone.push(entry);
             }
-            Err(error) if !error.is_instance_of::<PyException>(event.py()) => return Err(error),
+            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => return Err(error),
             _ if self.keyless.withdraw(event, &self.shared)? => {}
             _ => self.shared.counts.get().unknown.add(1),
         }

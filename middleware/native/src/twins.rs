@@ -22,6 +22,7 @@ pub struct Twins {
     pub combined: Py<PyAny>,
     same_state: Py<PyAny>,
     format_exception: Py<PyAny>,
+    ending: Py<PyAny>,
 }
 
 impl Twins {
@@ -51,12 +52,18 @@ impl Twins {
             combined: of("middleware.model.change", "combined")?,
             same_state: of("middleware.model.state", "same_state")?,
             format_exception: of("traceback", "format_exception")?,
+            ending: of("middleware.model.errors", "ENDING")?,
         })
     }
 
     /// Whether no detector could tell the states apart.
     pub fn same_state(&self, one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
         self.same_state.bind(one.py()).call1((one, other))?.extract()
+    }
+
+    /// Whether an error that user code raised is a failure of that code. Others, such as KeyboardInterrupt, end the run.
+    pub fn is_failure(&self, py: Python<'_>, error: &PyErr) -> bool {
+        !error.matches(py, &self.ending).unwrap_or(false)
     }
 
     /// The text of an error, where it was raised and by whose call.

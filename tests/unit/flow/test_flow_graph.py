@@ -1,5 +1,6 @@
 """Flows that are not sound are turned down before they run, with words that say why; sound ones can be drawn."""
 
+import asyncio
 import pickle
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -247,10 +248,11 @@ def pages(*texts):
     return [Page(text, ts=place, id=place, source="x") for place, text in enumerate(texts, 1)]
 
 
-def test_an_item_at_which_a_function_raises_is_quarantined_and_the_rest_goes_on():
+@pytest.mark.parametrize("error", [ValueError, SystemExit, asyncio.CancelledError])
+def test_an_item_at_which_a_function_raises_is_quarantined_and_the_rest_goes_on(error):
     def risky(page: Page) -> Iterable[Word]:
         if page.text == "bad":
-            raise ValueError("this page")
+            raise error("this page")
         return words(page)
 
     flow = Flow("risky")

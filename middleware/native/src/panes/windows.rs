@@ -4,7 +4,6 @@
 //! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
 
 use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyTuple};
 
@@ -19,6 +18,7 @@ use super::results::Results;
 use super::sliding::Sliding;
 use crate::event_batch::EventBatch;
 use crate::fields::{Field, Maker, Stamps};
+use crate::twins::Twins;
 
 /// Watermark of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
@@ -229,7 +229,7 @@ impl KeyedWindows {
         for event in inserts {
             let (lane, ts) = match self.read(&event, &mut row) {
                 Ok(found) => found,
-                Err(error) if error.is_instance_of::<PyException>(py) => {
+                Err(error) if Twins::get(py)?.is_failure(py, &error) => {
                     fail.call1((&event, error))?;
                     continue;
                 }
