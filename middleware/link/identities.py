@@ -23,11 +23,15 @@ def _is_int64(number: int) -> bool:
 
 
 class Identities(NamedTuple):
-    """``names`` of sources; for each event the place of its own (``codes``, uint32), and its id (int64), little-endian."""
+    """``names`` of sources; for each event the place of its own (``codes``, uint32), and its id (int64), little-endian.
+
+    ``times``: the times of the events likewise, where they are known.
+    """
 
     names: list[str]
     codes: bytes
     ids: bytes
+    times: bytes = b""
 
     @classmethod
     def of(cls, identities: Iterable[tuple[str, int] | None]) -> Identities:
@@ -77,12 +81,14 @@ def _identities_in(block: bytes, rows: int) -> Identities | None:
     lengths = {*batch.pairs(1, 3), (batch.number(0, "<q"), 0)}
     if lengths != {(rows, 0)} or coded.pairs(1, 1) != [(coded.number(0, "<q"), 0)]:
         return None
-    (codes, size), _, (ids, size_of_ids), *_ = batch.pairs(2, 4)
+    (codes, size), _, (ids, size_of_ids), _, (times, size_of_times), *_ = batch.pairs(2, 6)
     names = _names(block, coded, names_at)
-    if not all(names) or size < 4 * rows or size_of_ids < 8 * rows or min(codes, ids) < 0:
+    if not all(names) or size < 4 * rows or min(size_of_ids, size_of_times) < 8 * rows or min(codes, ids, times) < 0:
         return None
-    found = Identities(names, block[at + codes : at + codes + 4 * rows], block[at + ids : at + ids + 8 * rows])
-    return found if len(found.codes) == 4 * rows and len(found.ids) == 8 * rows else None
+    columns = (block[at + first : at + first + width * rows] for first, width in ((codes, 4), (ids, 8), (times, 8)))
+    found = Identities(names, *columns)
+    is_whole = len(found.codes) == 4 * rows and len(found.ids) == len(found.times) == 8 * rows
+    return found if is_whole else None
 
 
 def _is_usual(schema: Table) -> bool:

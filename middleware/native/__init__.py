@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 50
+_VERSION = 51
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:
@@ -58,6 +58,8 @@ try:
         survey_events,
         take_ids,
         take_new,
+        times_of_claimed,
+        times_of_claimed_columns,
     )
 except ImportError as error:
     AVAILABLE = False
@@ -106,4 +108,6 @@ else:
         "survey_events",
         "take_ids",
         "take_new",
+        "times_of_claimed",
+        "times_of_claimed_columns",
     ]

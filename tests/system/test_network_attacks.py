@@ -14,7 +14,7 @@ import pytest
 import zmq
 from test_network import DEADLINE, TYPES, Hit, collect, hits, node_thread, poll_until
 
-from middleware.link.codec import Interest, encode
+from middleware.link.codec import BlockHead, Interest, encode
 from middleware.link.frames import VERSION, Data, Hello, decode_frame
 from middleware.model.errors import KeyFileError, NetworkError
 from middleware.model.event import Event
@@ -222,3 +222,41 @@ def test_an_allow_list_that_others_can_change_is_refused(tmp_path: Path, mode: i
     listed.chmod(mode)
     with pytest.raises(KeyFileError, match="chmod go-w"):
         load_allowed(listed)
+
+
+def test_ids_taken_in_advance_are_free_for_their_owner_and_both_are_told() -> None:
+    with (
+        node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node,
+        Subscriber(node.address, Hit) as reader,
+        Publisher(node.address, name="honest") as honest,
+        Publisher(node.address, name="evil") as evil,
+    ):
+        reader.wait_ready(DEADLINE)
+        honest.publish(hits(0, 10))
+        assert honest.flush(DEADLINE).taken == 10
+        evil.publish(hits(10, 50, text="forged"))
+        evil.retract(hits(3, 1)[0])
+        receipt = evil.flush(DEADLINE)
+        assert (receipt.taken, receipt.turned) == (0, {"source that belongs to another": 51})
+        assert receipt.samples[0].told == "source 'ball' belongs to publisher honest"
+        honest.publish(hits(10, 50))
+        assert honest.flush(DEADLINE).taken == 50
+        assert collect(reader, 60) == hits(0, 60)
+        assert node.statistics().attempts == {"ball": 51}
+
+
+def test_a_block_whose_head_lies_goes_through_a_forwarding_node_as_what_it_holds() -> None:
+    with (
+        node_thread("b", "tcp://127.0.0.1:*") as forwarding,
+        Subscriber(forwarding.address, Hit) as reader,
+        Publisher(forwarding.address) as evil,
+    ):
+        reader.wait_ready(DEADLINE)
+        evil.publish(hits(1, 3))
+        for claimed in (7, 8):
+            head = BlockHead("Hit", 1, runs=[("ball", claimed, claimed)], oldest=1_001, newest=1_001)
+            evil.publish_blocks([(head, encode(hits(1, 1, text="forged")))])
+        evil.publish(hits(7, 2))
+        receipt = evil.flush(DEADLINE)
+        assert (receipt.taken, receipt.turned) == (5, {"clash": 2})
+        assert collect(reader, 5) == [*hits(1, 3), *hits(7, 2)]

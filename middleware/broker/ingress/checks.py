@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from middleware import native
 from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import MOST_READ, Copies, Copy
 from middleware.broker.ingress.owners import Owners
@@ -20,6 +21,7 @@ from middleware.broker.ingress.rows import (
     is_stamped,
     is_timely,
     left_of,
+    read_parts,
     read_row,
     read_rows,
 )
@@ -35,6 +37,7 @@ from middleware.link.codec import (
     claimed_length,
     encode,
     name_of,
+    packed,
     places_left,
     places_of,
     span,
@@ -153,7 +156,7 @@ class Ingress:
         if not self._codec.fits(head):
             self._drop(OTHER_FIELDS, max(head.count, 1), head.type, self._codec.complaint(head, block))
             return []
-        if runs and not decode and self._trusted(head, block, runs, bounds) and self.seen.add_runs(runs):
+        if runs and not decode and self._is_as_named(head, block, runs, bounds) and self.seen.add_runs(runs):
             self.copies.keep(head, block, runs)
             return [(head, block, None)]
         admitted = self._admit_read(head, block, bounds)
@@ -181,7 +184,7 @@ class Ingress:
             return []
         if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
             fresh.places = places_left(head, whole.inserts, fresh.inserts)
-        if self._drops.total() == dropped and len(self.turned) == turned:
+        if self._drops.total() == dropped and len(self.turned) == turned and len(fresh) == head.count:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
         if len(blocks) == 1:
@@ -239,16 +242,23 @@ class Ingress:
         for reason in self._drops:
             self._sample(Sample(reason, head.type, told=told if reason.startswith("malformed") else ""))
 
-    def _trusted(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
-        """Whether the identities and times that are named can be those of the block's events, and may come in."""
+    def _is_as_named(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
+        """Whether a block of new events, which nothing here reads, may come in: it holds the identities that its head names,
+        all of them of raw events, and at the times that are named. O(bytes), in the core."""
         if not is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
             return False
-        count, sender = 0, self._sender
-        for source, first, last in runs:
-            if not is_source(source) or (sender is not None and self._objection(source, sender)):
-                return False
-            count += last - first + 1
-        return count == head.inserts
+        sources = [run[0] for run in runs]
+        if not (native.AVAILABLE and all(map(is_source, sources))) or self._foreign(sources):
+            return False
+        if head.columns:
+            found = identities_in(block, head.inserts)
+            times = native.times_of_claimed_columns(found.times, found.ids, found.codes, found.names, runs) if found else None
+        else:
+            times = native.times_of_claimed(block, head.inserts, runs)
+        if times is None or not bounds.low < times[0] or times[1] > bounds.high:
+            return False
+        head.oldest, head.newest = times
+        return True
 
     def _turn(self, reason: Reason, bound: int, change: str, events: Iterable[Event]) -> None:
         self.turned += [
@@ -455,11 +465,47 @@ class Ingress:
                 self._drop("malformed block", max(head.count, 1), head.type)
                 return []
         if rows is None:
-            return [(head, block, None)]  # revisions and retractions are checked where the type is known
+            return self._admit_unknown_changes(head, block, bounds)
         kept = self._admit_rows(self._owned_rows(head.type, rows), head.type, bounds)
         if not kept:
             return []
         return [left_of(head, block, rows, kept)]
+
+    def _admit_unknown_changes(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
+        """The same of a block with revisions or withdrawals: they are of events that have come. O(changes)."""
+        try:
+            inserts, _, revises, retracts = read_parts(block)
+        except BAD:
+            self._drop("malformed block", max(head.count, 1), head.type)
+            return []
+        news = self._admit_rows(self._owned_rows(head.type, inserts), head.type, bounds)
+        revised = [pair for pair in revises if self._may_change(head.type, "revise", *pair, bounds)]
+        gone = [row for row in retracts if self._may_change(head.type, "retract", row, row, bounds)]
+        if not (news or revised or gone):
+            return []
+        places = packed(places_left(head, inserts, news))
+        kept = msgspec.structs.replace(
+            head, inserts=len(news), revises=len(revised), retracts=len(gone), oldest=None, newest=None, places=places
+        )
+        return [(kept, encode((news, None, revised, gone)), None)]
+
+    def _may_change(self, name: str, change: str, old: list[Any], new: list[Any], bounds: Bounds) -> bool:
+        """Whether a change of a row may go on; if not, it is turned away, or counted."""
+        if not (is_stamped(old) and is_stamped(new)):
+            self._drop("malformed event", 1, name)
+            return False
+        ts, number, source, _ = new[-4:]
+        if [number, source] != old[-3:-1] or (source, number) not in self.seen:
+            self._drops["change to an event never seen"] += 1
+            return False
+        if why := self._foreign([source]).get(source):
+            self._reject(name, change, ts, number, source, encode(new), why)
+            return False
+        reason: Reason | None = "late" if min(old[-4], ts) <= bounds.low else "ahead" if ts > bounds.high else None
+        if reason is not None:
+            bound = bounds.low if reason == "late" else bounds.high
+            self.turned.append(Turned(reason, bound, change, name, ts, number, source, encode(new)))
+        return reason is None
 
     def _admit_unknown_columns(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted] | None:
         """The same of a block in columns that names its times: only its identities are read, unless one is a repeat. None if

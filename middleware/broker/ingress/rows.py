@@ -15,7 +15,7 @@ from middleware.model.event import MAX_TS, MIN_TS, NEVER, is_source
 
 read_rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
 read_row = msgspec.msgpack.Decoder(list[Any]).decode
-_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], list[list[Any]]]).decode
+read_parts = msgspec.msgpack.Decoder(tuple[list[list[Any]], Any, list[tuple[list[Any], list[Any]]], list[list[Any]]]).decode
 BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError)
 
 
@@ -40,7 +40,7 @@ def changes_in(head: BlockHead, block: bytes) -> Iterator[tuple[str, list[Any]]]
     elif head.plain:
         yield from (("insert", row) for row in read_rows(block))
     else:
-        inserts, _, revises, retracts = _parts(block)
+        inserts, _, revises, retracts = read_parts(block)
         yield from (("insert", row) for row in inserts)
         yield from (("revise", new) for _, new in revises)
         yield from (("retract", row) for row in retracts)
@@ -64,9 +64,9 @@ def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> 
     newest = head.newest if head.newest is not None else NEVER
     if delta is None:
         return max([newest, *(ts for ts in _times_of_changes(head, block) if ts <= high)])
-    if head.newest is None and delta.inserted:
+    if delta.inserted:  # a head may say any time
         newest = delta.columns.newest if delta.columns is not None else span(delta.inserts)[1]
-    return max([newest, *(new.ts for _, new in delta.revises)])
+    return max([newest if delta.inserted else NEVER, *(new.ts for _, new in delta.revises)])
 
 
 def _times_of_changes(head: BlockHead, block: bytes) -> list[int]:
@@ -74,7 +74,7 @@ def _times_of_changes(head: BlockHead, block: bytes) -> list[int]:
     if head.plain:
         return []
     try:
-        inserts, _, revises, _ = _parts(block)
+        inserts, _, revises, _ = read_parts(block)
         return [row[-4] for row in (*inserts, *(new for _, new in revises)) if row[-4].__class__ is int]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError):
         return []
@@ -89,9 +89,8 @@ def is_timely(head: BlockHead, bounds: Bounds) -> bool:
 
 def left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[list[Any]]) -> Admitted:
     """The block of the rows that are kept of those that came in one."""
-    if len(kept) < len(rows) or head.newest is None:
-        times = [row[-4] for row in kept]
-        head.oldest, head.newest = min(times), max(times)
+    times = [row[-4] for row in kept]
+    head.oldest, head.newest = min(times), max(times)
     head.places = packed(places_left(head, rows, kept))
     head.inserts = len(kept)
     return head, block if len(kept) == len(rows) else encode(kept), None

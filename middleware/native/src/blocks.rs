@@ -456,11 +456,53 @@ impl<'a> Sources<'a> {
 }
 
 /// MessagePack, as far as it is read. None: something else than what was asked for.
-struct Cursor<'a> {
+pub struct Cursor<'a> {
     rest: &'a [u8],
 }
 
 impl<'a> Cursor<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Self { rest: bytes }
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Pass over so many values, whatever they are; how deep they are nested does not matter.
+    pub fn skip(&mut self, values: usize) -> Option<()> {
+        let mut left = values;
+        while left > 0 {
+            left -= 1;
+            let tag = self.tag()?;
+            let (bytes, inside) = match tag {
+                0x00..=0x7F | 0xC0 | 0xC2 | 0xC3 | 0xE0..=0xFF => continue,
+                0x80..=0x8F => (0, 2 * usize::from(tag & 0x0F)),
+                0x90..=0x9F => (0, usize::from(tag & 0x0F)),
+                0xA0..=0xBF => (usize::from(tag & 0x1F), 0),
+                0xC4 | 0xD9 => (self.bytes::<1>()?[0].into(), 0),
+                0xC5 | 0xDA => (u16::from_be_bytes(self.bytes()?).into(), 0),
+                0xC6 | 0xDB => (u32::from_be_bytes(self.bytes()?) as usize, 0),
+                0xC7 => (usize::from(self.bytes::<1>()?[0]) + 1, 0),
+                0xC8 => (usize::from(u16::from_be_bytes(self.bytes()?)) + 1, 0),
+                0xC9 => (u32::from_be_bytes(self.bytes()?) as usize + 1, 0),
+                0xCA | 0xCE | 0xD2 => (4, 0),
+                0xCB | 0xCF | 0xD3 => (8, 0),
+                0xCC | 0xD0 => (1, 0),
+                0xCD | 0xD1 => (2, 0),
+                0xD4..=0xD8 => (1 + (1 << (tag - 0xD4)), 0),
+                0xDC => (0, u16::from_be_bytes(self.bytes()?).into()),
+                0xDD => (0, u32::from_be_bytes(self.bytes()?) as usize),
+                0xDE => (0, 2 * usize::from(u16::from_be_bytes(self.bytes()?))),
+                0xDF => (0, 2 * (u32::from_be_bytes(self.bytes()?) as usize)),
+                0xC1 => return None,
+            };
+            self.rest = self.rest.get(bytes..)?;
+            left += inside;
+        }
+        Some(())
+    }
+
     #[inline]
     fn tag(&mut self) -> Option<u8> {
         let (tag, rest) = self.rest.split_first()?;
@@ -477,7 +519,7 @@ impl<'a> Cursor<'a> {
 
     /// How many elements an array has.
     #[inline]
-    fn array(&mut self) -> Option<usize> {
+    pub fn array(&mut self) -> Option<usize> {
         match self.tag()? {
             tag @ 0x90..=0x9F => Some(usize::from(tag & 0x0F)),
             0xDC => Some(u16::from_be_bytes(self.bytes()?).into()),
@@ -487,7 +529,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn integer(&mut self) -> Option<i64> {
+    pub fn integer(&mut self) -> Option<i64> {
         let tag = self.tag()?;
         self.integer_of(tag)
     }
@@ -542,7 +584,7 @@ impl<'a> Cursor<'a> {
     }
 
     #[inline]
-    fn text(&mut self) -> Option<&'a str> {
+    pub fn text(&mut self) -> Option<&'a str> {
         let length = match self.tag()? {
             tag @ 0xA0..=0xBF => usize::from(tag & 0x1F),
             0xD9 => self.bytes::<1>()?[0].into(),

@@ -9,6 +9,7 @@ mod blocks;
 mod buffer;
 mod by_class;
 mod cells;
+mod claims;
 mod columns;
 mod counts;
 mod detector;
@@ -69,6 +70,8 @@ mod _core {
     #[pymodule_export]
     use crate::by_class::by_class;
     #[pymodule_export]
+    use crate::claims::{times_of_claimed, times_of_claimed_columns};
+    #[pymodule_export]
     use crate::columns::{column_of, span, survey_events};
     #[pymodule_export]
     use crate::counts::Counts;
@@ -116,5 +119,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 50;
+    const VERSION: u32 = 51;
 }

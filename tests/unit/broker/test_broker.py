@@ -10,14 +10,16 @@ from msgspec.structs import replace
 from middleware.broker.broker import Broker
 from middleware.broker.gathering import GATHER
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Bounds
+from middleware.broker.ingress.rows import Bounds, newest_in
 from middleware.broker.peers import SPREAD
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode
+from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Hello, Refusal, decode_frame, encode_frame
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Delta
+from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
@@ -200,11 +202,63 @@ def block(events: list[Event], runs: list[tuple[str, int, int]] | None = None) -
     return BlockHead("Ping", len(events), runs=runs), encode(events)
 
 
-def test_a_block_that_names_new_identities_passes_unread(ingress: Ingress) -> None:
+def test_the_fields_of_a_block_that_names_new_identities_pass_unread(ingress: Ingress) -> None:
     head, _ = block([ping(1), ping(2)], [("p", 1, 2)])
-    head.oldest, head.newest = 1, 2
-    [(admitted, data, delta)] = ingress.admit(head, b"\x92 never looked at", decode=False)
-    assert (admitted.raw, admitted.runs, data, delta) == (True, None, b"\x92 never looked at", None)
+    head.oldest, head.newest = 1, 200
+    rows = encode([[{"what": ["ever"]}, 102, 2, "p", 0], [None, 101, 1, "p", 0]])
+    [(admitted, data, delta)] = ingress.admit(head, rows, decode=False)
+    assert (admitted.raw, admitted.runs, data, delta) == (True, None, rows, None)
+    assert (admitted.oldest, admitted.newest) == (101, 102), "as they are, whatever the head says"
+
+
+@pytest.mark.parametrize("types", [TYPES, EventTypes()], ids=["known", "unknown"])
+@pytest.mark.parametrize("in_columns", [False, True])
+@pytest.mark.parametrize(
+    "runs", [[("p", 1, 2)], [("q", 1, 1), ("p", 7, 7)], [("p", 1, 1), ("p", 6, 6)], [("p", 1, 1), ("p", 7, 8)]]
+)
+def test_what_goes_on_is_what_a_block_holds_and_not_what_its_head_says(
+    types: EventTypes, in_columns: bool, runs: list[tuple[str, int, int]]
+) -> None:
+    ingress = Ingress(types, EventCodec(types), Counter())
+    events: list[Event] = [ping(1), ping(7)]
+    head, data = block(events, runs)
+    head.oldest, head.newest, head.columns = 101, 107, in_columns
+    if in_columns:
+        data = pack_columns(EventColumns.from_events(Ping, events).batch)
+    assert [part.count for part, _, _ in ingress.admit(head, data, decode=False)] == [2]
+    assert [number for number in range(10) if ("p", number) in ingress.seen] == [1, 7]
+    assert ("q", 1) not in ingress.seen
+    assert ingress.admit(*block([ping(7)], [("p", 9, 9)]), decode=False) == [] and ingress.drops == {"duplicate": 1}
+
+
+def test_the_times_in_a_head_move_no_clock_and_let_nothing_in() -> None:
+    ingress = Ingress(EventTypes(), EventCodec(EventTypes()), Counter())
+    for number, (oldest, newest) in enumerate(((-5, 150), (140, 150), (100, 10**9)), 1):
+        head, data = block([ping(number)], [("p", number, number)])
+        head.oldest, head.newest = oldest, newest
+        ((admitted, kept, delta),) = ingress.admit(head, data, False, Bounds(50, 10**6 if newest < 10**6 else 10**10))
+        assert newest_in(admitted, kept, delta, 10**10) == 100 + number
+    head, data = block([ping(4)], [("p", 4, 4)])
+    head.oldest, head.newest = 900, 910
+    assert ingress.admit(head, data, False, Bounds(800)) == []
+    assert [each.reason for each in ingress.turned] == ["late"]
+
+
+def test_changes_of_a_type_that_is_not_known_are_of_events_that_came() -> None:
+    ingress = Ingress(EventTypes(), EventCodec(EventTypes()), Counter())
+    ingress.admit(*block([ping(1), ping(2)]), decode=False)
+    delta = Delta(
+        [ping(2), ping(3)],
+        [(ping(1), ping(1, text="new")), (ping(5), ping(5)), (ping(1), ping(2))],
+        [ping(2), ping(9)],
+    )
+    (part,) = encode_delta("Ping", delta)
+    [(head, data, _)] = ingress.admit(*part, decode=False)
+    kept = EventCodec(TYPES).decode(head, data, Counter())
+    assert kept == Delta([ping(3)], [(ping(1), ping(1, text="new"))], [ping(2)])
+    assert (head.inserts, head.revises, head.retracts) == (1, 1, 1)
+    assert ingress.drops == {"duplicate": 1, "change to an event never seen": 3}
+    assert ingress.admit(BlockHead("Ping", 1, plain=False), b"\xc1", decode=False) == []
 
 
 @pytest.mark.parametrize("runs", [[("p", 1, 2)], [("p", 1, 3)], [("", 1, 2)], [("p", 1, 1), ("p", 1, 1)], None])
