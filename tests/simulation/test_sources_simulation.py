@@ -438,7 +438,7 @@ def send_a_revision_of_nothing(publisher: SimulatedPublisher) -> None:
 def test_what_is_turned_away_moves_no_clock(bad: Callable[[SimulatedPublisher], None]) -> None:
     simulation = Simulation(8)
     node = Node(simulation)
-    good, other = (SimulatedPublisher(simulation, name, "a", [Ping]) for name in ("good", "other"))
+    good, other = (SimulatedPublisher(simulation, name, "a", [Ping], shares=True) for name in ("good", "other"))
     good.publish([ping(SECOND)])
     simulation.run(SECOND)
     bad(other)

@@ -58,7 +58,7 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
     process.start()
     try:
         address = ours.recv()
-        with Publisher(address, types=[Hit]) as publisher, Publisher(address, types=[Hit]) as liar:
+        with Publisher(address, types=[Hit]) as publisher, Publisher(address, types=[Hit], shares=True) as liar:
             publisher.publish([hit(100 * SECOND, 1)])
             publisher.flush(DEADLINE)
             publisher.publish([hit(50 * SECOND, 2), hit(101 * SECOND, 3)])
