@@ -34,6 +34,7 @@ from middleware.broker.peers import Channel, Peer
 from middleware.broker.records import BREAK, PeerKey, Withheld
 from middleware.broker.rights import Rights, Sender
 from middleware.broker.routing import check_pattern, wanted
+from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.broker.watermarks.waiting import NodeStatus, UnitStatus, status_of
@@ -42,6 +43,7 @@ from middleware.link.codec import (
     MOST_TYPES,
     Answer,
     Changes,
+    Cover,
     Drops,
     EventCodec,
     Gap,
@@ -57,7 +59,7 @@ from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
 from middleware.model.change import Batch
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import NEVER, Event, EventTypes
+from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import SECOND
 
 ABSENCE = 2 * SECOND
@@ -106,12 +108,14 @@ class Broker:
         self.inbox = Inbox(self.subscriptions, codec, self.drops, self.ingress)
         self.tracker = WatermarkTracker(self.publications, backdate)
         self.reopening = Reopening(self.tracker, self.log)
+        self._is_shutting = False
         self.admission = Admission(self.types, self.tracker.publishers, sources, now)
         self.sources = self.admission.sources
         self.attachments = Attachments(name, epoch, now, peers, rights, self.drops, self._remove)
         self._peers = self.attachments.peers
         self.ingress.owners = Owners(self._is_here)
         self.senders: dict[PeerKey, Sender] = {}  # of a former life, while it is replayed
+        self.covering = Covering(self.tracker, self.log, self._peers)
         self.to_come = Gathering(self.attachments.configured, self.tracker, self.log, now)
         self._missing = self.to_come.missing
         self._pressure, self._offering = Pressure(self.sources.policy.hold), Offering(self.subscriptions, self.publications)
@@ -142,12 +146,8 @@ class Broker:
             return
         if self.tracker.outlived:
             self.tracker.outlived.pop(peer.key, None)
-        if peer.role == "publisher" and type(frame) is Data:
-            if self._closing is not None:
-                return  # not acknowledged, so the publisher knows that it was not taken
-            ended = self.reopening.foreseen(peer, frame, parts)
-            if ended and (names := self.admission.known(ended, peer.rights)):
-                self._offer_more(peer, names)  # before it is taken, as it may have to wait
+        if peer.role == "publisher" and type(frame) is Data and self._closing is not None:
+            return  # not acknowledged, so the publisher knows that it was not taken
         payload = peer.link.receive(frame, parts[1:], now)
         if type(frame) is Hello and peer.link.peer is frame:
             self.admission.told_wall(peer.key, frame.wall, now)
@@ -248,10 +248,16 @@ class Broker:
             payload: Payload = decode_payload(parts)
             if type(payload) is Changes:
                 if peer.role == "publisher":
+                    if self._comes_too_soon(peer, payload):
+                        peer.link.put_back(parts)
+                        return
                     payload = self.admission.received(peer.key, payload, self._now, peer.rights)
                 self._changed(peer, payload, parts)
             elif type(payload) is Interest:
                 self._interested(peer, payload)
+            elif type(payload) is Cover and peer.role == "node":
+                self.covering.answered(peer, payload)
+                self._look()
             elif type(payload) is Question:
                 peer.asks(payload.number)
                 if peer.role != "publisher":
@@ -267,6 +273,16 @@ class Broker:
             self.drops[str(error).split(":", 1)[0]] += 1
             if peer.role != "publisher" and is_interest(parts[0]) and peer.link.closed is None:  # else it waits for ever
                 peer.link.refuse(f"node {self.name} cannot take its subscription: it is malformed")
+
+    def _comes_too_soon(self, peer: Peer, changes: Changes) -> bool:
+        """Note the types in a publisher's changes that it has not offered; whether these have to wait before they are taken."""
+        types, promised = [head.type for head in changes.blocks], changes.watermarks or ()
+        if peer.offered.issuperset(types) and peer.offered.issuperset(promised):
+            return False
+        names = {*types, *promised} - peer.offered - {BREAK}
+        if known := self.admission.known(names, peer.rights):
+            self._offer_more(peer, known)
+        return bool(known) and peer.link.shut
 
     def _broken(self, key: PeerKey, types: Collection[str] = ()) -> None:
         """Changes from a node are missing: of these types, or of all it ever offered; and so of all that rests on them here."""
@@ -358,8 +374,6 @@ class Broker:
             raise WireError("a reserved type")
         self._events_in += sum([head.count for head in changes.blocks])
         if peer.role == "publisher":
-            if not peer.offered.issuperset(types) and (known := self.admission.known({*types} - peer.offered, peer.rights)):
-                self._offer_more(peer, known)
             turned = len(self.ingress.turned)
             self.ingress.copies.at = self.log.offset
             admitted, logged = self.admission.admit(
@@ -379,9 +393,14 @@ class Broker:
         self._route(peer.key, admitted, logged)
         if self.admission.room:
             self._release()  # before anything is promised that these events bear out, or that says so of them
+        opened = self.tracker.for_nodes.open
         self.tracker.noted(peer.key, logged)
-        if peer.role == "node" and logged.watermarks is not None:
-            self._look()
+        if logged.watermarks is not None:
+            if peer.role == "node":
+                self._look()
+            else:
+                self._offering.is_stale |= END in logged.watermarks.values()
+                self.covering.promised(peer, logged.watermarks.keys(), opened)
 
     def _from_node(self, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
         """The blocks from a node, as it has checked them. It may have taken raw events of a type before it heard that detectors
@@ -410,6 +429,9 @@ class Broker:
         self.reopening.offered(ended, peer.key)
         if peer.role == "node":
             self.reopening.received(peer.key, interest)
+            self.covering.taken(peer, interest)
+        else:
+            self.covering.offered(peer.offered, self._offering.interest)
         self._look()
 
     def offered(self, key: PeerKey, interest: Interest) -> None:
@@ -429,12 +451,20 @@ class Broker:
 
     def _look(self) -> None:
         """An era may have begun, or be settled: tell other nodes before anything that follows from it."""
-        if self.reopening.is_under_way and self.reopening.look(self._peers.values(), bool(self._missing), self._now):
+        if self.reopening.is_under_way and self.reopening.look(self._peers.values(), bool(self._missing)):
             self._offering.is_stale = True
             for peer in self._peers.values():
                 peer.is_in(self.tracker.eras.number)
                 if peer.role == "node":
                     self._outbound.post(peer, self._interest(), self._now)
+        if self.covering.is_under_way:
+            self.covering.look()
+        is_shutting = self.reopening.is_under_way or self.covering.is_under_way
+        if is_shutting or self._is_shutting:
+            self._is_shutting = is_shutting
+            for peer in self._peers.values():
+                if peer.role == "publisher":
+                    peer.link.shuts(self.reopening.is_shut(peer) or self.covering.is_shut(peer), self._now)
 
     def _interest(self) -> Interest:
         return self._outbound.interest(self._pressure.paused)
@@ -553,8 +583,12 @@ class Broker:
             self._look()
         effects = Effects(self.attachments.refusals)
         interest = self._interest()
+        self.covering.told(interest)
+        if self.covering.is_under_way:
+            self._look()
         for peer in list(peers):
-            self._outbound.post(peer, interest, now)
+            self._outbound.post(peer, interest, now, is_urgent=self.covering.is_urgent)
+            self.covering.answer(peer)
             effects.sends += peer.settled(self.sources.own_wall, now)
             if peer.link.closed is not None:
                 self._remove(peer, peer.link.closed)
@@ -589,7 +623,7 @@ class Broker:
     @property
     def gathering(self) -> list[str]:
         """The nodes of the configuration without which nothing is taken from publishers yet."""
-        return sorted(self._missing) or self.reopening.awaited(self._peers)
+        return sorted(self._missing) or self.reopening.awaited(self._peers) or self.covering.awaited()
 
     @property
     def drained(self) -> bool:

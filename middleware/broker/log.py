@@ -20,6 +20,7 @@ from middleware.broker.records import (
     Began,
     Broken,
     Detached,
+    Floors,
     Halted,
     LogEntry,
     LogOffset,
@@ -143,8 +144,8 @@ class Log:
         """Note events that were turned away."""
         self._entries.append(TurnedAway(turned))
 
-    def noted(self, entry: Began | WentOn) -> None:
-        """Note that an era began or went on."""
+    def noted(self, entry: Began | WentOn | Floors) -> None:
+        """Note that an era began or went on, or what other nodes have called final."""
         self._entries.append(entry)
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None:

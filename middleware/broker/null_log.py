@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.log import Log
 from middleware.broker.readers import Reader
-from middleware.broker.records import Began, LogEntry, LogOffset, PeerKey, WentOn
+from middleware.broker.records import Began, Floors, LogEntry, LogOffset, PeerKey, WentOn
 from middleware.link.codec import BlockHead, Changes, Interest, Mark
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
@@ -38,7 +38,7 @@ class NullLog:
 
     def turned(self, turned: list[Turned]) -> None: ...
 
-    def noted(self, entry: Began | WentOn) -> None: ...
+    def noted(self, entry: Began | WentOn | Floors) -> None: ...
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None: ...
 

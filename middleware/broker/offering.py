@@ -35,7 +35,7 @@ class Offering:
         wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
         wants |= log.wants()
         named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
-        now = Interest(0, named, "block", sorted(tracker.raw_here()), self._publications, held, keeps=log.keeps)
+        now = Interest(0, named, "block", sorted(tracker.to_come()), self._publications, held, keeps=log.keeps)
         eras = tracker.eras
         now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
         now.ground, now.before = eras.ground if eras.number else None, eras.before

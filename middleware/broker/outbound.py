@@ -85,9 +85,10 @@ class Outbound:
             if peer.behind is None:
                 _tell(peer, missing, here, self._log.log_offset, now)
 
-    def post(self, peer: Peer, interest: Interest, now: int) -> None:
+    def post(self, peer: Peer, interest: Interest, now: int, is_urgent: bool = False) -> None:
         """Send, on a new link, first who this node is (``interest``), then changes, watermarks, and other news: nothing arrives
-        before what it depends on, and no peer mistakes a node that has begun anew for the old one."""
+        before what it depends on, and no peer mistakes a node that has begun anew for the old one. ``is_urgent``: nodes get new
+        watermarks at once."""
         if not peer.link.up or peer.role == "publisher":
             peer.tell_account(now)
             return
@@ -102,7 +103,7 @@ class Outbound:
         is_due = is_node and peer.told_interest != (interest.number, len(interest.logged))
         if peer.begun and peer.behind is None:
             held = not is_node and bool(self._gathering)  # a peer that is still to come may send any of it, too
-            self._post_news(peer, now, held=held, told=is_due or is_new)
+            self._post_news(peer, now, held=held, told=is_due or is_new or (is_node and is_urgent))
         if is_due:
             peer.tell_interest(interest, log_offset)
         if peer.ready_number is not None and not peer.is_clogged and self._is_known_everywhere(interest):

@@ -88,8 +88,16 @@ class Peer:
         """Whether what it has not taken stays in the log."""
         self.behind: int | None = None
         """The offset in the log up to which it was served, while it is served from there."""
+        self.owes: Interest | None = None
+        """The Interest of a node that this one has yet to answer with ``Cover``."""
+        self.covered = 0
+        """Number of the last Interest of this node whose types the peer waits for."""
+        self._versions: deque[tuple[int, int]] = deque()
+        self._version, self._last_frame = -1, 0
         self._under_way: deque[LogOffset] = deque()
         self._interest_frame = 0
+        self._is_mute = False
+        """Whether it has been sent no watermarks since the last Interest."""
         self._blocks: list[Numbered] = []
         self._told_watermarks: dict[str, int] | None = None
         self._told_version = -1
@@ -106,8 +114,9 @@ class Peer:
 
     def forget_watermarks(self) -> None:
         """It wants, or was offered, other types from now on, so all watermarks are news to it."""
-        self._told_version = -1
+        self._told_version = self._version = -1
         self._told_watermarks = None
+        self._versions.clear()
 
     def is_in(self, era: int) -> None:
         """What it is sent belongs to this era; if the era has just begun, it must be told again what has ended."""
@@ -141,6 +150,8 @@ class Peer:
 
         ``log_offset``: the offset in this node's log that all of it together leads to.
         """
+        is_newer = watermarks is not None and version != self._told_version
+        self._is_mute &= watermarks is None
         if watermarks is not None:
             self._told_version, self._told_turns, self._told_at = version, turns, now
             if watermarks == self._told_watermarks:
@@ -153,6 +164,11 @@ class Peer:
         if not self._blocks:
             self._watermarks_at = now if watermarks is not None else self._watermarks_at
             self._clock_at = now if mark is not None else self._clock_at
+        self._post_blocks(watermarks, mark, log_offset)
+        if is_newer and self.role == "node":
+            self._versions.append((self._last_frame, version))
+
+    def _post_blocks(self, watermarks: dict[str, int] | None, mark: int | None, log_offset: LogOffset) -> None:
         blocks = self._blocks
         if not blocks and watermarks is None and mark is None:
             return
@@ -171,7 +187,7 @@ class Peer:
         self, clock: int | None, watermarks: dict[str, int] | None, blocks: list[Numbered], log_offset: LogOffset
     ) -> None:
         changes = Changes(clock, watermarks, [head for head, _, _ in blocks], *log_offset, self.era)
-        number = self.link.send([encode(changes), *[data for _, data, _ in blocks]])
+        number = self._last_frame = self.link.send([encode(changes), *[data for _, data, _ in blocks]])
         if log_offset[0]:
             self._under_way.append((number, log_offset[1]))
 
@@ -186,6 +202,7 @@ class Peer:
         """Send what this node wants and offers, and the offset it has reached in the peer's log."""
         self.told_interest = interest.number, len(interest.logged)
         self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
+        self._is_mute = True
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
 
     @property
@@ -236,6 +253,20 @@ class Peer:
     def owner(self) -> str | None:
         """Whose key it has shown, if there are keys: no one else gets its link."""
         return self.rights.owner if self.rights is not None else None
+
+    @property
+    def is_linked(self) -> bool:
+        """Whether it has answered on this link, and is not given up."""
+        return self.link.peer is not None and self.link.closed is None
+
+    def has_watermarks(self, version: int) -> bool:
+        """Whether a node has taken the promises of this node in this version, or, after its last Interest, none yet: then it
+        waits for all types in that."""
+        acked = self.link.acked
+        while self._versions and self._versions[0][0] <= acked:
+            self._version = self._versions.popleft()[1]
+        is_waiting = self._is_mute and 0 < self._interest_frame <= acked
+        return self._version >= version or is_waiting
 
     def knows(self, interest: Interest) -> bool:
         """Whether it has received this Interest."""

@@ -103,6 +103,12 @@ class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
     ground: int
 
 
+class Floors(msgspec.Struct, array_like=True, tag=17, gc=False):
+    """Other nodes have called types final up to these times: nothing as old may come in here (see ``covering``)."""
+
+    floors: dict[str, int]
+
+
 class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
     """These units have stopped by the end of the step: when a unit stops may depend on what no log has, such as alpha."""
 
@@ -149,6 +155,7 @@ LogEntry = (
     | Renewed
     | Began
     | WentOn
+    | Floors
     | Halted
     | Behind
     | Released

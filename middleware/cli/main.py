@@ -42,6 +42,9 @@ COMMANDS = {
     "simulate": CommandEntry(
         "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
     ),
+    "explore": CommandEntry(
+        "middleware.cli.explore:explore", "Try every order of a few acts and faults: what nodes promise each other must hold."
+    ),
     "spark": CommandEntry("middleware.cli.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
     "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
     "schema": CommandEntry("middleware.cli.schema:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."),

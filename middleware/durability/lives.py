@@ -19,6 +19,7 @@ from middleware.broker.records import (
     Behind,
     BorneOut,
     Detached,
+    Floors,
     LogEntry,
     OnBehalf,
     PeerKey,
@@ -130,6 +131,8 @@ def _again(broker: Broker, entry: LogEntry) -> None:
         broker.reopening.again(entry)
     elif isinstance(entry, Withheld | BorneOut):
         broker.admission.again_withheld(entry)
+    elif type(entry) is Floors:
+        tracker.covered(entry.floors)
     elif type(entry) is Behind:
         broker.sources.was_behind(entry.behind)
 

@@ -171,6 +171,15 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     final: bool | None = None
 
 
+class Cover(msgspec.Struct, array_like=True, tag=10):
+    """A node has taken the Interest of this number: it waits for all types that it names. ``floors``: by type, up to which
+    time the node has called it final, if it has; the receiver lets nothing as old come in (see ``covering``).
+    """
+
+    number: Count
+    floors: Annotated[dict[TypeName, WatermarkTime], msgspec.Meta(max_length=MOST_TYPES)]
+
+
 class Ready(msgspec.Struct, array_like=True, tag=2):
     """The Interest of this number is known to all nodes: what they send from now on will arrive."""
 
@@ -248,7 +257,7 @@ class Release(msgspec.Struct, array_like=True, tag=9):
     names: Annotated[list[Name], msgspec.Meta(max_length=MOST_TYPES)]
 
 
-Payload = Changes | Interest | Ready | Passed | Gap | Resumed | Question | Answer | Tally | Release
+Payload = Changes | Interest | Cover | Ready | Passed | Gap | Resumed | Question | Answer | Tally | Release
 
 
 encode = carried.encode

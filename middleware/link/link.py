@@ -115,6 +115,7 @@ class Link:
         self._window, self._paced_bytes = WINDOW, 0
         self._ack_due = self._asked = False
         self._in_vain = 0
+        self._withheld: int | None = None  # the first payload that is taken and not acknowledged: see ``withhold``
         self._bye: str | None = None
         self._returns = False
         self.queued_bytes = self.unacked_bytes = 0
@@ -212,9 +213,9 @@ class Link:
         self._ack_due = False
         limit = self._granted()
         if parts is None:
-            self.outbox.append([encode_frame(Bye(self.epoch, seq, self._received, limit, self._bye or "", self._returns))])
+            self.outbox.append([encode_frame(Bye(self.epoch, seq, self._confirmed, limit, self._bye or "", self._returns))])
         else:
-            self.outbox.append([encode_frame(Data(self.epoch, seq, self._received, limit, parts[0])), *parts[1:]])
+            self.outbox.append([encode_frame(Data(self.epoch, seq, self._confirmed, limit, parts[0])), *parts[1:]])
 
     def _resend(self, now: int) -> None:
         """Send again what is not acknowledged, ever more rarely while none of it is taken: the peer may not be reading."""
@@ -254,9 +255,13 @@ class Link:
             self._refused(frame, now)
         return None
 
-    def expects(self, frame: Data) -> bool:
-        """Whether a payload is the next one in order."""
-        return self.up and frame.epoch == self._peer_epoch and frame.seq == self._received + 1
+    def put_back(self, parts: Parts) -> None:
+        """Do as if the payload that was just received had not come: the peer keeps it, and sends it again once asked to."""
+        size = payload_size(parts)
+        self._received -= 1
+        self._received_bytes -= size
+        self._count.frames_in -= 1
+        self._count.bytes_in -= size
 
     def shuts(self, is_shut: bool, now: int) -> None:
         """Take no payloads, or take them again: then ask for those that were not taken."""
@@ -377,6 +382,22 @@ class Link:
             self._window = max(WINDOW, min(taken * PACE // passed, MOST_WINDOW))
             self._paced_at, self._paced_bytes = now, self._consumed_bytes
 
+    @property
+    def _confirmed(self) -> int:
+        """The last payload that may be acknowledged."""
+        return self._received if self._withheld is None else self._withheld - 1
+
+    def withhold(self) -> None:
+        """Acknowledge neither the last payload nor those that follow until ``confirm`` is called. They are taken as ever."""
+        if self._withheld is None:
+            self._withheld = self._received
+
+    def confirm(self) -> None:
+        """Acknowledge what was withheld, at the next ``settle``."""
+        if self._withheld is not None:
+            self._withheld = None
+            self._ack_due = self._asked = True
+
     def ask(self, now: int) -> None:
         """Ask the peer to acknowledge at once."""
         if self.up:
@@ -385,7 +406,7 @@ class Link:
     def _acknowledge(self, now: int, missing: bool = False, asks: bool = False) -> None:
         self._ack_due = self._asked = False
         self._told_at = now
-        ack = Ack(self.epoch, self._received, self._granted(), self._sent, missing, asks)
+        ack = Ack(self.epoch, self._confirmed, self._granted(), self._sent, missing, asks)
         self.outbox.append([encode_frame(ack)])
 
     def _granted(self) -> int:
@@ -428,7 +449,7 @@ class Link:
         """Open or resume the link."""
         self._told_at = now
         wall = max(0, self.wall + now) if self.wall is not None else 0
-        life = self.epoch, self._peer_epoch, self._received, self._granted()
+        life = self.epoch, self._peer_epoch, self._confirmed, self._granted()
         hello = Hello(VERSION, self.name, self.role, *life, wall, takes_columns(), self.shares)
         self.outbox.append([encode_frame(hello)])
 

@@ -443,7 +443,7 @@ def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reopening, "_is_shut", lambda self, peer: False)
+    patch.setattr(Reopening, "is_shut", lambda self, peer: False)
 
 
 @bug

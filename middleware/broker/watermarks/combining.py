@@ -146,9 +146,10 @@ class CombinedWatermarks:
         if anew:
             self.resumed.difference_update(names)
 
-    def go_on(self, floors: Mapping[str, int]) -> None:
-        """Nothing as old as its floor will come of these types: it was final when they had ended."""
-        self.resumed |= floors.keys()
+    def go_on(self, floors: Mapping[str, int], resumes: bool = True) -> None:
+        """Nothing as old as its floor will come of these types: it was final. ``resumes``: when they had ended."""
+        if resumes:
+            self.resumed |= floors.keys()
         for name, floor in floors.items():
             if name in self._types:
                 self._types[name].floor = max(self._types[name].floor, floor)
@@ -197,8 +198,24 @@ class CombinedWatermarks:
         self._offers[origin] = dict.fromkeys(offered)
         self._combine(before.keys() | offered.keys())
 
-    def promise(self, origin: Hashable, promises: Mapping[str, int]) -> None:
-        """All that the origin promises now: a raw type it leaves out is open again."""
+    def await_from(self, origin: Hashable, names: Iterable[str]) -> None:
+        """A node offers these raw types anew: nothing of them is final without it until it says what it promises."""
+        for name in names:
+            promises = self._types[name].promises
+            if promises[origin] in (None, END):
+                promises[origin] = NEVER
+        self._combine(names)
+
+    def is_to_come(self, name: str, but: Hashable) -> bool:
+        """Whether some origin, except this one, has not ended a type."""
+        return any(until != END for origin, until in self._types[name].promises.items() if origin != but)
+
+    def promise(self, origin: Hashable, promises: Mapping[str, int], is_node: bool = False) -> None:
+        """All that the origin promises now: a raw type it leaves out is open again.
+
+        A publisher never takes a promise back. A node does: it speaks for the publishers that it has, and END means that it has
+        none at the moment. What was final by its former promise stays so.
+        """
         offered = self._offers.setdefault(origin, {})
         others = self._not_risen(origin, promises)
         for name in others:
@@ -206,7 +223,7 @@ class CombinedWatermarks:
             before = watermark.promises.get(origin)
             if until == END != before:
                 watermark.ended = True  # who left before holds it back no more than while this one is here
-            watermark.promises[origin] = max(until, before or NEVER)
+            watermark.promises[origin] = until if is_node or before is None else max(until, before)
             offered[name] = None
         for name in offered.keys() - promises.keys():
             watermark = self._types[name]

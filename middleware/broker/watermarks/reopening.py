@@ -8,9 +8,7 @@ from middleware.broker.null_log import AnyLog
 from middleware.broker.peers import Peer
 from middleware.broker.records import Began, PeerKey, WentOn
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
-from middleware.link.codec import Changes, Interest, decode_payload
-from middleware.link.frames import Data, Parts
-from middleware.model.errors import WireError
+from middleware.link.codec import Interest
 from middleware.model.event import END
 
 
@@ -65,16 +63,13 @@ class Reopening:
         if interest.era == eras.number and interest.ground is not None and eras.ground is None:
             self._go_on(interest.ground)
 
-    def look(self, peers: Collection[Peer], gathering: bool, now: int) -> bool:
-        """Nodes may have said more: if that was all, go on and let publishers send. Returns whether there is news for nodes.
+    def look(self, peers: Collection[Peer], gathering: bool) -> bool:
+        """Nodes may have said more: if that was all, go on. Returns whether there is news for nodes.
 
         Attached nodes are awaited, and those that will be back; while ``gathering``, so are others.
         """
         while not gathering and not self._awaited(peer.key for peer in peers) and self._move():
             pass
-        for peer in peers:
-            if peer.role == "publisher":
-                peer.link.shuts(self._is_shut(peer), now)
         has_news, self._has_news = self._has_news, False
         return has_news
 
@@ -104,22 +99,10 @@ class Reopening:
             return []
         return sorted(name for _, name in self._awaited(up))
 
-    def _is_shut(self, peer: Peer) -> bool:
+    def is_shut(self, peer: Peer) -> bool:
         """Whether a publisher may not send yet, because the time from which on it may is not known."""
         fallen = self._tracker.for_subscribers.fallen
         return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.for_nodes.ended_by(peer.key)))
-
-    def foreseen(self, peer: Peer, frame: Data, parts: Parts) -> list[str]:
-        """The types in the next payload of a publisher that it has not offered, and that have ended. O(1) if none has."""
-        promises = self._tracker.for_subscribers
-        if not (promises.ends or promises.fallen) or not peer.link.expects(frame):
-            return []
-        try:
-            payload = decode_payload([frame.head, *parts[1:]])
-        except WireError:
-            return []
-        names = {head.type for head in payload.blocks} - peer.offered if type(payload) is Changes else ()
-        return self.ended(peer.key, sorted(names))
 
     def due(self) -> int | None:
         """The ground from which the detectors are to go on, if they have not been told it; now they are."""

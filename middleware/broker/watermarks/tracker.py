@@ -55,6 +55,7 @@ class WatermarkTracker:
         self.log_offsets: dict[str, LogOffset] = {}
         self.durable: set[PeerKey] = set()
         self.ever: dict[PeerKey, set[str]] = {}
+        self._reads: dict[PeerKey, frozenset[str]] = {}
         self.outlived: dict[PeerKey, set[str]] = {}
         self._watermarks: dict[str, int] = {}
         self._views: dict[str, tuple[CombinedWatermarks, ...]] = {
@@ -80,6 +81,7 @@ class WatermarkTracker:
         """A peer may send these types from now on."""
         if interest.keeps and key[0] == "node":
             self.durable.add(key)
+            self._reads[key] = frozenset(interest.subscriptions)
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
@@ -88,6 +90,8 @@ class WatermarkTracker:
         ]  # else its END came after all of it
         for promises in self._views[key[0]]:
             promises.offer(key, [*interest.raw, *logged], derived)
+            if key[0] == "node":
+                promises.await_from(key, interest.raw)
         if key[0] == "node":
             self.eras.received(key, interest)
             self._believe()
@@ -140,7 +144,7 @@ class WatermarkTracker:
             watermarks = {name: at for name, at in watermarks.items() if name not in idle}
             if self.eras.is_old(key):  # it must say again, in this era, what has ended
                 watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
-        promises.promise(key, watermarks)
+        promises.promise(key, watermarks, is_node=key[0] == "node")
         if idle or promises.is_idle(key):
             promises.set_idle(key, idle)
 
@@ -155,8 +159,20 @@ class WatermarkTracker:
                 promises.advance(LOCAL, moved)
 
     def raw_here(self) -> frozenset[str]:
-        """The types that local publishers may send, those still awaited included."""
+        """The types that local publishers offer, those still awaited included."""
         return self.for_nodes.offered(lambda origin: origin != LOCAL)
+
+    def to_come(self) -> frozenset[str]:
+        """The types that some local publisher offers and has not ended, those still awaited included."""
+        return frozenset(name for name in self.raw_here() if self.for_nodes.is_to_come(name, LOCAL))
+
+    def reads(self, key: PeerKey) -> frozenset[str]:
+        """The types, exact or as patterns, that a node with a log reads, wherever it is."""
+        return self._reads.get(key, frozenset())
+
+    def covered(self, floors: Mapping[str, int]) -> None:
+        """Other nodes have called types final up to these times: local publishers send nothing as old."""
+        self.for_nodes.go_on(floors, resumes=False)
 
     def origins(self) -> set[Hashable]:
         """The peers that offer something."""

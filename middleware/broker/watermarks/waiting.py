@@ -178,7 +178,7 @@ class Explanation:
             if len(ordered) > 8:
                 self._say(depth + 1, f"and {len(ordered) - 8} more that have promised no less")
         for missing in node.missing:
-            self._say(depth + 1, f"node {missing} of the configuration has not been seen yet; nothing is taken until it is")
+            self._say(depth + 1, f"node {missing} has not answered yet; publishers here wait for it")
         if any(name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])) for pattern in node.paused):
             who = ", ".join(node.slow) or "a reader at another node"
             self._say(depth + 1, f"paused: {who} has no room for {name}")

@@ -172,7 +172,7 @@ def test_a_closing_broker_sends_what_it_has_and_says_goodbye() -> None:
     publisher = SimulatedPublisher(mesh.simulation, "p", "b")
     mesh.simulation.run(SECOND)
     publisher.publish([ping(1)])
-    mesh.simulation.run(20 * MILLISECOND)
+    assert mesh.simulation.run_until(lambda: publisher.idle, SECOND)
     mesh.b.broker.close("maintenance", mesh.simulation.now)
     publisher.publish([ping(2)])
     assert mesh.simulation.run_until(lambda: mesh.b.broker.drained, 10 * SECOND)

@@ -128,21 +128,21 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     reopening = Reopening(tracker, NullLog())
     tracker.offered(("publisher", "r"), Interest(1, raw=["Ping"]))
     reopening.offered(["Ping"], ("publisher", "r"))
-    assert reopening.look([], False, 0)
+    assert reopening.look([], False)
     assert reopening.ended(("publisher", "q"), ["Pong"]) == ["Pong"]
     tracker.offered(("publisher", "q"), Interest(1, raw=["Pong"]))
     reopening.offered(["Pong"], ("publisher", "q"))
-    assert not reopening.look([], False, 0)
+    assert not reopening.look([], False)
     assert tracker.eras.number == 1, "nobody knows yet from where all go on in this one"
     tracker.offered(node, Interest(2, keeps=True, era=1, reached=25))
     tracker.noted(node, Changes(None, {}, []))
-    assert reopening.look([], False, 0)
+    assert reopening.look([], False)
     assert (tracker.eras.number, tracker.eras.before, tracker.eras.ground) == (2, 25, None)
     assert reopening.due() == 25
     assert tracker.for_subscribers.floor("Pong") == END, "of what was offered nothing may come in"
     tracker.offered(node, Interest(3, keeps=True, era=2, reached=31, before=25))
     tracker.noted(node, Changes(None, {}, []))
-    reopening.look([], False, 0)
+    reopening.look([], False)
     assert tracker.eras.ground == 31 and tracker.for_subscribers.floor("Pong") == 33
 
 
@@ -156,11 +156,11 @@ def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
         assert reopening.ended(key, [name]) == [name]
         tracker.offered(key, Interest(1, raw=[name]))
         reopening.offered([name], key)
-        reopening.look([], False, 0)
+        reopening.look([], False)
     assert tracker.eras.number == 1 and tracker.for_subscribers.floor("Ping") == END
     tracker.offered(node, Interest(2, raw=["Ping"], keeps=True, era=1, reached=25))
     tracker.noted(node, Changes(None, {"Ping": 24}, []))  # a publisher there sends it again
-    reopening.look([], False, 0)
+    reopening.look([], False)
     assert tracker.eras.number == 1 and not tracker.for_subscribers.fallen
     assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 

@@ -427,3 +427,67 @@ def test_a_peer_that_takes_something_is_sent_the_rest_at_once() -> None:
         pair.both()
         assert pair.far.idle, round_
     assert pair.far.closed is None
+
+
+def test_a_payload_that_is_withheld_is_taken_and_acknowledged_later() -> None:
+    here, there = Link("here", "node", 1, 0, dials=False), Link("there", "publisher", 1, 0, dials=True)
+    now = 0
+
+    def talk() -> None:
+        nonlocal now
+        for _ in range(6):
+            now += SECOND // 5
+            for link, other in ((there, here), (here, there)):
+                link.tick(now)
+                link.settle(now)
+                sent, link.outbox[:] = list(link.outbox), []
+                for parts in sent:
+                    taken = other.receive(decode_frame(parts[0]), parts[1:], now)
+                    if taken is not None and other is here:
+                        got.append(taken[0])
+                        if taken[0] == b"promise":
+                            here.withhold()
+
+    got: list[bytes] = []
+    talk()
+    there.send([b"event"])
+    talk()
+    assert there.idle
+    there.send([b"promise"])
+    there.send([b"more"])
+    talk()
+    assert got == [b"event", b"promise", b"more"]
+    assert there.outstanding == 2
+    here.confirm()
+    talk()
+    assert there.idle
+    assert got == [b"event", b"promise", b"more"], "nothing comes twice"
+
+
+def test_a_payload_that_was_put_back_comes_again() -> None:
+    here, there = Link("here", "node", 1, 0, dials=False), Link("there", "publisher", 1, 0, dials=True)
+    got: list[bytes] = []
+    for step in range(1, 20):
+        now = step * SECOND // 5
+        if step == 5:
+            there.send([b"first"])
+            there.send([b"second"])
+        if step == 12:
+            assert not got
+            here.shuts(False, now)
+        for link, other in ((there, here), (here, there)):
+            link.tick(now)
+            link.settle(now)
+            sent, link.outbox[:] = list(link.outbox), []
+            for parts in sent:
+                taken = other.receive(decode_frame(parts[0]), parts[1:], now)
+                if taken is None or other is there:
+                    continue
+                if step < 12:
+                    other.put_back(taken)
+                    other.shuts(True, now)
+                else:
+                    got.append(taken[0])
+        here.check()
+    assert got == [b"first", b"second"]
+    assert there.idle

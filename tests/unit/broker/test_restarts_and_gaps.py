@@ -17,7 +17,7 @@ from middleware.broker.records import BREAK, Record, decode_record, encode_recor
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
-from middleware.link.codec import BlockHead, Changes, Gap, Interest, Resumed, decode_payload, encode
+from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, Resumed, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame
 from middleware.link.link import Link
@@ -65,6 +65,8 @@ class Client:
                 payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
                 if payload is not None:
                     self.got.append(decode_payload(payload))
+                    if type(self.got[-1]) is Interest and self.link.role == "node":
+                        self.say(Cover(self.got[-1].number, {}))
                     if type(self.got[-1]) is Changes:
                         self.blocks.append((self.got[-1], payload[1:]))
                     self.link.consume()

@@ -1,0 +1,63 @@
+"""A broken promise as a script that anyone can run, and as lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from middleware.testing.exploration.plan import PublisherPlan
+from middleware.testing.exploration.search import Found
+from middleware.testing.exploration.world import Step
+
+_SCRIPT = '''"""{why}
+
+Found by `slackline explore`, plan "{name}". Exits with 1 while the promise is broken.
+"""
+
+import sys
+
+from middleware.testing.exploration.plan import Act, Plan, PublisherPlan
+from middleware.testing.exploration.search import replay
+
+PLAN = {plan!r}
+STEPS = [
+{steps}
+]
+taken, broken = replay(PLAN, STEPS)
+print(broken or "the promise holds")
+sys.exit(bool(broken))
+'''
+
+
+def script(found: Found) -> str:
+    """A Python script that takes the steps of a counter-example."""
+    steps = "\n".join(f"    {step!r}," for step in found.steps)
+    return _SCRIPT.format(why=found.broken, name=found.plan.name, plan=found.plan, steps=steps)
+
+
+def told(found: Found) -> Iterator[str]:
+    """The steps of a counter-example, a line each."""
+    done: dict[str, int] = {}
+    for number, step in enumerate(found.steps, 1):
+        yield f"{number:3}  {_told(found, step, done)}"
+    yield f"     {found.broken}"
+
+
+def _told(found: Found, step: Step, done: dict[str, int]) -> str:
+    match step:
+        case ("deliver", source, target):
+            return f"node {target} takes what node {source} has sent"
+        case ("attach", name):
+            return f"publisher {name} comes to node {_publisher(found, name).node}"
+        case ("act", name):
+            place = done.get(name, 0)
+            done[name] = place + 1
+            return f"publisher {name}: {_publisher(found, name).acts[place]}"
+        case ("cut", one, other):
+            return f"the link between {one} and {other} breaks, and loses what is under way"
+        case ("restart", name):
+            return f"node {name} crashes and starts again"
+    return "time passes"
+
+
+def _publisher(found: Found, name: str) -> PublisherPlan:
+    return next(each for each in found.plan.publishers if each.name == name)
