@@ -87,7 +87,6 @@ def copied(state: _T) -> _T:
 
 def _nobody(channel: Hashable) -> None:
     """There are no keys."""
-    return None
 
 
 class Records:
