@@ -142,7 +142,7 @@ def test_no_more_waits_than_there_is_room_for(others: bool, monkeypatch: pytest.
     liar.publish(events[:8])
     simulation.run(SECOND)
     assert [each.reason for each in node.turned] == (["ahead"] * 3 if others else [])
-    node.broker.admission.room._check()
+    node.broker.admission.room.check()
     liar.publish(events[8:])
     simulation.run(SECOND)
     assert len(node.turned) == (15 if others else 0)

@@ -117,7 +117,7 @@ def test_places_are_kept_for_so_many_named_subscriptions_and_no_more() -> None:
     assert [sink.ready for sink in sinks].count(True) == 3 and sinks[3].ready
     (refused,) = (sink for sink in sinks if not sink.ready)
     assert "named subscriptions for clients without a key, which is all" in str(refused.link.closed)
-    assert node.broker.drops["a name that cannot be had"] == 1
+    assert node.broker.drops["a subscription that cannot be had"] == 1
     simulation.crash(refused.name)
     again = Sink(simulation, next(sink.name for sink in sinks if sink.ready), "a", ["Low"], TYPES, resumes=True)
     simulation.run(2 * SECOND)

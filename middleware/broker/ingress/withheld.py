@@ -127,7 +127,7 @@ class WaitingRoom:
             self.promises(key, *promises)
         self.leaving = set(state["leaving"])
 
-    def _check(self) -> None:
+    def check(self) -> None:
         assert all(each.places or each.promised for each in self._of.values())
         for each in self._of.values():
             assert each.places == sorted((event.ts, *identity) for identity, event in each.events.items())
