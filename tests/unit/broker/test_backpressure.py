@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from middleware.broker.backpressure import Pressure
+from middleware.broker.backpressure import CHARGE, QUEUE_HIGH, QUEUE_LOW, Pressure
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.peers import Peer
+from middleware.link.frames import Role
 from middleware.link.link import Link
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import SECOND
@@ -22,6 +23,8 @@ class Pong(Event, frozen=True):
 
 
 TYPES = EventTypes([Ping, Pong])
+
+HOLD = 20 * SECOND
 
 RESTS = {"Reading": ("Low",), "Pair": ("Summary",)}
 """Two detectors of one node: one makes Low of Reading, the other Summary of Pair."""
@@ -55,7 +58,39 @@ def test_it_ends_when_there_is_room_again() -> None:
     assert pressure.paused == frozenset()
 
 
-HOLD = 20 * SECOND
+def attached(role: Role) -> Peer:
+    """A peer that reads from no log; the tests set how much waits for it."""
+    return Peer(role, "p", Link("this", role, 1, 0, dials=False), "p")
+
+
+def test_a_reader_is_slow_beyond_the_high_mark_until_the_low_mark() -> None:
+    pressure, reader, slow = Pressure(HOLD), attached("subscriber"), []
+    for queued in (QUEUE_HIGH, QUEUE_HIGH + 1, QUEUE_HIGH, QUEUE_LOW + 1, QUEUE_LOW):
+        reader.link.queued_bytes = queued
+        pressure.update([reader], {}, too_soon=False)
+        slow.append(reader.slow)
+    assert slow == [False, True, True, True, False]
+
+
+def test_a_reader_that_holds_nobody_up_may_leave_the_high_mark_unread() -> None:
+    pressure, reader = Pressure(HOLD), attached("subscriber")
+    reader.on_slow = "disconnect"
+    reader.link.queued_bytes = QUEUE_HIGH
+    pressure.update([reader], {}, too_soon=False)
+    assert reader.link.closed is None
+    reader.link.queued_bytes += 1
+    pressure.update([reader], {}, too_soon=False)
+    assert reader.link.closed is not None and "left unread" in reader.link.closed
+
+
+def test_a_charged_publisher_gets_credit_again_when_its_time_is_up() -> None:
+    pressure, publisher = Pressure(HOLD), attached("publisher")
+    pressure.charge(publisher, 10, now=SECOND)
+    until = SECOND + 10 * CHARGE
+    pressure.update([publisher], {}, too_soon=False, now=until - 1)
+    assert publisher.link.held
+    pressure.update([publisher], {}, too_soon=False, now=until)
+    assert not publisher.link.held
 
 
 class Tried:

@@ -3,7 +3,7 @@ import random
 import pytest
 
 from middleware.model.event import ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove, sort, split
+from middleware.ordering.buffer import arranged, count_until, merge, plain_merge, position_of, remove, sort, split
 
 
 class Mark(Event):
@@ -34,6 +34,15 @@ def test_the_first_arrival_of_a_repeat_is_kept():
     assert merge(buffer, [two]) == ([], 1) and buffer == [one]
 
 
+@pytest.mark.parametrize("merge", [merge, plain_merge], ids=["core", "plain"])
+def test_few_events_behind_a_repeat_go_into_a_long_buffer(merge):
+    buffer = events(*((ts, 0) for ts in range(0, 200, 2)))
+    batch = events((10, 0), (11, 0), (20, 0), (20, 1))
+    expected = sorted([*buffer, batch[1], batch[3]], key=ORDER)
+    assert merge(buffer, batch) == ([batch[1], batch[3]], 2)
+    assert buffer == expected
+
+
 @pytest.mark.parametrize("times", [3, 40, 10**6])
 def test_sort_is_the_total_order_and_keeps_what_came_first_first(times):
     rng = random.Random(times)
@@ -61,8 +70,9 @@ def test_remove_against_one_by_one(seed):
     assert buffer == expected
 
 
+@pytest.mark.parametrize("merge", [merge, plain_merge], ids=["core", "plain"])
 @pytest.mark.parametrize("seed", range(200))
-def test_merge_against_plain_sorting(seed):
+def test_merge_against_plain_sorting(seed, merge):
     rng = random.Random(seed)
     buffer: list[Event] = []
     known: dict = {}

@@ -15,6 +15,11 @@ def test_the_first_events_have_met_no_clock():
     assert clock.k == 0 and clock.clk == NEVER
 
 
+@pytest.mark.parametrize(("slack", "start"), [(MaxSlack(), 0), (QuantileSlack(), 0), (FixedSlack(5), 5)])
+def test_before_any_delay_the_slack_is_its_start_value(slack, start):
+    assert (LocalClock(slack).k, slack.k, slack.reach) == (start, start, start)
+
+
 def test_k_is_the_largest_delay_on_arrival():
     clock = LocalClock(MaxSlack())
     clock.tick(10, 10)
