@@ -8,7 +8,18 @@ from typing import Annotated
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, check_output, console, write_json
-from middleware.runtime.transport.keys import KeyPair, load_keys, new_keys
+from middleware.model.errors import KeyFileError
+from middleware.runtime.transport.keys import (
+    Allowed,
+    KeyPair,
+    check_key,
+    check_name,
+    load_allowed,
+    load_keys,
+    new_keys,
+    put_entry,
+    rights_in,
+)
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 
@@ -59,6 +70,53 @@ def show(
       [bold]slackline keys show field.key >> allowed.txt[/]
     """
     _tell(load_keys(file), file, json_file)
+
+
+@app.command()
+def allow(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="An allow-list; it is made if there is none.")],
+    key: Annotated[str, typer.Argument(metavar="KEY", help="A public key; put -- before one that begins with a dash.")],
+    owner: Annotated[
+        str | None, typer.Option("--owner", metavar="NAME", help="Name of the key (default: the name it has in FILE).")
+    ] = None,
+    publish: Annotated[
+        list[str] | None, typer.Option("--publish", metavar="TYPE", help="It publishes this type, or NAMES.*, or nothing.")
+    ] = None,
+    source: Annotated[
+        list[str] | None, typer.Option("--source", metavar="PATTERN", help="It alone sends this source, or BEGINNING*.")
+    ] = None,
+    read: Annotated[
+        list[str] | None, typer.Option("--read", metavar="TYPE", help="It subscribes to this type, or NAMES.*, or nothing.")
+    ] = None,
+    history: Annotated[
+        str | None, typer.Option("--history", metavar="DURATION", help="It reads no further back in a log than this.")
+    ] = None,
+) -> None:
+    """Let a key in, or change its rights: write its line in an allow-list. Standard output gets the line.
+
+    Without any option of a kind, there is no limit of that kind. Rights that the key had are replaced; its marks stay.
+    A node that runs follows the new list after SIGHUP.
+
+    Examples:
+
+      [bold]slackline keys allow allowed.txt 'KEY' --owner desk[/]
+
+      [bold]slackline keys allow allowed.txt 'KEY' --owner field --publish 'soccer.*' --source 'ball*' --read nothing[/]
+
+      [bold]slackline keys allow allowed.txt 'KEY' --publish nothing --read Alarm --history 1h[/]
+    """
+    check_key(key)
+    known = {each.key: each for each in load_allowed(file)}.get(key) if file.exists() else None
+    name = owner if owner is not None or known is None else known.name
+    if name is None:
+        raise KeyFileError(f"{file} does not list this key: say whose it is with --owner NAME")
+    given = {"publish": publish, "source": source, "read": read, "history": [history] if history is not None else None}
+    rights = rights_in(f"{kind}={value}" for kind, values in given.items() for value in values or ())
+    entry = Allowed(key, check_name(name), known.marks if known is not None else frozenset(), **rights)
+    put_entry(file, entry)
+    done = "Added to" if known is None else "Changed in"
+    console(STANDARD_OUTPUT).print(f"{done} {file}; nodes that run follow it after SIGHUP:", markup=False, soft_wrap=True)
+    typer.echo(entry.line())
 
 
 def _tell(pair: KeyPair, path: Path, json_file: str | None) -> None:

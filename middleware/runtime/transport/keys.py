@@ -10,8 +10,10 @@ a kind, there is no limit of that kind. See ``Rights``.
 from __future__ import annotations
 
 import os
+import shutil
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,9 @@ DEPLOY = "deploy"
 """The mark of keys that will be allowed to send code: reserved, without effect as yet."""
 
 _MARKS = frozenset({DEPLOY})
+
+NOTHING = "nothing"
+"""The word in place of a pattern in a right that covers no type."""
 
 DOMAIN = "slackline"
 """The domain of ZeroMQ's authentication: one for all."""
@@ -57,18 +62,31 @@ class Allowed(msgspec.Struct, frozen=True):
     history: int | None = None
 
     def line(self) -> str:
-        """Its line in an allow-list."""
-        rights = [f"publish={each}" for each in sorted(self.publish)] if self.publish != EVERYTHING else []
+        """Its line in an allow-list, which ``entry_in`` reads back as the same entry."""
+        rights = [f"publish={each}" for each in _named(self.publish)]
         rights += [f"source={each}" for each in sorted(self.sources)]
-        rights += [f"read={each}" for each in sorted(self.read)] if self.read != EVERYTHING else []
-        rights += [f"history={format_duration(self.history)}"] if self.history is not None else []
+        rights += [f"read={each}" for each in _named(self.read)]
+        if self.history is not None:
+            short = format_duration(self.history)
+            rights.append(f"history={short if parse_duration(short) == self.history else f'{self.history}ns'}")
         return " ".join([self.key, self.name, *sorted(self.marks), *rights])
+
+
+def _named(patterns: frozenset[str]) -> list[str]:
+    """The patterns as values of a right: none if there is no limit, and a word of its own if no type is covered."""
+    return [] if patterns == EVERYTHING else sorted(patterns) or [NOTHING]
+
+
+def check_name(name: str) -> str:
+    """The name itself. Raises KeyFileError if no line of an allow-list could hold it as the name of a key."""
+    if name.split() != [name] or name.startswith("#"):
+        raise KeyFileError(f"{name!r} cannot be the name of a key: use one word")
+    return name
 
 
 def new_keys(name: str, path: Path) -> KeyPair:
     """Make a key pair and write it to a file that only its owner can read. Raises KeyFileError if the file exists."""
-    if not name or name.split() != [name] or name.startswith("#"):
-        raise KeyFileError(f"{name!r} cannot be the name of a key: use one word")
+    check_name(name)
     public, secret = zmq.curve_keypair()
     pair = KeyPair(name, public.decode(), secret.decode())
     try:
@@ -94,7 +112,7 @@ def load_keys(path: Path) -> KeyPair:
     )
     try:
         pair = KeyPair(values["name"].strip(), values["public"].strip(), values["secret"].strip())
-        if zmq.curve_public(pair.secret.encode()).decode() != _checked(pair.public):
+        if zmq.curve_public(pair.secret.encode()).decode() != pair.public:
             raise ValueError("public and secret key do not belong together")
     except (KeyError, ValueError, zmq.ZMQError) as error:
         raise KeyFileError(f"{path} is no key file: {error}") from None
@@ -117,42 +135,92 @@ def load_allowed(path: Path) -> list[Allowed]:
         if not words:
             continue
         try:
-            key, name, *others = words
-            marks = frozenset(word for word in others if "=" not in word)
-            allowed.append(Allowed(_checked(key), name, marks, **rights_in(word for word in others if "=" in word)))
-        except WrongRightError as error:
+            allowed.append(entry_in(words))
+        except KeyFileError as error:
             raise KeyFileError(f"{path}:{number}: {error}") from None
-        except ValueError:
-            raise KeyFileError(f"{path}:{number}: expected 'KEY NAME [MARK ...]' with a key of 40 characters") from None
-        if unknown := allowed[-1].marks - _MARKS:
-            told = ", ".join(sorted(map(repr, unknown)))
-            raise KeyFileError(
-                f"{path}:{number}: {told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment"
-            )
     return allowed
 
 
-class WrongRightError(ValueError):
-    """A word that grants no right."""
+def entry_in(words: list[str]) -> Allowed:
+    """The entry that the words of a line make. Raises KeyFileError."""
+    if len(words) < 2 or not _is_key(words[0]):
+        raise KeyFileError("expected 'KEY NAME [MARK ...]' with a key of 40 characters")
+    key, name, *others = words
+    marks = frozenset(word for word in others if "=" not in word)
+    if unknown := marks - _MARKS:
+        told = ", ".join(sorted(map(repr, unknown)))
+        raise KeyFileError(f"{told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment")
+    return Allowed(key, name, marks, **rights_in(word for word in others if "=" in word))
+
+
+def put_entry(path: Path, entry: Allowed) -> None:
+    """Write an entry into an allow-list, in place of the lines of its key; a list that is missing is made.
+
+    Other lines and the comment behind the entry stay. A node that reads the list meanwhile finds the old one or the new one.
+    Raises KeyFileError.
+    """
+    target = path.resolve()
+    part = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        before = target.read_text().splitlines() if target.exists() else []
+        part.touch(0o644, exist_ok=False)
+        try:
+            if target.exists():
+                shutil.copymode(target, part)
+                with suppress(PermissionError):  # only root may give a file to the owner of the old one
+                    os.chown(part, target.stat().st_uid, target.stat().st_gid)
+            else:
+                part.chmod(0o644)  # whatever the umask: a list that a group may change is refused
+            part.write_text("".join(f"{line}\n" for line in _with_entry(before, entry)))
+            part.replace(target)
+        finally:
+            part.unlink(missing_ok=True)
+    except (OSError, UnicodeError) as error:
+        raise KeyFileError(f"cannot write allow-list {path}: {error}") from None
+
+
+def _with_entry(lines: list[str], entry: Allowed) -> list[str]:
+    """The lines of a list with those of the key replaced by one: of several, nodes would follow the last."""
+    kept, is_listed = list[str](), False
+    for line in lines:
+        words = line.split()
+        if words[:1] != [entry.key]:
+            kept.append(line)
+        elif not is_listed:
+            is_listed = True
+            kept.append(" ".join([entry.line(), *words[len(_without_comment(words)) :]]))
+    return kept if is_listed else [*kept, entry.line()]
 
 
 def rights_in(words: Iterable[str]) -> dict[str, Any]:
-    """The rights that the words of a line give, as fields of ``Allowed``. Raises WrongRightError."""
+    """The rights that the words of a line give, as fields of ``Allowed``. Raises KeyFileError."""
     found: dict[str, Any] = {}
     for word in words:
         kind, _, value = word.partition("=")
         try:
             if kind in ("publish", "read"):
-                found[kind] = found.get(kind, frozenset()) | ({check_pattern(value)} if value != "nothing" else set())
+                found[kind] = found.get(kind, frozenset()) | ({_one_word(check_pattern(value))} if value != NOTHING else set())
             elif kind == "source" and value and "*" not in value[:-1] and value.split() == [value]:
                 found["sources"] = found.get("sources", frozenset()) | {value}
             elif kind == "history":
-                found["history"] = parse_duration(value)
+                found["history"] = _not_negative(parse_duration(value))
             else:
                 raise ValueError("a right is publish=TYPES, source=NAME (or NAME*), read=TYPES or history=TIME")
         except (ValueError, SlacklineError) as error:
-            raise WrongRightError(f"{word!r} is no right: {error}") from None
+            raise KeyFileError(f"{word!r} is no right: {error}") from None
     return found
+
+
+def _one_word(pattern: str) -> str:
+    if pattern.split() != [pattern]:
+        raise ValueError("a pattern is one word")
+    return pattern
+
+
+def _not_negative(duration: int) -> int:
+    if duration < 0:
+        raise ValueError("a history is no negative time")
+    return duration
 
 
 def _without_comment(words: list[str]) -> list[str]:
@@ -160,13 +228,18 @@ def _without_comment(words: list[str]) -> list[str]:
     return list(takewhile(lambda word: not word.startswith("#"), words))
 
 
-def _checked(key: str) -> str:
+def check_key(key: str) -> str:
+    """The public key itself. Raises KeyFileError if it is none."""
+    if not _is_key(key):
+        raise KeyFileError(f"{key!r} is no public key: a key is 40 characters, as 'slackline keys show FILE.key' prints them")
+    return key
+
+
+def _is_key(key: str) -> bool:
     try:
-        if len(z85.decode(key)) == 32:
-            return key
-    except (KeyError, struct.error):  # a character, or a group of five, that Z85 does not have
-        pass
-    raise ValueError("a key is 40 characters of Z85")
+        return len(z85.decode(key)) == 32
+    except (KeyError, ValueError, struct.error):  # a wrong length, a character, or a group of five that Z85 does not have
+        return False
 
 
 class Keys:
