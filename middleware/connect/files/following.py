@@ -41,7 +41,10 @@ class Follower:
             raise TraceError(f"{file} cannot be followed: only CSV and JSON lines grow line by line")
         self.bad: list[BadLine] = []
         self._file, self._mapping, self._type = file, mapping, event_type
-        self._parse, self._has_header = parser_of(file, mapping)
+        self._parse, self._quotes = parser_of(file, mapping)
+        self._has_header = self._quotes is not None
+        self._is_ending = False
+        """Whether another file has its place, so nothing follows."""
         self._first, self._numbers = number * _MOST_ROWS, Counter[str]()
         self._text: BinaryIO | None = None
         self._header: bytes | None = None
@@ -59,12 +62,17 @@ class Follower:
         except OSError as error:
             raise TraceError(f"{self._file} cannot be read: {error.strerror}") from None
         whole = block[: block.rfind(b"\n") + 1]
+        if whole and self._quotes and not self._is_ending:
+            rows = self._quotes.complete(whole)
+            if not rows and len(block) < BLOCK_BYTES:
+                return []  # a quote is open: its row may go on in the lines that follow
+            whole = whole[:rows] or whole
         if not whole:
             if len(block) > MAX_LINE_BYTES:
                 self.bad.append(BadLine(str(self._file), self._line + 1, f"a line of more than {MAX_LINE_BYTES:,} bytes"))
                 self._at, self._is_inside = self._at + len(block), True
             return []
-        tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse)
+        tables, bad = salvage(whole if self._at else whole.removeprefix(BOM), self._parse, self._quotes)
         self.bad += [BadLine(str(self._file), self._line + line + 1, why) for line, why in bad]
         self._at += len(whole)
         self._line += whole.count(b"\n")
@@ -77,7 +85,8 @@ class Follower:
         assert self._text is not None
         descriptor = self._text.fileno()
         was = os.fstat(descriptor)
-        has_followed = self._is_replaced(was)  # asked before it is read: then nothing comes into the old one any more
+        # asked before it is read: then nothing comes into the old one any more
+        has_followed = self._is_ending = self._is_replaced(was)
         if was.st_size < self._at:
             self.close()
             return self._block()

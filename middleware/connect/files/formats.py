@@ -12,6 +12,7 @@ import msgspec
 
 from middleware.connect.files.header import names_in
 from middleware.connect.files.mcap_rows import STAMPS, rows_of
+from middleware.connect.files.quotes import Quotes
 from middleware.connect.files.text import PACKED, first_lines
 from middleware.model.arrays import sound, sound_schema, text_column
 from middleware.model.errors import TraceError
@@ -173,17 +174,18 @@ def _schema(file: Path) -> pa.Schema:
 
 
 def _csv_head(names: Sequence[str], lines: Sequence[bytes], delimiter: str) -> pa.Table:
-    """The lines that fit the names: the others are counted, and named, when the file is read."""
+    """The rows that fit the names: the others are counted, and named, when the file is read."""
     import pyarrow as pa
 
-    whole = [row for line in lines if len(row := _cells(line, delimiter)) == len(names)]
-    return pa.table({name: text_column([row[at] for row in whole]) for at, name in enumerate(names)})
+    rows = Quotes(delimiter, len(names)).rows(b"".join(lines)) if lines else []
+    whole = [cells for row in rows if row.is_closed and len(cells := _cells(row.text, delimiter)) == len(names)]
+    return pa.table({name: text_column([cells[at] for cells in whole]) for at, name in enumerate(names)})
 
 
-def _cells(line: bytes, delimiter: str) -> list[str]:
-    """The cells of a line; none if it is broken. Each line is parsed alone, as the reader does."""
+def _cells(row: bytes, delimiter: str) -> list[str]:
+    """The cells of a row; none if it is broken. Each row is parsed alone, as the reader does."""
     try:
-        return next(csv.reader([line.decode("utf-8", "replace")], delimiter=delimiter), [])
+        return next(csv.reader([row.decode("utf-8", "replace")], delimiter=delimiter), [])
     except csv.Error:  # a stray carriage return, or a cell of more than 128 KiB
         return []
 

@@ -14,6 +14,7 @@ from middleware.connect.files.header import columns_in
 from middleware.connect.files.mapping import Mapping, load_mappings
 from middleware.connect.files.moments import doubts
 from middleware.connect.files.normal import normalised, salvage_rows
+from middleware.connect.files.quotes import Quotes
 from middleware.connect.files.recording import Chunk, InOrder, Part, Recording
 from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, of_rows, parse_csv, splits
 from middleware.model.arrays import to_column
@@ -80,11 +81,14 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
             raise TraceError(f"{one.type} is mapped twice, with other fields or ids: give it the same ones")
 
 
-def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, bool]:
-    """What parses whole lines of a text file, and whether it has a header. Raises TraceError if columns are missing."""
+def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, Quotes | None]:
+    """What parses whole lines of a text file, and how rows go over lines (CSV).
+
+    Raises TraceError if columns are missing.
+    """
     table = _table(mapping, file)
     table.pieces(0)
-    return table.parser(), format_of(file) == "csv"
+    return table.parser(), table.quotes()
 
 
 def _table(mapping: Mapping, file: Path) -> _Table:
@@ -105,7 +109,7 @@ class _Table:
         self._check()
         if not is_text(self.file):
             return [Split(str(self.file), first, 0, None)]
-        found = splits([self.file], header=format_of(self.file) == "csv")
+        found = splits([self.file], header=format_of(self.file) == "csv", quotes=self.quotes())
         return [piece._replace(number=first + piece.number) for piece in found]
 
     def read(self, piece: Split) -> Iterator[Part]:
@@ -115,7 +119,7 @@ class _Table:
             return
         if format_of(self.file) == "csv" and piece.start <= len(header_line(self.file)):
             yield Part({}, 1, [])
-        yield from TextReader(self.mapping.type, self.parser())(piece)
+        yield from TextReader(self.mapping.type, self.parser(), quotes=self.quotes())(piece)
 
     def _check(self) -> None:
         """Raise TraceError if columns are missing."""
@@ -143,7 +147,13 @@ class _Table:
             return lambda block: self._of_lines(parse_json_lines(block, wanted))
         names = columns_in([self.file], delimiter, wanted)
         texts = dict.fromkeys(wanted, pa.string())
-        return lambda block: self._of_lines(parse_csv(block, names, texts, delimiter, '"'))
+        return lambda block: self._of_lines(parse_csv(block, names, texts, delimiter, '"', over_lines=True))
+
+    def quotes(self) -> Quotes | None:
+        """How rows of the file go over lines; None if it is no CSV."""
+        if format_of(self.file) != "csv":
+            return None
+        return Quotes(self.mapping.delimiter, len(columns_in([self.file], self.mapping.delimiter, self._wanted())))
 
     def _of_lines(self, raw: pa.Table) -> pa.Table:
         return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)

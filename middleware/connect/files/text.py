@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import re
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
+from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes, Row
 from middleware.connect.files.recording import Part, Recording
 from middleware.model.arrays import scalar, to_column
 from middleware.model.errors import TraceError
@@ -92,8 +95,11 @@ def open_text(path: str | Path) -> IO[bytes]:
     return cast(IO[bytes], bz2.open(path)) if suffix == ".bz2" else Path(path).open("rb")
 
 
-def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list[Split]:
-    """The pieces of ``files`` in order, ``size`` bytes each, without their first lines if those are headers."""
+def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES, quotes: Quotes | None = None) -> list[Split]:
+    """The pieces of ``files`` in order, ``size`` bytes each, without their first lines if those are headers.
+
+    With ``quotes``, pieces start only where a row surely starts, and are longer where none does.
+    """
     pieces: list[Split] = []
     for file in files:
         skipped = len(header_line(file)) if header else 0
@@ -101,9 +107,22 @@ def splits(files: Sequence[Path], header: bool, size: int = SPLIT_BYTES) -> list
             pieces.append(Split(str(file), len(pieces), skipped, None))
             continue
         end = file.stat().st_size
-        for start in range(skipped, max(end, skipped + 1), size):
-            pieces.append(Split(str(file), len(pieces), start, min(start + size, end)))
+        starts: Sequence[int] = range(skipped, max(end, skipped + 1), size)
+        if quotes:
+            sure = (_sure_start(file, start, quotes) for start in starts[1:])
+            starts = sorted({skipped, *(start for start in sure if start is not None and start < end)})
+        for start, until in zip(starts, [*starts[1:], end], strict=True):
+            pieces.append(Split(str(file), len(pieces), start, until))
     return pieces
+
+
+def _sure_start(file: Path, start: int, quotes: Quotes) -> int | None:
+    """Where a row surely starts, at ``start`` or after; None if that is not seen from the bytes that follow."""
+    with _opened(file) as text:
+        text.seek(start - 1)
+        first = start - 1 + _line(text, 0)[1]
+        at = quotes.sure_start(text.read(2 * MAX_ROW_BYTES))
+    return None if at is None else first + at
 
 
 def header_line(file: Path) -> bytes:
@@ -186,17 +205,22 @@ class TextReader:
     parse: Parse
     block: int = BLOCK_BYTES
     longest: int = MAX_LINE_BYTES
+    quotes: Quotes | None = None
+    """How rows go over lines; None: each row is one line."""
 
     def __call__(self, split: Split) -> Iterator[Part]:
         import numpy as np
 
         good = lines = broken = 0
-        for block in blocks(split, self.block, self.longest):
+        found = blocks(split, self.block, self.longest)
+        for block in self.quotes.whole(found) if self.quotes else found:
             count = 1 if block is None else _lines(block)
-            if block is not None and not good and (reason := hopeless(block, self.parse)):
+            if block is not None and not good and (reason := hopeless(block, self.parse, self.quotes)):
                 raise _another_format(split, f"{HOPELESS} spread over its first {lines + count}", reason)
             tables, bad = (
-                ([], [(0, f"a line of more than {self.longest:,} bytes")]) if block is None else salvage(block, self.parse)
+                ([], [(0, f"a line of more than {self.longest:,} bytes")])
+                if block is None
+                else salvage(block, self.parse, self.quotes)
             )
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
@@ -225,35 +249,67 @@ def _lines(block: bytes) -> int:
     return block.count(b"\n") + (not block.endswith(b"\n"))
 
 
-def salvage(block: bytes, parse: Parse) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
-    """Parse a block; if that fails, halve it until each broken line stands alone.
+def salvage(
+    block: bytes, parse: Parse, quotes: Quotes | None = None
+) -> tuple[list[tuple[int, pa.Table]], list[tuple[int, str]]]:
+    """Parse a block; if that fails, halve it until each broken row stands alone. ``quotes``: how rows go over lines.
 
     Returns the tables, each with the number of its first line in the block, and the broken lines with reasons. Rows stay
-    in order. O(lines), and O(log lines) parses for each broken line.
+    in order. O(lines), and O(log lines) parses for each broken row.
     """
     tables: list[tuple[int, pa.Table]] = []
     bad: list[tuple[int, str]] = []
-    todo = [(0, block)]
+    todo = [[Row(0, block, quotes is None or quotes.is_closed(_last_line(block)))]]
+    is_first = True
     while todo:
-        first, text = todo.pop()
-        count = _lines(text)
+        rows = todo.pop()
+        first, text, is_closed = rows[0]
+        count = _lines(text) if is_first else len(rows)
         try:
-            table = parse(text)
-            if count > 1 and text.count(b"\r") != text.count(b"\r\n"):  # a line of two rows, which a blank one would hide
-                raise ValueError("a stray carriage return")
-            if (rows := _rows_of(table)) != count and (count > 1 or text.strip()):
-                raise ValueError(f"{rows} rows in {count} lines: a stray quote or line break")
+            if not is_closed:
+                raise ValueError("a quote that does not end")
+            table = _table_of(text if len(rows) == 1 else b"".join(row.text for row in rows), count, parse)
         except ValueError as error:
-            if count == 1:
+            if is_first and count > 1:
+                todo += reversed(_runs(_rows(text, quotes)))
+            elif len(rows) > 1:
+                todo += [rows[len(rows) // 2 :], rows[: len(rows) // 2]]
+            else:
                 bad.append((first, _short(error)))
-                continue
-            middle = text.rfind(b"\n", 0, len(text) // 2) + 1 or text.find(b"\n") + 1
-            head = text[:middle]
-            todo += [(first + _lines(head), text[middle:]), (first, head)]
         else:
             if table.num_rows:
                 tables.append((first, table.replace_schema_metadata(None)))
+        is_first = False
     return tables, bad
+
+
+def _table_of(text: bytes, count: int, parse: Parse) -> pa.Table:
+    """The table of ``count`` rows. Raises ValueError if it has more or fewer, unless one is blank and alone."""
+    table = parse(text)
+    if count > 1 and text.count(b"\r") != text.count(b"\r\n"):  # a line of two rows, which a blank one would hide
+        raise ValueError("a stray carriage return")
+    if (rows := _rows_of(table)) != count and (count > 1 or text.strip()):
+        raise ValueError(f"{rows} rows in {count} lines: a stray quote or line break")
+    return table
+
+
+def _rows(text: bytes, quotes: Quotes | None) -> list[Row]:
+    if quotes and b'"' in text:
+        return quotes.rows(text)
+    return [Row(number, line) for number, line in enumerate(io.BytesIO(text))]
+
+
+def _runs(rows: Sequence[Row]) -> list[list[Row]]:
+    """The rows in order: those whose quotes end together, each other alone."""
+    found: list[list[Row]] = []
+    for is_closed, some in groupby(rows, lambda row: row.is_closed):
+        run = list(some)
+        found += [run] if is_closed else [[row] for row in run]
+    return found
+
+
+def _last_line(block: bytes) -> bytes:
+    return block[block.rfind(b"\n", 0, -1) + 1 :]
 
 
 _ROWS = b"slackline:rows"
@@ -269,18 +325,18 @@ def _rows_of(table: pa.Table) -> int:
     return int((table.schema.metadata or {}).get(_ROWS, table.num_rows))
 
 
-def hopeless(block: bytes, parse: Parse) -> str | None:
-    """What is wrong with ``HOPELESS`` lines spread evenly over a block; None if one of them is good, or there are fewer.
+def hopeless(block: bytes, parse: Parse, quotes: Quotes | None = None) -> str | None:
+    """What is wrong with ``HOPELESS`` rows spread evenly over a block; None if one of them is good, or there are fewer.
 
     At most ``HOPELESS`` parses, and one if the first line is good; salvaging a block without a good line takes two per line.
     The lines are spread, so that a recording that begins with a thousand broken lines is still read.
     """
-    lines = [line for line in block.split(b"\n") if line.strip()]
+    lines = [row.text for row in _rows(block, quotes) if row.text.strip()]
     if len(lines) < HOPELESS:
         return None
     reasons = []
     for number in range(HOPELESS):
-        _, bad = salvage(lines[number * len(lines) // HOPELESS] + b"\n", parse)
+        _, bad = salvage(lines[number * len(lines) // HOPELESS], parse, quotes)
         if not bad:
             return None
         reasons.append(bad[0][1])
@@ -294,9 +350,17 @@ def _short(error: ValueError) -> str:
 
 
 def parse_csv(
-    block: bytes, names: Sequence[str], wanted: dict[str, pa.DataType], delimiter: str = ",", quote: str | bool = False
+    block: bytes,
+    names: Sequence[str],
+    wanted: dict[str, pa.DataType],
+    delimiter: str = ",",
+    quote: str | bool = False,
+    over_lines: bool = False,
 ) -> pa.Table:
-    """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit."""
+    """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit.
+
+    ``over_lines``: a quoted text may hold line breaks; else a quote that does not end on its line is an error.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
@@ -306,10 +370,10 @@ def parse_csv(
     table = csv.read_csv(
         pa.BufferReader(block),
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
-        csv.ParseOptions(delimiter=delimiter, quote_char=quote),
+        csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=over_lines),
         csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False),
     )
-    if quote and b'"' in block:
+    if quote and not over_lines and b'"' in block:
         for column in table.columns:
             if pa.types.is_string(column.type) and pc.any(pc.match_substring(column, "\n"), min_count=0).as_py():
                 raise ValueError("a quote that does not end on its line")

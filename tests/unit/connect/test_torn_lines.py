@@ -32,7 +32,7 @@ def read(tmp_path: Path, lines: str) -> tuple[list[str], list[int]]:
     ("lines", "texts", "bad"),
     [
         ('1700000000,a,1,"hello\n1700000001,a,2,plain\n', ["plain"], [0]),
-        ('1700000000,a,1,x\n1700000001,a,2,"y\nz"\n1700000002,a,3,w\n', ["x", "w"], [1, 2]),
+        ('1700000000,a,1,x\n1700000001,a,2,"y\nz"\n1700000002,a,3,w\n', ["x", "y\nz", "w"], []),
         ('1700000000,a,1,"a ""quoted"" word, whole"\n1700000001,a,2,\n', ['a "quoted" word, whole', ""], []),
         ("1700000000,,1,x\n1700000001,a,2,y\n", ["y"], [0]),
     ],

@@ -1,0 +1,105 @@
+"""Rows of CSV files whose quoted texts hold line breaks: where a row ends, and where one surely starts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+MAX_ROW_BYTES = 1 << 20
+"""A row over several lines is at most this long: so an unclosed quote is found without a look at the rest of the file."""
+
+MAX_HELD_BYTES = 16 << 20
+"""Lines are cut anywhere if no row surely starts within this many bytes."""
+
+_RUN = re.compile(rb'"+')
+
+
+class Row(NamedTuple):
+    """A row of a file. ``line``: the number of its first line. ``is_closed``: whether each quote in it ends."""
+
+    line: int
+    text: bytes
+    is_closed: bool = True
+
+
+class Quotes:
+    """Finds rows in CSV lines. A row goes over several lines only if it has ``columns`` cells, each as CSV writes it.
+
+    Otherwise the quote that is open at a line's end is a broken one, and costs that line only.
+    """
+
+    def __init__(self, delimiter: str, columns: int) -> None:
+        self._delimiter = delimiter.encode()
+        end = re.escape(self._delimiter)
+        text = rb'"[^"]*+(?:""[^"]*+)*+'
+        plain = rb'[^"\n' + end + rb"][^\n" + end + rb"]*+"
+        strict = rb"(?:" + text + rb'"(?=' + end + rb"|\r?\n)|" + plain + rb")?+"
+        loose = rb"(?:" + text + rb'"[^\n' + end + rb"]*+|" + plain + rb")?+"
+        self._row = re.compile(strict + rb"(?:" + end + strict + rb"){%d}\r?\n" % (columns - 1))
+        self._line = re.compile(loose + rb"(?:" + end + loose + rb")*+\r?\n?")
+        self._open = re.compile(rb"(?:" + strict + end + rb")*+" + text)
+
+    def is_closed(self, line: bytes) -> bool:
+        """Whether no quote is open at the end of a line."""
+        return b'"' not in line or self._line.fullmatch(line) is not None
+
+    def rows(self, text: bytes) -> list[Row]:
+        """The rows of whole lines. O(bytes), and O(``MAX_ROW_BYTES``) for each broken quote."""
+        text, found, line, at = text if text.endswith(b"\n") else text + b"\n", list[Row](), 0, 0
+        while at < len(text):
+            end = text.index(b"\n", at) + 1
+            row = Row(line, text[at:end])
+            if not self.is_closed(row.text):
+                whole = self._row.match(text, at, min(at + MAX_ROW_BYTES, len(text)))
+                end = whole.end() if whole else end
+                row = Row(line, text[at:end], whole is not None)
+            found.append(row)
+            line += row.text.count(b"\n")
+            at = end
+        return found
+
+    def complete(self, text: bytes) -> int:
+        """How many bytes of whole lines hold whole rows, if more lines may follow."""
+        at = 0
+        for row in self.rows(text) if b'"' in text else ():
+            if not row.is_closed and len(text) - at < MAX_ROW_BYTES and self._open.fullmatch(text, at):
+                return at
+            at += len(row.text)
+        return len(text)
+
+    def sure_start(self, text: bytes, at: int = 0) -> int | None:
+        """The first line start from ``at`` on that no row holds, whatever stands before; ``at`` is one. None if none is sure.
+
+        A quote that is open there would have to end at the next odd run of quotes, before a delimiter or a line end.
+        """
+        closing = (self._delimiter, b"\r", b"\n", b"")
+        for run in _RUN.finditer(text, at):
+            if run.start() < at or len(run[0]) % 2 == 0:
+                continue
+            if run.start() - at > MAX_ROW_BYTES or text[run.end() : run.end() + 1] not in closing:
+                return at
+            at = text.find(b"\n", run.end()) + 1
+            if not at:
+                return None
+        return at if len(text) - at > MAX_ROW_BYTES else None
+
+    def whole(self, blocks: Iterable[bytes | None]) -> Iterator[bytes | None]:
+        """Blocks of whole lines, cut anew where rows surely start; the first starts with a row."""
+        held, border = b"", 0
+        for block in blocks:
+            if block is None or b'"' not in held or len(held) > MAX_HELD_BYTES:
+                if held:
+                    yield held
+                held, border = block or b"", len(block or b"")
+                if block is None:
+                    yield None
+                continue
+            held += block
+            at = self.sure_start(held, border)
+            if at is not None:
+                yield held[:at]
+                held = held[at:]
+                border = len(held)
+        if held:
+            yield held
