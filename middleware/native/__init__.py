@@ -11,7 +11,7 @@ import warnings
 AVAILABLE: bool
 """Whether the core is built and not turned off."""
 
-_VERSION = 51
+_VERSION = 52
 """Of what is seen of the core; one that was built from another version is not used."""
 
 try:

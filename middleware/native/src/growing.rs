@@ -15,8 +15,8 @@ use crate::ids::runs;
 use crate::naming::Naming;
 use crate::tables::Rows;
 
-/// Most bytes in the name of a source: so readers take it in any block that is gathered.
-const LONGEST_SOURCE: usize = 512;
+/// Most bytes in the name of a source, as in model/event.py: a node rejects longer ones.
+const LONGEST_SOURCE: usize = 256;
 
 /// Source, first and last id.
 type Run = (String, i64, i64);

@@ -119,5 +119,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 51;
+    const VERSION: u32 = 52;
 }

@@ -18,7 +18,7 @@ from middleware.link.codec import EventCodec, encode, places_of
 from middleware.link.columnar import unpack_columns
 from middleware.link.gathering import Gathering
 from middleware.model.columns import EventColumns
-from middleware.model.event import Event, EventTypes, type_name
+from middleware.model.event import LONGEST_SOURCE, Event, EventTypes, type_name
 from middleware.model.rows import reader_of
 from tests.property.columns.test_blocks import KINDS, Gaps, Whole
 
@@ -39,7 +39,7 @@ UNFIT: list[Event] = [
     Whole(1, 1.0, "", True, 2**62, ts=1, id=1, source="s"),
     Whole(None, 1.0, "", True, 0, ts=1, id=1, source="s"),  # type: ignore[arg-type]
     Gaps(number="1", ts=1, id=1, source="s"),  # type: ignore[arg-type]
-    Gaps(ts=1, id=1, source="x" * 600),
+    Gaps(ts=1, id=1, source="x" * (LONGEST_SOURCE + 1)),
     Gaps(ts=1, id=1, source="s", level=1),
     Gaps(ts=2**62, id=1, source="s"),
     Gaps(ts=1, id=2**63, source="s"),
@@ -142,6 +142,18 @@ def test_rows_without_a_name_are_numbered(given: tuple[dict[type[Event], pa.Reco
     assert_leaves(held, expected, in_columns=False)
 
 
+@pytest.mark.parametrize("source", ["s" * LONGEST_SOURCE, "\u00e9" * (LONGEST_SOURCE // 2)])
+def test_the_longest_source_is_held_and_one_byte_more_is_not(source: str) -> None:
+    held, event, longer = Gathering(), Gaps(ts=1, id=1, source=source), Gaps(ts=2, id=2, source=source + "s")
+    assert held.add([event])
+    assert not held.add([longer])
+    for each, after in ((event, 7), (longer, None)):
+        table = EventColumns.from_events(Gaps, [each]).batch
+        assert held.add_tables({Gaps: table}, "unused", 7, by_arrival=False) == after
+        assert held.add_tables({Gaps: table.drop_columns(["source"])}, each.source, 7, by_arrival=False) == after
+    assert_leaves(held, [event] * 3, in_columns=False)
+
+
 def damaged(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatch:
     return batch.set_column(batch.schema.get_field_index(name), name, column)
 
@@ -169,7 +181,7 @@ def unfit_tables() -> dict[str, pa.RecordBatch]:
         "a null source": damaged(good, "source", pa.array(["s", None])),
         "a null name": damaged(good, "source", pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), ["s", None])),
         "short numbers of names": damaged(good, "source", pa.DictionaryArray.from_arrays(pa.array([0, 0], pa.int8()), ["s"])),
-        "a long name": damaged(good, "source", pa.array(["s" * 513, "s"])),
+        "a long name": damaged(good, "source", pa.array(["s" * (LONGEST_SOURCE + 1), "s"])),
         "arrival falls": damaged(good, "arrival", pa.array([1, 0], pa.int64())),
     }
 
