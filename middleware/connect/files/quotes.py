@@ -44,9 +44,9 @@ class Quotes:
         """Whether no quote is open at the end of a line."""
         return b'"' not in line or self._line.fullmatch(line) is not None
 
-    def rows(self, text: bytes) -> list[Row]:
+    def rows(self, text: bytes) -> Iterator[Row]:
         """The rows of whole lines. O(bytes), and O(``MAX_ROW_BYTES``) for each broken quote."""
-        text, found, line, at = text if text.endswith(b"\n") else text + b"\n", list[Row](), 0, 0
+        text, line, at = text if text.endswith(b"\n") else text + b"\n", 0, 0
         while at < len(text):
             end = text.index(b"\n", at) + 1
             row = Row(line, text[at:end])
@@ -54,10 +54,9 @@ class Quotes:
                 whole = self._row.match(text, at, min(at + MAX_ROW_BYTES, len(text)))
                 end = whole.end() if whole else end
                 row = Row(line, text[at:end], whole is not None)
-            found.append(row)
+            yield row
             line += row.text.count(b"\n")
             at = end
-        return found
 
     def complete(self, text: bytes) -> int:
         """How many bytes of whole lines hold whole rows, if more lines may follow."""
@@ -74,7 +73,7 @@ class Quotes:
         A quote that is open there would have to end at the next odd run of quotes, before a delimiter or a line end.
         """
         closing = (self._delimiter, b"\r", b"\n", b"")
-        for run in _RUN.finditer(text, at):
+        for run in _RUN.finditer(text, at) if b'"' in text else ():
             if run.start() < at or len(run[0]) % 2 == 0:
                 continue
             if run.start() - at > MAX_ROW_BYTES or text[run.end() : run.end() + 1] not in closing:
@@ -88,15 +87,15 @@ class Quotes:
         """Blocks of whole lines, cut anew where rows surely start; the first starts with a row."""
         held, border = b"", 0
         for block in blocks:
-            if block is None or b'"' not in held or len(held) > MAX_HELD_BYTES:
-                if held:
-                    yield held
-                held, border = block or b"", len(block or b"")
-                if block is None:
-                    yield None
+            if held and (block is None or len(held) > MAX_HELD_BYTES):
+                yield held
+                held = b""
+            if not held and (block is None or b'"' not in block):
+                yield block
                 continue
-            held += block
-            at = self.sure_start(held, border)
+            border = border if held else len(block or b"")
+            held += block or b""
+            at = self.sure_start(held, border) if border < len(held) else None
             if at is not None:
                 yield held[:at]
                 held = held[at:]

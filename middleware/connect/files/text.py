@@ -7,7 +7,7 @@ import gzip
 import io
 import re
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
@@ -293,13 +293,13 @@ def _table_of(text: bytes, count: int, parse: Parse) -> pa.Table:
     return table
 
 
-def _rows(text: bytes, quotes: Quotes | None) -> list[Row]:
+def _rows(text: bytes, quotes: Quotes | None) -> Iterator[Row]:
     if quotes and b'"' in text:
         return quotes.rows(text)
-    return [Row(number, line) for number, line in enumerate(io.BytesIO(text))]
+    return (Row(number, line) for number, line in enumerate(io.BytesIO(text)))
 
 
-def _runs(rows: Sequence[Row]) -> list[list[Row]]:
+def _runs(rows: Iterable[Row]) -> list[list[Row]]:
     """The rows in order: those whose quotes end together, each other alone."""
     found: list[list[Row]] = []
     for is_closed, some in groupby(rows, lambda row: row.is_closed):
@@ -331,11 +331,16 @@ def hopeless(block: bytes, parse: Parse, quotes: Quotes | None = None) -> str | 
     At most ``HOPELESS`` parses, and one if the first line is good; salvaging a block without a good line takes two per line.
     The lines are spread, so that a recording that begins with a thousand broken lines is still read.
     """
-    lines = [row.text for row in _rows(block, quotes) if row.text.strip()]
+    rows = (row.text for row in _rows(block, quotes) if row.text.strip())
+    first = next(rows, b"")
+    _, broken = salvage(first, parse, quotes)
+    if not broken:
+        return None
+    lines = [first, *rows]
     if len(lines) < HOPELESS:
         return None
-    reasons = []
-    for number in range(HOPELESS):
+    reasons = [broken[0][1]]
+    for number in range(1, HOPELESS):
         _, bad = salvage(lines[number * len(lines) // HOPELESS], parse, quotes)
         if not bad:
             return None
@@ -370,7 +375,7 @@ def parse_csv(
     table = csv.read_csv(
         pa.BufferReader(block),
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
-        csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=over_lines),
+        csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=over_lines and b'"' in block),
         csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False),
     )
     if quote and not over_lines and b'"' in block:
