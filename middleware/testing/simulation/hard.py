@@ -243,8 +243,8 @@ def _in_order(of: SourcePlan, rng: random.Random, name: str, after: int, count: 
     ]
 
 
-COMINGS = 0.0
-"""The share of the worlds in which publishers come and go: none, until promises follow who promises (design, section 14)."""
+COMINGS = 0.1
+"""The share of the worlds in which publishers come and go."""
 
 FLAPPING = 0.0
 """The share of the worlds with a reader that is cut off, or joins, in which no other reader stays: none, as a reader that comes

@@ -117,6 +117,7 @@ class Source:
             and not self._holds_back
             and self._said < len(plan.says)
             and (lowest := self._lows[self._said]) != END
+            and not (self._waits_with_its_tail and lowest == self._lows[-plan.tail])  # all else has been said before
         ):
             for kind in plan.kinds:
                 self.publisher.advance(kind, lowest - 1)
@@ -132,8 +133,11 @@ class Source:
         promise anything either."""
         if self.plan.after and self._said and not self._taken:
             return True
-        is_due = bool(self.plan.tail) and self._said == len(self.plan.says) - self.plan.tail
-        return is_due and not all(other.is_taken for other in self._others if other is not self)
+        return self._waits_with_its_tail and self._said == len(self.plan.says) - self.plan.tail
+
+    @property
+    def _waits_with_its_tail(self) -> bool:
+        return bool(self.plan.tail) and not all(other.is_taken for other in self._others if other is not self)
 
     @property
     def is_taken(self) -> bool:
