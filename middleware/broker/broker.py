@@ -109,6 +109,7 @@ class Broker:
         self.tracker = WatermarkTracker(self.publications, backdate)
         self.reopening = Reopening(self.tracker, self.log)
         self._is_shutting = False
+        self._newcomers: dict[PeerKey, int] = {}
         self.admission = Admission(self.types, self.tracker.publishers, sources, now)
         self.sources = self.admission.sources
         self.attachments = Attachments(name, epoch, now, peers, rights, self.drops, self._remove)
@@ -168,6 +169,23 @@ class Broker:
         peer = self._peers.get(("publisher", name))
         return peer is not None and not peer.link.is_quiet(self._now)
 
+    def _may_succeed(self, peer: Peer) -> bool:
+        """Whether a publisher has just come, and another one may have died whose sources it would take over.
+
+        It waits until the other one is heard of or misses its heartbeats: else what a program sends that was killed and started
+        again would be rejected as events of another's source.
+        """
+        since = self._newcomers.get(peer.key)
+        if since is None:
+            return False
+        for other in self._peers.values():
+            if other.role != "publisher" or other is peer or other.rights is not None or other.link.is_heard_since(since):
+                continue
+            if not other.link.is_quiet(self._now) and self.ingress.owners.is_owner(other.name):
+                return True
+        del self._newcomers[peer.key]
+        return False
+
     def read_rights_again(self) -> None:
         """The rights of keys may have changed: what publishers may offer does at once, and readers of more than they may are
         refused."""
@@ -193,6 +211,8 @@ class Broker:
             peer.link.wall = self.sources.own_wall
             if peer.role == "publisher":
                 self.joined.append(peer.key)
+                if peer.rights is None and not peer.sender.shares:
+                    self._newcomers[peer.key] = self._now
                 peer.link.held = self.admission.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
@@ -203,6 +223,7 @@ class Broker:
         """
         there = self.attachments
         there.forget(peer)
+        self._newcomers.pop(peer.key, None)
         self._table.subscribe(peer, ())
         if peer.key in self.tracker.durable:
             there.lost[peer.key] = self._now
@@ -276,6 +297,9 @@ class Broker:
 
     def _comes_too_soon(self, peer: Peer, changes: Changes) -> bool:
         """Note the types in a publisher's changes that it has not offered; whether these have to wait before they are taken."""
+        if self._newcomers and changes.blocks and self._may_succeed(peer):
+            peer.link.shuts(True, self._now)
+            return True
         types, promised = [head.type for head in changes.blocks], changes.watermarks or ()
         if peer.offered.issuperset(types) and peer.offered.issuperset(promised):
             return False
@@ -459,12 +483,13 @@ class Broker:
                     self._outbound.post(peer, self._interest(), self._now)
         if self.covering.is_under_way:
             self.covering.look()
-        is_shutting = self.reopening.is_under_way or self.covering.is_under_way
+        is_shutting = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
         if is_shutting or self._is_shutting:
             self._is_shutting = is_shutting
             for peer in self._peers.values():
                 if peer.role == "publisher":
-                    peer.link.shuts(self.reopening.is_shut(peer) or self.covering.is_shut(peer), self._now)
+                    is_early = self.reopening.is_shut(peer) or self.covering.is_shut(peer) or self._may_succeed(peer)
+                    peer.link.shuts(is_early, self._now)
 
     def _interest(self) -> Interest:
         return self._outbound.interest(self._pressure.paused)

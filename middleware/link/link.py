@@ -416,6 +416,10 @@ class Link:
 
     # -- life and death -----------------------------------------------------------------------------------------------
 
+    def is_heard_since(self, at: int) -> bool:
+        """Whether the peer has said anything since this moment."""
+        return self._received_at > at
+
     def is_quiet(self, now: int) -> bool:
         """Whether two heartbeats of the peer are missing."""
         return not self.up or now - self._received_at > 2 * HEARTBEAT

@@ -51,6 +51,10 @@ class Owners:
         if sender.rights is not None and not sender.rights.has(source):
             self._owners[source] = sender.name
 
+    def is_owner(self, name: str) -> bool:
+        """Whether a publisher without a key has a source. O(sources)."""
+        return PUBLISHER + name in self._owners.values()
+
     def rejected(self, source: str) -> None:
         """Count an event of a source that another has tried to send."""
         if source in self.attempts or len(self.attempts) < MOST_TOLD:

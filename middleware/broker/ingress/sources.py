@@ -18,8 +18,8 @@ event is taken at once only if something besides its publisher says that its tim
 
 An event that nothing bears out waits (``withheld``). An event more than ``ahead`` beyond the wall clock is rejected.
 
-**Promises bind those who make them.** A promise beyond the wall clock, and beyond what events have reached, counts only up to
-there, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing of others.
+**Promises bind those who make them.** A promise beyond the wall clock counts only up to what events have reached, or ``idle``
+behind the wall clock, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing of others.
 
 **The wall clock.** The node's own may be wrong. So all peers that attach say what theirs shows: if the others agree with each
 other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just begun,
@@ -337,7 +337,11 @@ class Sources:
         """The time up to which a promise counts for others now."""
         if promised == END or self._wall is None:
             return promised
-        return min(promised, max(self._wall + now, self._top, self.reached_before))
+        wall = self._wall + now
+        if promised <= wall + LEAD:
+            return promised
+        # events of others that are under way are a moment old: a promise that nothing bears out makes none of them late
+        return min(promised, max(wall - self.policy.idle, self._top, self.reached_before))
 
     # -- idle ---------------------------------------------------------------------------------------------------------
 

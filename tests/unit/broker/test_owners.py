@@ -122,7 +122,7 @@ def test_a_source_belongs_to_the_publisher_that_sent_it_first_as_long_as_that_is
     talk.run(2 * SECOND)
     again = Client(talk, "its next life")
     again.publish(ping(2), ping(3))
-    talk.run()
+    talk.run(SECOND)  # until the others have been heard of
     assert [event.id for event in talk.admitted] == [1, 1, 2, 3]
 
 

@@ -115,7 +115,7 @@ def test_a_type_that_becomes_derived_later_is_taken_from_publishers_no_more() ->
     other.publish([forged(2)])
     honest.publish([ping(1), ping(2)])
     honest.advance(Ping, END)
-    simulation.run(SECOND)
+    simulation.run(3 * SECOND)
     assert [each.id for each in first.turned] == [2]
     assert [event.text for event in reader.events if isinstance(event, Pong)] == ["true", "true"]
     assert reader.watermarks == {"Pong": END}
