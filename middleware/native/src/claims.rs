@@ -125,7 +125,9 @@ mod tests {
         let rows = block(&[("p", 2, 9, 0), ("q", 7, 5, 0), ("p", 1, 8, 0)]);
         let named = runs(&[("p", 1, 2), ("q", 7, 7)]);
         assert_eq!(times_of_claimed(&rows, 3, named.clone()), Some((5, 9)));
-        for other in [&[("p", 1, 2), ("q", 6, 6)][..], &[("p", 1, 2), ("r", 7, 7)], &[("p", 1, 3)], &[("p", i64::MIN, i64::MAX)]] {
+        for other in
+            [&[("p", 1, 2), ("q", 6, 6)][..], &[("p", 1, 2), ("r", 7, 7)], &[("p", 1, 3)], &[("p", i64::MIN, i64::MAX)]]
+        {
             assert_eq!(times_of_claimed(&rows, 3, runs(other)), None);
         }
         assert_eq!(times_of_claimed(&rows, 2, named.clone()), None);
