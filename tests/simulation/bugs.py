@@ -79,7 +79,6 @@ START: dict[str, int] = {
     "output before the log": 3,
     "replay ignores the recorded watermarks of units": 11,
     "promises for the silent not logged": 8,
-    "turned away events not listed after a crash": 172,
     "log cut before readers have it": 8,
     "checkpoint forgets ids seen": 8,
     "checkpoint forgets revisions made": 86,
@@ -99,7 +98,6 @@ START: dict[str, int] = {
     "a node believes its own clock": 18,
     "a node does not wait for a second clock": 511,
     "what others said of the clock forgotten at a restart": 2_302,
-    "how far a former life had come forgotten": 3_631,
     "late revisions let through where they come in": 9,
     "late retractions let through where they come in": 19,
     "events below promises let through": 9,
@@ -189,12 +187,6 @@ def replay_ignores_the_recorded_watermarks_of_units(patch: pytest.MonkeyPatch) -
 @bug
 def promises_for_the_silent_not_logged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "kept_word", lambda self, entries: None)
-
-
-@bug
-def turned_away_events_not_listed_after_a_crash(patch: pytest.MonkeyPatch) -> None:
-    make = DurableCore.__init__
-    patch.setattr(DurableCore, "__init__", lambda self, *args: make(self, *args[:3]))
 
 
 @bug
@@ -372,11 +364,6 @@ def a_node_does_not_wait_for_a_second_clock(patch: pytest.MonkeyPatch) -> None:
 @bug
 def what_others_said_of_the_clock_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sources.Sources, "was_behind", lambda self, behind: None)
-
-
-@bug
-def how_far_a_former_life_had_come_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sources.Sources, "reached_before", property(lambda self: NEVER, lambda self, until: None), raising=False)
 
 
 @bug

@@ -262,9 +262,13 @@ def test_a_join_of_columns_goes_on_from_a_checkpoint(name: str, steps: list[Step
 
 IN_COLUMNS = {
     "windows by integers",
+    "windows by several fields",
     "windows by texts, of what may be missing",
+    "windows by truth",
     "windows at every change",
     "windows once final",
+    "windows that trees keep",
+    "windows without a key",
     "a filter",
     "a filter of what may be missing",
     "a filter of large numbers",

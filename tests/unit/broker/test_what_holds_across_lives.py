@@ -184,6 +184,15 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
         assert again.settle(2)[0].turned == [late] and again.settle(3)[0].turned == []
 
 
+def test_a_node_knows_how_far_its_former_life_had_come() -> None:
+    core = DurableCore(durable(Log(1, lambda offset, size: [])), None, EventTypes([Reading]))
+    core.broker.log.received(("node", "b"), Changes(77, None, []), [])
+    record = decode_record(encode_record(core.settle(1)[1].record))
+    broker = durable(Log(1, lambda offset, size: []))
+    recover(broker, None, EventTypes([Reading]), None, [record])
+    assert broker.sources.reached_before == 77
+
+
 def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> None:
     log = Log(1, lambda offset, size: [])
     core = DurableCore(durable(log), None, EventTypes([Reading]))
