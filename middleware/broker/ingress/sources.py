@@ -19,7 +19,8 @@ event is taken at once only if something besides its publisher says that its tim
 An event that nothing bears out waits (``withheld``). An event more than ``ahead`` beyond the wall clock is rejected.
 
 **Promises bind those who make them.** A promise beyond the wall clock counts only up to what events have reached, or ``idle``
-behind the wall clock, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing of others.
+behind the wall clock, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing
+of others.
 
 **The wall clock.** The node's own may be wrong. So all peers that attach say what theirs shows: if the others agree with each
 other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just begun,
