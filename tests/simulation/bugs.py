@@ -35,9 +35,7 @@ from middleware.broker.peers import Peer
 from middleware.broker.records import PeerKey
 from middleware.broker.watermarks import combining
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.eras import Eras
-from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
@@ -105,8 +103,7 @@ START: dict[str, int] = {
     "publishers do not promise again": 7,
     "an end of a former era believed": 10,
     "units do not go on": 34,
-    "operators go on without what they knew": 133,
-    "publishers do not wait till it is known from where on": 350,
+    "operators go on without what they knew": 446,
     "eras not logged": 331,
     "what the log holds of publishers that left not told": 806,
     "readers not told of an era": 10,
@@ -434,12 +431,6 @@ def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
         return go_on(self, ground)
 
     patch.setattr(OperatorLane, "go_on", forgetful)
-
-
-@bug
-def publishers_do_not_wait_till_it_is_known_from_where_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Reopening, "is_shut", lambda self, peer: False)
-    patch.setattr(Covering, "is_shut", lambda self, peer: False)
 
 
 @bug

@@ -253,6 +253,9 @@ class World:
 
     def _check(self) -> None:
         self._check_rejected()
+        for publisher in self.publishers.values():
+            if publisher.admitted == END and publisher.held not in (None, END):
+                raise Broken(f"publisher {publisher.plan.name} is admitted to a type that has ended, and all it says is late")
         attached = [each for each in self.publishers.values() if each.is_attached]
         unended = [each for each in self.publishers.values() if each.has_left and each.promised != END]
         if unended or not attached or any(each.held is None for each in attached):
