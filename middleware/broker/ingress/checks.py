@@ -276,6 +276,8 @@ class Ingress:
         if self._is_logged:
             self.owners.had(source, sender)
             return ""
+        if not is_source(source):
+            return ""  # its events are dropped, and nobody has it: owners are remembered
         return self.owners.objection(source, sender)
 
     def _foreign(self, sources: Iterable[str]) -> dict[str, str]:

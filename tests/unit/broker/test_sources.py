@@ -155,8 +155,8 @@ def test_a_promise_counts_up_to_what_has_come_and_an_end_counts() -> None:
     sources = at_the_wall(A)
     assert sources.counted(WALL - 7, THEN) == WALL - 7, "that of a recording counts in full"
     assert sources.counted(WALL + LEAD, THEN) == WALL + LEAD, "and one that is live"
-    assert sources.counted(WALL + HOURS * SECOND, THEN) == WALL - IDLE, "what others have sent is a moment old"
-    assert sources.counted(WALL + HOURS * SECOND, THEN + 5) == WALL + 5 - IDLE
+    assert sources.counted(WALL + HOURS * SECOND, THEN) == WALL - IDLE * SECOND, "what others have sent is a moment old"
+    assert sources.counted(WALL + HOURS * SECOND, THEN + 5) == WALL + 5 - IDLE * SECOND
     sources.reached(A, WALL + SECOND, THEN)
     assert sources.counted(WALL + HOURS * SECOND, THEN) == WALL + SECOND
     assert sources.counted(END, THEN) == END
