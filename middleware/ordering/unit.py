@@ -413,7 +413,7 @@ class Unit:
         return self._look() if self._emitted >= self._look_at or self.final == END else None
 
     def _look(self) -> str | None:
-        """What is wrong if the detector has changed what its instances share."""
+        """The fault, if the detector has changed a value that its instances share."""
         if self._operator is not None or self.halted is not None:
             return None
         self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)

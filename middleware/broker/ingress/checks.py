@@ -281,7 +281,7 @@ class Ingress:
         return self.owners.objection(source, sender)
 
     def _foreign(self, sources: Iterable[str]) -> dict[str, str]:
-        """Those of the sources that the sender may not send, and why not."""
+        """The sources that the sender may not send, each with the reason."""
         sender = self._sender
         if sender is None:
             return {}

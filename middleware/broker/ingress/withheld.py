@@ -44,7 +44,7 @@ class Waiting:
 
 
 class WaitingRoom:
-    """What waits, by publisher: events, and promises. ``leaving``: publishers that left and whose last events still wait."""
+    """Events and promises that wait, by publisher. ``leaving``: publishers that left and whose last events still wait."""
 
     def __init__(self) -> None:
         self._of: dict[PeerKey, Waiting] = {}
@@ -60,7 +60,7 @@ class WaitingRoom:
         return list(self._of)
 
     def of(self, key: PeerKey) -> Waiting:
-        """What waits of a publisher; empty if nothing does."""
+        """The events and promises of a publisher that wait; empty if there are none."""
         return self._of.get(key) or Waiting()
 
     def fits(self, key: PeerKey, event: Turned) -> bool:

@@ -15,7 +15,7 @@ This node waits for nodes with a link, and for nodes with a log that are away an
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from middleware.broker.null_log import AnyLog
 from middleware.broker.peers import Peer
@@ -97,12 +97,8 @@ class Covering:
 
     def look(self) -> None:
         """Nodes may have answered, left or come: whoever waits for no one any more goes on. O(types that wait * nodes)."""
-        for name, number in list(self._uncovered.items()):
-            if number and not self._lacking(name, lambda peer, least=number: peer.covered >= least):
-                del self._uncovered[name]
-        for name, version in list(self._closing.items()):
-            if not self._lacking(name, lambda peer, least=version: peer.has_watermarks(least)):
-                del self._closing[name]
+        self._uncovered = {name: at for name, at in self._uncovered.items() if not at or self._without_cover(name, at)}
+        self._closing = {name: at for name, at in self._closing.items() if self._without_watermarks(name, at)}
         for key, names in list(self._withheld.items()):
             if names.isdisjoint(self._closing):
                 del self._withheld[key]
@@ -121,20 +117,26 @@ class Covering:
 
     def awaited(self) -> list[str]:
         """The nodes that publishers here wait for."""
-        names: set[str] = set()
-        for name, number in self._uncovered.items():
-            names.update(self._lacking(name, lambda peer, least=number: bool(least) and peer.covered >= least))
-        for name, version in self._closing.items():
-            names.update(self._lacking(name, lambda peer, least=version: peer.has_watermarks(least)))
-        return sorted(names)
+        uncovered = (self._without_cover(name, number) for name, number in self._uncovered.items())
+        closing = (self._without_watermarks(name, version) for name, version in self._closing.items())
+        return sorted({node for nodes in (*uncovered, *closing) for node in nodes})
+
+    def _without_cover(self, name: str, number: int) -> list[str]:
+        """The awaited nodes that have not answered the Interest of this number, or any before there is one."""
+        return self._lacking(name, lambda peer: 0 < number <= peer.covered)
+
+    def _without_watermarks(self, name: str, version: int) -> list[str]:
+        """The awaited nodes that do not hold the promises of this version."""
+        return self._lacking(name, lambda peer: peer.has_watermarks(version))
+
+    def _lacking(self, name: str, is_done: Callable[[Peer], bool]) -> list[str]:
+        """The awaited nodes that are not done, those that are away included."""
+        links = self._links()
+        away = self._tracker.durable.difference(peer.key for peer in links)
+        return [peer.name for peer in links if not is_done(peer)] + [
+            key[1] for key in away if wanted(self._tracker.reads(key), name)
+        ]
 
     def _links(self) -> list[Peer]:
+        """The nodes with a link."""
         return [peer for peer in self._peers.values() if peer.role == "node" and peer.is_linked]
-
-    def _lacking(self, name: str, is_done: object) -> list[str]:
-        """The awaited nodes of which something is not true yet."""
-        assert callable(is_done)
-        links = self._links()
-        lacking = [peer.name for peer in links if not is_done(peer)]
-        linked = {peer.key for peer in links}
-        return lacking + [key[1] for key in self._tracker.durable - linked if wanted(self._tracker.reads(key), name)]

@@ -19,6 +19,7 @@ _PLAIN = {name: name for name in ("clock", "clock_here", "ever", "outlived", "re
     "places": "log_offsets",
     "lasting": "durable",
     "_progress": "_watermarks",
+    "reads": "_reads",
 }
 """Attributes that a checkpoint holds as they are: by the name there, which stays, the name here."""
 

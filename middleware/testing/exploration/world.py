@@ -267,7 +267,7 @@ class World:
                     raise Broken(f"node {node.name} goes by the clock, though all publishers have promised")
 
     def _check_rejected(self) -> None:
-        """What is newer than all that was final when its publisher was admitted, and than its own promises, is taken."""
+        """A node takes each event that is newer than its publisher's promises and than all that was final at admission."""
         for node in self.nodes.values():
             for turned in node.turned:
                 publisher = self.publishers[turned.source]

@@ -351,3 +351,11 @@ def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None
     simulation.heal("a", "b")
     assert simulation.run_until(lambda: second.idle, 60 * SECOND)
     assert here.broker.gathering == [] and not here.broker.drops["late for what was promised"]
+
+
+def test_a_node_knows_after_a_restart_what_others_read_that_are_away() -> None:
+    tracker, again = WatermarkTracker(()), WatermarkTracker(())
+    tracker.offered(("node", "b"), Interest(1, ["Ping", "Po*"], keeps=True))
+    again.restore(tracker.state())
+    assert again.durable == {("node", "b")}
+    assert again.reads(("node", "b")) == {"Ping", "Po*"}
