@@ -152,6 +152,8 @@ class Attachments:
 
     def overdue(self, now: int) -> list[PeerKey]:
         """The peers of a former life that have not come back in time; each is named once."""
+        if not self.awaited:
+            return []
         overdue = [key for key, until in self.awaited.items() if now >= until]
         for key in overdue:
             del self.awaited[key]

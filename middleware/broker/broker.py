@@ -272,7 +272,7 @@ class Broker:
                     if self._comes_too_soon(peer, payload):
                         peer.link.put_back(parts)
                         return
-                    payload = self.admission.received(peer.key, payload, self._now, peer.rights)
+                    payload = self.admission.received(peer.key, payload, self._now, peer.offered)
                 self._changed(peer, payload, parts)
             elif type(payload) is Interest:
                 self._interested(peer, payload)
@@ -300,10 +300,10 @@ class Broker:
         if self._newcomers and changes.blocks and self._may_succeed(peer):
             peer.link.shuts(True, self._now)
             return True
-        types, promised = [head.type for head in changes.blocks], changes.watermarks or ()
-        if peer.offered.issuperset(types) and peer.offered.issuperset(promised):
+        offered, promised = peer.offered, changes.watermarks or ()
+        if offered.issuperset([head.type for head in changes.blocks]) and offered.issuperset(promised):
             return False
-        names = {*types, *promised} - peer.offered - {BREAK}
+        names = {*(head.type for head in changes.blocks), *promised} - offered - {BREAK}
         if known := self.admission.known(names, peer.rights):
             self._offer_more(peer, known)
         return bool(known) and peer.link.shut
@@ -393,23 +393,12 @@ class Broker:
     def _changed(self, peer: Peer, changes: Changes, parts: Parts) -> None:
         if peer.role == "subscriber":
             raise WireError("changes from a subscriber: only publishers and nodes send events")
-        types = [head.type for head in changes.blocks]
-        if BREAK in types:
-            raise WireError("a reserved type")
-        self._events_in += sum([head.count for head in changes.blocks])
+        for head in changes.blocks:
+            if head.type == BREAK:
+                raise WireError("a reserved type")
+            self._events_in += head.count
         if peer.role == "publisher":
-            turned = len(self.ingress.turned)
-            self.ingress.copies.at = self.log.offset
-            admitted, logged = self.admission.admit(
-                peer.key, changes, parts[1:], self.ingress, self.subscriptions, self._now, self.log.keeps, peer.sender
-            )
-            waiting = self.admission.entries()
-            peer.account.taken += sum([head.count for head, _, _ in admitted])
-            if waiting:
-                peer.account.taken += sum(len(each.events) for each in waiting if type(each) is Withheld)
-                self.log.kept_word(waiting)
-            if self.ingress.drops or len(self.ingress.turned) > turned:
-                self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
+            admitted, logged = self._from_publisher(peer, changes, parts[1:])
         else:
             admitted, logged = self._from_node(changes, parts[1:])
             if changes.clock is not None:
@@ -424,7 +413,25 @@ class Broker:
                 self._look()
             else:
                 self._offering.is_stale |= END in logged.watermarks.values()
-                self.covering.promised(peer, logged.watermarks.keys(), opened)
+                if opened or self.covering.is_under_way:
+                    self.covering.promised(peer, logged.watermarks.keys(), opened)
+
+    def _from_publisher(self, peer: Peer, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
+        """The blocks of a publisher that may go on, and the header as the log keeps it; its account has the rest."""
+        turned = len(self.ingress.turned)
+        self.ingress.copies.at = self.log.offset
+        admitted, logged = self.admission.admit(
+            peer.key, changes, blocks, self.ingress, self.subscriptions, self._now, self.log.keeps, peer.sender
+        )
+        waiting = self.admission.entries()
+        for head, _, _ in admitted:
+            peer.account.taken += head.count
+        if waiting:
+            peer.account.taken += sum(len(each.events) for each in waiting if type(each) is Withheld)
+            self.log.kept_word(waiting)
+        if self.ingress.drops or len(self.ingress.turned) > turned:
+            self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
+        return admitted, logged
 
     def _from_node(self, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
         """The blocks from a node, as it has checked them. It may have taken raw events of a type before it heard that detectors
@@ -475,6 +482,9 @@ class Broker:
 
     def _look(self) -> None:
         """An era may have begun, or be settled: tell other nodes before anything that follows from it."""
+        is_under_way = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
+        if not (is_under_way or self._is_shutting):  # nearly always
+            return
         if self.reopening.is_under_way and self.reopening.look(self._peers.values(), bool(self._missing)):
             self._offering.is_stale = True
             for peer in self._peers.values():
@@ -483,13 +493,11 @@ class Broker:
                     self._outbound.post(peer, self._interest(), self._now)
         if self.covering.is_under_way:
             self.covering.look()
-        is_shutting = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
-        if is_shutting or self._is_shutting:
-            self._is_shutting = is_shutting
-            for peer in self._peers.values():
-                if peer.role == "publisher":
-                    is_early = self.reopening.is_shut(peer) or self.covering.is_shut(peer) or self._may_succeed(peer)
-                    peer.link.shuts(is_early, self._now)
+        self._is_shutting = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
+        for peer in self._peers.values():
+            if peer.role == "publisher":
+                is_early = self.reopening.is_shut(peer) or self.covering.is_shut(peer) or self._may_succeed(peer)
+                peer.link.shuts(is_early, self._now)
 
     def _interest(self) -> Interest:
         return self._outbound.interest(self._pressure.paused)
@@ -538,9 +546,10 @@ class Broker:
         ``watermarks`` holds what others promise of each type they read that is not open; ``clock`` the largest raw time known.
         """
         self._now = now
-        if self.admission.room:
-            self._release()
-        self._look()
+        if self.subscriptions:
+            if self.admission.room:
+                self._release()
+            self._look()
         if self.log.gathers and not self._missing:
             self.log.all_attached()
         batch = self.inbox.take(self.tracker.for_detectors, self.tracker.clock, self._missing, self.reopening.due(), now)
@@ -599,37 +608,48 @@ class Broker:
         peers = self._peers.values()
         if self._pressure.update(peers, self._rests, too_soon, self.log.offset, now, self.admission.stalled()):
             self._offering.is_stale = True
-        for key in [*self.attachments.overdue(now), *self.admission.gone()] if self._closing is None else ():
-            self.leave(key)
+        if self._closing is None:
+            for key in [*self.attachments.overdue(now), *self.admission.gone()]:
+                self.leave(key)
         self.attachments.dial_due(now)
         if not self.subscriptions:  # who takes has looked before: what detectors are to hear of comes with what they are given
             if self.admission.room:
                 self._release()
             self._look()
-        effects = Effects(self.attachments.refusals)
-        interest = self._interest()
-        self.covering.told(interest)
-        if self.covering.is_under_way:
-            self._look()
-        for peer in list(peers):
-            self._outbound.post(peer, interest, now, is_urgent=self.covering.is_urgent)
-            self.covering.answer(peer)
-            effects.sends += peer.settled(self.sources.own_wall, now)
-            if peer.link.closed is not None:
-                self._remove(peer, peer.link.closed)
-        effects.closed, self.attachments.closed, self.attachments.refusals = self.attachments.closed, [], []
+        effects = self._post(now)
         if self.ingress.turned:
             effects.turned, self.ingress.turned = self.ingress.turned, []
             self.log.turned(effects.turned)
             self.drops.update(TURNED[turned.reason] for turned in effects.turned)
-        tally(self.ingress, self.drops)
+        if self.ingress.drops:
+            tally(self.ingress, self.drops)
+        return effects
+
+    def _post(self, now: int) -> Effects:
+        """Post to each peer what waits for it, and let go of those whose link has closed. O(peers)."""
+        effects = Effects(self.attachments.refusals)
+        interest = self._interest()
+        if self.covering.is_under_way:
+            self.covering.told(interest)
+            self._look()
+        is_urgent = self.covering.is_urgent
+        for peer in list(self._peers.values()):
+            self._outbound.post(peer, interest, now, is_urgent)
+            if peer.owes is not None:
+                self.covering.answer(peer, peer.owes)
+            effects.sends += peer.settled(self.sources.own_wall, now)
+            if peer.link.closed is not None:
+                self._remove(peer, peer.link.closed)
+        effects.closed, self.attachments.closed, self.attachments.refusals = self.attachments.closed, [], []
         return effects
 
     def _promise_on_behalf(self, now: int) -> None:
         """Promise in the place of silent publishers, and note by which clock."""
         if not self._missing:
             promised = self.admission.promise_on_behalf(self.tracker.clock, self._peers.values(), self.subscriptions, now)
-            self.log.kept_word([*promised, *self.admission.clock_behind()])
+            behind = self.admission.clock_behind()
+            if promised or behind:
+                self.log.kept_word([*promised, *behind])
 
     def wait_longer(self, now: int) -> None:
         """This node cannot answer at the moment: the peers it awaits get their full time once it can."""

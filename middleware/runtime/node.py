@@ -17,6 +17,7 @@ from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import BrokerStatistics, Effects
+from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.receipts import LOST
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log import Log
@@ -444,13 +445,8 @@ class Node:
             self._owed.clear()
 
     def _send(self, effects: Effects) -> None:
-        for reason in {turned.reason for turned in effects.turned} - self._warned if effects.turned else ():
-            self._warned.add(reason)  # once per life; the ledger tells how many, and which
-            _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
-        for why in {turned.why for turned in effects.turned if turned.reason == "source"} - self._warned:
-            if len(self._warned) < _MOST_WARNED:
-                self._warned.add(why)
-                _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
+        if effects.turned:
+            self._warn(effects.turned)
         for channel, parts in effects.sends:
             if len(parts) > 1:
                 self._active_at = time.monotonic_ns()
@@ -460,6 +456,16 @@ class Node:
             is_node_gone = closed.role == "node" and not closed.reason.startswith(("said goodbye", "will be back"))
             say = _log.warning if closed.lost or is_node_gone else _log.info
             say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
+
+    def _warn(self, turned: list[Turned]) -> None:
+        """Log each kind of what was turned away once per life; the ledger tells how many, and which."""
+        for reason in {each.reason for each in turned} - self._warned:
+            self._warned.add(reason)
+            _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
+        for why in {each.why for each in turned if each.reason == "source"} - self._warned:
+            if len(self._warned) < _MOST_WARNED:
+                self._warned.add(why)
+                _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
 
     def _tell_of_nodes(self) -> None:
         """Log which nodes and publishers have joined, and from time to time which nodes this one waits for."""

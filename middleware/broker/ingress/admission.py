@@ -98,13 +98,14 @@ class Admission:
         self.offered(known)
         return msgspec.structs.replace(interest, raw=sorted(known))
 
-    def received(self, key: PeerKey, changes: Changes, now: int, rights: Rights | None = None) -> Changes:
-        """What a publisher says, without what it may not say: watermarks of types that it may not send."""
+    def received(self, key: PeerKey, changes: Changes, now: int, offered: frozenset[str]) -> Changes:
+        """What a publisher says, without what it may not say: watermarks of types that it may not send, and so has not
+        ``offered``."""
         self.sources.received(key, now)
         source, watermarks = self.sources[key], changes.watermarks
         if watermarks is not None:
-            known = self.known(watermarks, rights)
-            watermarks = {name: at for name, at in watermarks.items() if name in known}
+            if not offered.issuperset(watermarks):
+                watermarks = {name: at for name, at in watermarks.items() if name in offered}
             source.promised = watermarks
         elif source.on_behalf is not None:
             watermarks = self.room.of(key).promised or source.promised  # it speaks for itself again
@@ -211,18 +212,19 @@ class Admission:
 
     def _promises(self, key: PeerKey, promised: dict[str, int], now: int) -> dict[str, int]:
         """As much of what a publisher promises as counts now; the rest waits. O(types)."""
-        counted = promised
-        if self.room or any(at != END and at > self.sources.counted(at, now) for at in promised.values()):
+        counted, latest = promised, _latest(promised)
+        if self.room or latest > self.sources.counted(latest, now):
             waiting, counted = self.room.of(key), self._counted(key, promised, now)
             rest = promised if counted != promised else {}
             if rest != waiting.promised:
                 self._entries.append(Withheld(key, [], dict(rest)))
             if rest or waiting.promised:
                 self.room.promises(key, rest, counted)
+            latest = _latest(counted)
         if key in self.sources:
             self.sources[key].promised = counted
-            if finite := [at for at in counted.values() if at != END]:
-                self.sources.claims(key, max(finite), now)
+            if latest != NEVER:
+                self.sources.claims(key, latest, now)
             elif counted:
                 self.sources.ended(key)
         return counted
@@ -298,13 +300,15 @@ class Admission:
 
     def gone(self) -> list[PeerKey]:
         """Publishers that left some time ago, and of which nothing waits any more; each is named once."""
+        if not self.room.leaving:
+            return []
         gone = [key for key in self.room.leaving if not self.room.of(key).places]
         self.room.leaving.difference_update(gone)
         return gone
 
     def stalled(self) -> Collection[PeerKey]:
         """Publishers of which more waits than there is room for: they must not send more."""
-        return [key for key in self.room.keys if self.room.is_over(key)]
+        return [key for key in self.room.keys if self.room.is_over(key)] if self.room else ()
 
     def entries(self) -> list[LogEntry]:
         """What the log is to hold of what waits, since the last call."""
@@ -337,7 +341,11 @@ class Admission:
 
     def _promised(self, name: str) -> int:
         """The largest promise of this node to anyone for a type: nothing as old may come in any more."""
-        return max([promises.floor(name) for promises in self._views])
+        floor = NEVER
+        for promises in self._views:
+            if (at := promises.floor(name)) > floor:
+                floor = at
+        return floor
 
     def clock_behind(self) -> list[Behind]:
         """What others say of this node's clock, if that is new."""
@@ -357,7 +365,7 @@ class Admission:
 
         ``reads``: types that the local detectors read. If all are silent, types never sent hold nothing back either.
         """
-        held = [peer.key for peer in peers if peer.link.held or peer.link.shut or peer.link.awaits]
+        held = [peer.key for peer in peers if (link := peer.link).held or link.shut or link.awaits]
         if self.sources.is_astir(clock, now) and not held:
             return []
         promised: list[OnBehalf] = []
@@ -393,3 +401,12 @@ class Admission:
                 promises.promise(promised.peer, promised.watermarks)
             else:
                 promises.set_idle(None, promised.watermarks)
+
+
+def _latest(promised: Mapping[str, int]) -> int:
+    """The largest of these promises, those of types that have ended left out; NEVER if there is none."""
+    latest = NEVER
+    for at in promised.values():
+        if latest < at != END:
+            latest = at
+    return latest

@@ -245,11 +245,12 @@ class Ingress:
     def _is_as_named(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether a block of new events, which nothing here reads, may come in: it holds the identities that its head names,
         all of them of raw events, and at the times that are named. O(bytes), in the core."""
-        if not is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
+        if not (native.AVAILABLE and is_timely(head, bounds)) or claimed_length(head, block) != head.inserts:
             return False
-        sources = [run[0] for run in runs]
-        if not (native.AVAILABLE and all(map(is_source, sources))) or self._foreign(sources):
-            return False
+        sender = self._sender
+        for source, _, _ in runs:
+            if not is_source(source) or (sender is not None and self._objection(source, sender)):
+                return False
         if head.columns:
             found = identities_in(block, head.inserts)
             times = native.times_of_claimed_columns(found.times, found.ids, found.codes, found.names, runs) if found else None
@@ -276,8 +277,6 @@ class Ingress:
         if self._is_logged:
             self.owners.had(source, sender)
             return ""
-        if not is_source(source):
-            return ""  # its events are dropped, and nobody has it: owners are remembered
         return self.owners.objection(source, sender)
 
     def _foreign(self, sources: Iterable[str]) -> dict[str, str]:
@@ -285,7 +284,8 @@ class Ingress:
         sender = self._sender
         if sender is None:
             return {}
-        return {source: why for source in sources if source and (why := self._objection(source, sender))}
+        # events of sources without a proper name are dropped, and nobody has these: owners are remembered
+        return {source: why for source in sources if is_source(source) and (why := self._objection(source, sender))}
 
     def _owned(self, name: str, delta: Delta) -> Delta:
         """The delta without changes to events of sources that belong to others. O(events), O(sources) in columns."""

@@ -63,7 +63,7 @@ def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> 
     """
     newest = head.newest if head.newest is not None else NEVER
     if delta is None:
-        return max([newest, *(ts for ts in _times_of_changes(head, block) if ts <= high)])
+        return newest if head.plain else max([newest, *(ts for ts in _times_of_changes(head, block) if ts <= high)])
     if delta.inserted:  # a head may say any time
         newest = delta.columns.newest if delta.columns is not None else span(delta.inserts)[1]
     return max([newest if delta.inserted else NEVER, *(new.ts for _, new in delta.revises)])
@@ -71,8 +71,6 @@ def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> 
 
 def _times_of_changes(head: BlockHead, block: bytes) -> list[int]:
     """The times to which revisions of a type that is not known here lead, and those of new events beside them."""
-    if head.plain:
-        return []
     try:
         inserts, _, revises, _ = read_parts(block)
         return [row[-4] for row in (*inserts, *(new for _, new in revises)) if row[-4].__class__ is int]

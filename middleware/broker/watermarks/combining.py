@@ -225,12 +225,14 @@ class CombinedWatermarks:
                 watermark.ended = True  # who left before holds it back no more than while this one is here
             watermark.promises[origin] = until if is_node or before is None else max(until, before)
             offered[name] = None
-        for name in offered.keys() - promises.keys():
-            watermark = self._types[name]
-            if not watermark.derived:
-                watermark.promises[origin] = None
-                others.append(name)
-        self._combine(others)
+        if len(offered) > len(promises):
+            for name in offered.keys() - promises.keys():
+                watermark = self._types[name]
+                if not watermark.derived:
+                    watermark.promises[origin] = None
+                    others.append(name)
+        if others:
+            self._combine(others)
 
     def advance(self, origin: Hashable, promises: Mapping[str, int]) -> None:
         """The origin promises this of types that it derives, and of all others what it did. O(origins of these types)."""

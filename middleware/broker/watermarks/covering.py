@@ -105,11 +105,10 @@ class Covering:
                 if key in self._peers:
                     self._peers[key].link.confirm()
 
-    def answer(self, peer: Peer) -> None:
+    def answer(self, peer: Peer, interest: Interest) -> None:
         """Tell a node that this one waits for it, unless a type that it offers has ended here: that goes on first."""
         promises = (self._tracker.for_subscribers, self._tracker.for_detectors)
-        interest = peer.owes
-        if interest is None or any(promises[0].has_ended(name) for name in interest.raw):
+        if any(promises[0].has_ended(name) for name in interest.raw):
             return
         floors = {name: max(each.floor(name) for each in promises) for name in interest.raw}
         peer.link.send([encode(Cover(interest.number, {name: at for name, at in floors.items() if at != NEVER}))])

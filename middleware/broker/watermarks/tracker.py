@@ -111,7 +111,7 @@ class WatermarkTracker:
     def lost(self, key: PeerKey) -> None:
         """A peer is away: it promises nothing, and it has not left."""
         for promises in self._views[key[0]]:
-            self._promised(promises, key, {})
+            self._promised_by_node(promises, key, {})
 
     def noted(self, key: PeerKey, changes: Changes) -> None:
         """Take the clock mark, the promises and the log offset that came with changes."""
@@ -119,14 +119,19 @@ class WatermarkTracker:
             self.clock = changes.clock if self.clock is None else max(changes.clock, self.clock)
             if key[0] == "publisher":
                 self.clock_here = max(changes.clock, self.clock_here)
-        self.outlived.pop(key, None)
-        if changes.watermarks is not None:
-            self._ended(key, changes.watermarks)
-            for promises in self._views[key[0]]:
-                self._promised(promises, key, changes.watermarks)
+        if self.outlived:
+            self.outlived.pop(key, None)
+        if (watermarks := changes.watermarks) is not None:
+            if END in watermarks.values():
+                self._ended(key, watermarks)
             if key[0] == "node":
+                for promises in self._views[key[0]]:
+                    self._promised_by_node(promises, key, watermarks)
                 self.eras.stated(key)
                 self._believe()
+            else:
+                for promises in self._views[key[0]]:
+                    promises.promise(key, watermarks)
         if changes.line:
             self.log_offsets[key[1]] = (changes.line, changes.offset)
 
@@ -137,15 +142,13 @@ class WatermarkTracker:
                 for other in self.for_nodes.origins(name)[1].keys() - {key, LOCAL}:
                     self.outlived.setdefault(cast(PeerKey, other), set()).add(name)
 
-    def _promised(self, promises: CombinedWatermarks, key: PeerKey, watermarks: Mapping[str, int]) -> None:
+    def _promised_by_node(self, promises: CombinedWatermarks, key: PeerKey, watermarks: Mapping[str, int]) -> None:
         """A node that promises for a type it does not offer has had publishers of it that have left; it waits for none."""
-        idle: dict[str, int] = {}
-        if key[0] == "node":
-            idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
-            watermarks = {name: at for name, at in watermarks.items() if name not in idle}
-            if self.eras.is_old(key):  # it must say again, in this era, what has ended
-                watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
-        promises.promise(key, watermarks, is_node=key[0] == "node")
+        idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
+        watermarks = {name: at for name, at in watermarks.items() if name not in idle}
+        if self.eras.is_old(key):  # it must say again, in this era, what has ended
+            watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
+        promises.promise(key, watermarks, is_node=True)
         if idle or promises.is_idle(key):
             promises.set_idle(key, idle)
 

@@ -470,37 +470,49 @@ impl<'a> Cursor<'a> {
     }
 
     /// Pass over so many values, whatever they are; how deep they are nested does not matter.
+    #[inline]
     pub fn skip(&mut self, values: usize) -> Option<()> {
         let mut left = values;
         while left > 0 {
             left -= 1;
+            // a branch for what most fields are: a processor predicts it, and reads on before it knows the tag
+            if let [0xCB, _, _, _, _, _, _, _, _, rest @ ..] = self.rest {
+                self.rest = rest;
+                continue;
+            }
             let tag = self.tag()?;
-            let (bytes, inside) = match tag {
-                0x00..=0x7F | 0xC0 | 0xC2 | 0xC3 | 0xE0..=0xFF => continue,
-                0x80..=0x8F => (0, 2 * usize::from(tag & 0x0F)),
-                0x90..=0x9F => (0, usize::from(tag & 0x0F)),
-                0xA0..=0xBF => (usize::from(tag & 0x1F), 0),
-                0xC4 | 0xD9 => (self.bytes::<1>()?[0].into(), 0),
-                0xC5 | 0xDA => (u16::from_be_bytes(self.bytes()?).into(), 0),
-                0xC6 | 0xDB => (u32::from_be_bytes(self.bytes()?) as usize, 0),
-                0xC7 => (usize::from(self.bytes::<1>()?[0]) + 1, 0),
-                0xC8 => (usize::from(u16::from_be_bytes(self.bytes()?)) + 1, 0),
-                0xC9 => (u32::from_be_bytes(self.bytes()?) as usize + 1, 0),
-                0xCA | 0xCE | 0xD2 => (4, 0),
-                0xCB | 0xCF | 0xD3 => (8, 0),
-                0xCC | 0xD0 => (1, 0),
-                0xCD | 0xD1 => (2, 0),
-                0xD4..=0xD8 => (1 + (1 << (tag - 0xD4)), 0),
-                0xDC => (0, u16::from_be_bytes(self.bytes()?).into()),
-                0xDD => (0, u32::from_be_bytes(self.bytes()?) as usize),
-                0xDE => (0, 2 * usize::from(u16::from_be_bytes(self.bytes()?))),
-                0xDF => (0, 2 * (u32::from_be_bytes(self.bytes()?) as usize)),
-                0xC1 => return None,
-            };
+            let (bytes, inside) = self.length(tag)?;
             self.rest = self.rest.get(bytes..)?;
             left += inside;
         }
         Some(())
+    }
+
+    /// How many bytes the value behind a tag takes, and how many values lie in it.
+    #[inline]
+    fn length(&mut self, tag: u8) -> Option<(usize, usize)> {
+        Some(match tag {
+            0x00..=0x7F | 0xC0 | 0xC2 | 0xC3 | 0xE0..=0xFF => (0, 0),
+            0x80..=0x8F => (0, 2 * usize::from(tag & 0x0F)),
+            0x90..=0x9F => (0, usize::from(tag & 0x0F)),
+            0xA0..=0xBF => (usize::from(tag & 0x1F), 0),
+            0xC4 | 0xD9 => (self.bytes::<1>()?[0].into(), 0),
+            0xC5 | 0xDA => (u16::from_be_bytes(self.bytes()?).into(), 0),
+            0xC6 | 0xDB => (u32::from_be_bytes(self.bytes()?) as usize, 0),
+            0xC7 => (usize::from(self.bytes::<1>()?[0]) + 1, 0),
+            0xC8 => (usize::from(u16::from_be_bytes(self.bytes()?)) + 1, 0),
+            0xC9 => (u32::from_be_bytes(self.bytes()?) as usize + 1, 0),
+            0xCA | 0xCE | 0xD2 => (4, 0),
+            0xCB | 0xCF | 0xD3 => (8, 0),
+            0xCC | 0xD0 => (1, 0),
+            0xCD | 0xD1 => (2, 0),
+            0xD4..=0xD8 => (1 + (1 << (tag - 0xD4)), 0),
+            0xDC => (0, u16::from_be_bytes(self.bytes()?).into()),
+            0xDD => (0, u32::from_be_bytes(self.bytes()?) as usize),
+            0xDE => (0, 2 * usize::from(u16::from_be_bytes(self.bytes()?))),
+            0xDF => (0, 2 * (u32::from_be_bytes(self.bytes()?) as usize)),
+            0xC1 => return None,
+        })
     }
 
     #[inline]
@@ -585,6 +597,12 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn text(&mut self) -> Option<&'a str> {
+        from_utf8(self.spelled()?).ok()
+    }
+
+    /// The bytes of a text, which may be anything.
+    #[inline]
+    pub fn spelled(&mut self) -> Option<&'a [u8]> {
         let length = match self.tag()? {
             tag @ 0xA0..=0xBF => usize::from(tag & 0x1F),
             0xD9 => self.bytes::<1>()?[0].into(),
@@ -594,6 +612,6 @@ impl<'a> Cursor<'a> {
         };
         let (text, rest) = mem::take(&mut self.rest).split_at_checked(length)?;
         self.rest = rest;
-        from_utf8(text).ok()
+        Some(text)
     }
 }

@@ -7,14 +7,14 @@ use pyo3::prelude::*;
 
 use crate::blocks::{Cursor, is_time};
 
-type Run<'a> = (&'a str, i64, i64);
+type Run<'a> = (&'a [u8], i64, i64);
 
 /// The identities that a head names, and which of them were met.
 struct Claims<'a> {
     runs: Vec<Run<'a>>,
     /// How many identities the runs before each one have.
     before: Vec<usize>,
-    by_source: HashMap<&'a str, Vec<usize>>,
+    by_source: HashMap<&'a [u8], Vec<usize>>,
     met: Vec<bool>,
     now: usize,
 }
@@ -23,7 +23,7 @@ impl<'a> Claims<'a> {
     /// None if the runs do not name so many identities.
     fn new(runs: Vec<Run<'a>>, rows: usize) -> Option<Self> {
         let mut before = Vec::with_capacity(runs.len());
-        let mut by_source: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut by_source: HashMap<&[u8], Vec<usize>> = HashMap::new();
         let mut count = 0usize;
         for (at, (source, first, last)) in runs.iter().enumerate() {
             before.push(count);
@@ -33,13 +33,13 @@ impl<'a> Claims<'a> {
         (count == rows && rows > 0).then(|| Self { runs, before, by_source, met: vec![false; rows], now: 0 })
     }
 
-    fn has(&self, run: usize, source: &str, id: i64) -> bool {
+    fn has(&self, run: usize, source: &[u8], id: i64) -> bool {
         let (name, first, last) = self.runs[run];
         first <= id && id <= last && name == source
     }
 
     /// Meet an identity: None if it is not named, or was met before.
-    fn meet(&mut self, source: &str, id: i64) -> Option<()> {
+    fn meet(&mut self, source: &[u8], id: i64) -> Option<()> {
         if !self.has(self.now, source, id) {
             self.now = *self.by_source.get(source)?.iter().find(|run| self.has(**run, source, id))?;
         }
@@ -52,7 +52,7 @@ impl<'a> Claims<'a> {
 /// None if it is none, or does not hold exactly the identities of these runs (source, first, last). O(bytes + runs).
 #[pyfunction]
 pub fn times_of_claimed(block: &[u8], rows: usize, runs: Vec<(String, i64, i64)>) -> Option<(i64, i64)> {
-    let runs: Vec<Run> = runs.iter().map(|(source, first, last)| (source.as_str(), *first, *last)).collect();
+    let runs: Vec<Run> = runs.iter().map(|(source, first, last)| (source.as_bytes(), *first, *last)).collect();
     let mut cursor = Cursor::new(block);
     if cursor.array()? != rows || rows > block.len() {
         return None;
@@ -64,7 +64,7 @@ pub fn times_of_claimed(block: &[u8], rows: usize, runs: Vec<(String, i64, i64)>
         cursor.skip(fields)?;
         let ts = cursor.integer().filter(is_time)?;
         let id = cursor.integer()?;
-        let source = cursor.text()?;
+        let source = cursor.spelled()?; // it is a name if it equals one, so nothing has to read it
         if source.is_empty() || cursor.integer()? != 0 {
             return None;
         }
@@ -89,12 +89,12 @@ pub fn times_of_claimed_columns(
     if times.len() != ids.len() || ids.len() != codes.len() {
         return None;
     }
-    let runs: Vec<Run> = runs.iter().map(|(source, first, last)| (source.as_str(), *first, *last)).collect();
+    let runs: Vec<Run> = runs.iter().map(|(source, first, last)| (source.as_bytes(), *first, *last)).collect();
     let mut claims = Claims::new(runs, ids.len())?;
     let (mut oldest, mut newest) = (i64::MAX, i64::MIN);
     for ((ts, id), code) in times.iter().zip(ids).zip(codes) {
         let ts = Some(i64::from_le_bytes(*ts)).filter(is_time)?;
-        claims.meet(names.get(u32::from_le_bytes(*code) as usize)?, i64::from_le_bytes(*id))?;
+        claims.meet(names.get(u32::from_le_bytes(*code) as usize)?.as_bytes(), i64::from_le_bytes(*id))?;
         oldest = oldest.min(ts);
         newest = newest.max(ts);
     }

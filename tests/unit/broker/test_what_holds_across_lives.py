@@ -61,14 +61,14 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     key = ("publisher", "p")
     admission.attach(key, 0, 0)
     tracker.offered(key, Interest(1, raw=["Ping"]))
-    tracker.noted(key, admission.received(key, Changes(7, {"Ping": END}, []), 1))
+    tracker.noted(key, admission.received(key, Changes(7, {"Ping": END}, []), 1, frozenset(["Ping"])))
     assert tracker.for_nodes.values["Ping"] == END
     admission.sources.leave(key)
     admission.attach(key, 0, 2)
     for seconds in (11, 12, 30):
         admission.promise_on_behalf(7 + seconds, [], [], seconds * SECOND)
         assert tracker.for_nodes.values["Ping"] == END
-    tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND))
+    tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND, frozenset(["Ping"])))
     assert tracker.for_nodes.values["Ping"] == END
 
 
