@@ -1,13 +1,18 @@
-"""Which packages there are, and the optional native core; everything else about the project stands in pyproject.toml."""
+"""Which packages there are, and the Rust core; everything else about the project stands in pyproject.toml."""
 
+import re
 import shutil
+import subprocess
 import sys
+import tomllib
 from pathlib import Path
-from typing import Any
 
 from setuptools import find_namespace_packages, setup
+from setuptools_rust import Binding, RustExtension
 
 MANIFEST = Path("middleware/native/Cargo.toml")
+BUILDING = {"bdist_wheel", "build", "build_ext", "build_rust", "develop", "editable_wheel", "install"}
+"""Commands that build the core; others, such as making a source archive, need no Rust."""
 
 
 # detectors and scenarios are namespace packages: a user's own folders of these names are found beside ours.
@@ -18,30 +23,37 @@ PACKAGES = find_namespace_packages(
 COMMANDS = {name: f"tests/{name}" for name in ("slackline_benchmarks", "slackline_torture")}
 
 
-def extensions() -> dict[str, Any]:
-    """The argument that has the Rust core built, or none and one line that says why not."""
-    if not MANIFEST.exists():
-        return _without("this version has none")
-    if shutil.which("cargo") is None:
-        return _without("no cargo")
-    try:
-        from setuptools_rust import Binding, RustExtension
-    except ImportError:
-        return _without("no setuptools-rust")
+def extensions() -> list[RustExtension]:
+    """The Rust core. Ends with one line where it is to be built and cannot be."""
+    if BUILDING.intersection(sys.argv) and (fault := _fault()):
+        sys.exit(
+            f"error: Slackline's core is written in Rust, and {fault}: install Rust {_least()} or later "
+            "(https://rustup.rs), or take a wheel of Slackline for this Python"
+        )
     core = RustExtension(
         "middleware.native._core",
         path=str(MANIFEST),
         binding=Binding.PyO3,
-        optional=True,
         debug=False,
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
     )
-    return {"rust_extensions": [core]}
+    return [core]
 
 
-def _without(reason: str) -> dict[str, Any]:
-    sys.stderr.write(f"native core: not built ({reason})\n")
-    return {}
+def _least() -> str:
+    least: str = tomllib.loads(MANIFEST.read_text())["package"]["rust-version"]
+    return least
 
 
-setup(packages=[*PACKAGES, *COMMANDS], package_dir=COMMANDS, zip_safe=False, **extensions())
+def _fault() -> str | None:
+    """Why this machine's Rust cannot build the core, if it cannot."""
+    if shutil.which("cargo") is None:
+        return "there is no cargo"
+    told = subprocess.run(["cargo", "--version"], capture_output=True, text=True, check=False).stdout
+    found = re.search(r"(\d+)\.(\d+)", told)
+    if found is None or tuple(map(int, found.groups())) < tuple(map(int, _least().split("."))):
+        return f"this machine has {told.strip() or 'a cargo that does not run'}"
+    return None
+
+
+setup(packages=[*PACKAGES, *COMMANDS], package_dir=COMMANDS, zip_safe=False, rust_extensions=extensions())

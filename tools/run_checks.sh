@@ -46,10 +46,10 @@ check_rust() {
 # Beside each other, as each needs one processor.
 check_sources() {
     local rust=
-    if [ -e $manifest ] && command -v cargo >/dev/null; then
+    if command -v cargo >/dev/null; then
         beside "$work/rust" check_rust
         rust=$!
-    elif [ -e $manifest ]; then
+    else
         echo "SKIPPED Rust checks          no cargo" >>"$work/summary"
     fi
     check "ruff check" ruff check .

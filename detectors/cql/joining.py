@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
+from typing import TYPE_CHECKING
 
 from detectors.columnar import joined
 from detectors.cql.changes import SourceHashes, packed, unpacker
@@ -19,18 +20,21 @@ from detectors.cql.current import CurrentJoin
 from detectors.cql.native_rows import projection
 from detectors.cql.operator import QueryOperator
 from detectors.cql.paired import PairedColumns
-from detectors.cql.pairs import Met, Pairs, PlainPairs
 from detectors.cql.plan import Joined, Side
 from detectors.cql.relation import key_code
 from detectors.language.types import REALS
 from detectors.language.written import NotPlainError
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
+from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
+
+if TYPE_CHECKING:
+    from middleware.native._core import Met
 
 LEAST_PURGE = 1024
 """The least number of changes between two purges."""
@@ -71,10 +75,11 @@ class _Join(Operation):
         self._emitted = NEVER
         self._changed = 0
 
-    def _new(self) -> PlainPairs:
-        sizes = [side.window.size.amount if side.window.size is not None else 0 for side in (self.plan.left, self.plan.right)]
-        pairs: PlainPairs = Pairs(*sizes, *self._marking)
-        return pairs
+    def _new(self) -> native.Pairs:
+        left, right = (
+            side.window.size.amount if side.window.size is not None else 0 for side in (self.plan.left, self.plan.right)
+        )
+        return native.Pairs(left, right, *self._marking)
 
     def _code(self) -> str:
         """Code of a function that gives the results of pairs, passed as two columns."""
@@ -144,9 +149,8 @@ class PairJoin(_Join):
 
     def __init__(self, plan: Joined, name: str, level: int) -> None:
         self._columns: PairedColumns | None = None
-        if Pairs is not PlainPairs:
-            with suppress(NotPlainError):
-                self._columns = PairedColumns(plan, name, level)
+        with suppress(NotPlainError):
+            self._columns = PairedColumns(plan, name, level)
         super().__init__(plan, name, level)
         in_core, compiled = projection(plan, ("e", "f"), name, level), self._results
         if in_core is None:
@@ -158,10 +162,10 @@ class PairJoin(_Join):
 
         self._results = results
 
-    def _new(self) -> PlainPairs:
+    def _new(self) -> native.Pairs:
         pairs = super()._new()
         if self._columns is not None:
-            self._columns.attach(pairs)  # type: ignore[arg-type]
+            self._columns.attach(pairs)
         return pairs
 
     def takes(self, columns: EventColumns) -> bool:
@@ -174,7 +178,7 @@ class PairJoin(_Join):
         before = self._changes(delta.retracts, self._pairs.remove) if delta.retracts else []
         self._emitted = emitted
         parts = [(left, piece) for left, kind, _ in self._sides for piece in given.pieces if piece.event_type is kind]
-        found = self._columns.fed(self._pairs, parts)  # type: ignore[arg-type]
+        found = self._columns.fed(self._pairs, parts)
         columns, met = (None, None) if found is None else found
         rows = self._results(*met) if met is not None else []
         if found is None:

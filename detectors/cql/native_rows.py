@@ -16,8 +16,6 @@ from middleware.model.making import recipe
 
 def projection(plan: Mapping | Joined, names: Sequence[str], source: str, level: int) -> native.Projection | None:
     """The columns of a plan for tuples that pass its test, made in the native core; None if it cannot make them."""
-    if not native.AVAILABLE:
-        return None
     test = plan.where if isinstance(plan, Mapping) else plan.condition
     writer = Writer(names, plan.frame.globals)
     try:

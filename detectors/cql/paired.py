@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from detectors.columnar import KINDS, has_plain_columns, plain_kinds, stamping
-from detectors.cql.pairs import Met
 from detectors.cql.plan import Joined, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from middleware import native
@@ -16,10 +15,9 @@ from middleware.model.rows import values
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:
-    from middleware.native._core import Reading
+    from middleware.native._core import Met, Reading
 
-Fed = tuple[EventColumns | None, Met | None]
-"""Results as columns, and pairs whose results are for Python to make."""
+    Fed = tuple[EventColumns | None, Met | None]
 
 
 class PairedColumns:
@@ -52,7 +50,10 @@ class PairedColumns:
         pairs.project(self._test, self._fields, left, right, self._stamping)
 
     def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, EventColumns]]) -> Fed | None:
-        """Insert tuples of the left and of the right side; None, and nothing is done, if it must be row by row."""
+        """Insert tuples of the left and of the right side: results as columns, and pairs whose results are for Python to make.
+
+        None, and nothing is done, if it must be row by row.
+        """
         found = pairs.feed([(is_left, columns, columns.in_core, self._keys_of(is_left, columns)) for is_left, columns in parts])
         if found is None:
             return None

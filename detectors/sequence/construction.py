@@ -1,8 +1,8 @@
 """Constructs exactly the matches that hold an event that came or went, or that time has completed.
 
 A depth-first search down the RIP pointers, from the last step to the first (Wu, Diao, Rizvi, SIGMOD 2006, section 4.2). A given
-event and time bounds narrow every step; a condition is checked as soon as everything it reads is bound. ``Search`` is used
-where the native core is not built; schedules are made here for both.
+event and time bounds narrow every step; a condition is checked as soon as everything it reads is bound. The core has the
+same schedules; ``Search`` is for study (see ``Algorithm``).
 """
 
 from __future__ import annotations
@@ -74,6 +74,18 @@ def _places(test: Condition, plan: Plan) -> set[int]:
 def placed(test: Condition, plan: Plan) -> Test:
     """A condition with the places of the events it reads."""
     return test.test, tuple(plan.place_of_slot[slot] for slot in test.slots)
+
+
+def due(plan: Plan, place: int) -> tuple[list[Condition], list[Condition]]:
+    """The conditions to check when an event is taken for a place, and when the group of the place is complete."""
+    step = plan.steps[place]
+    places = plan.place_of_slot
+    newest = [test for test in plan.conditions if max(places[slot] for slot in test.slots) == place]
+    if not step.kleene:
+        return newest, []
+    return [test for test in newest if test.is_stepwise(step.slot)], [
+        test for test in newest if not test.is_stepwise(step.slot)
+    ]
 
 
 class Search:

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from detectors.sequence.construction import scheduled
 from detectors.sequence.plan import Condition, Plan, Step
 from detectors.sequence.syntax import Strategy
-from middleware import native
 from middleware.model.event import field_names, type_name
 from middleware.model.quantities import format_duration
 
@@ -15,8 +14,7 @@ from middleware.model.quantities import format_duration
 def explain(plan: Plan) -> list[str]:
     """The plan in lines of plain English."""
     lines = [f"query     {plan.query}", f"strategy  {plan.strategy}; a match spans at most {format_duration(plan.within)}"]
-    core = "native core" if native.AVAILABLE else "plain Python"
-    lines.append(f"runs in   {core}, {_partitions(plan)}")
+    lines.append(f"runs in   native core, {_partitions(plan)}")
     for step in sorted((*plan.steps, *plan.negations), key=lambda step: step.slot):
         lines += _component(plan, step)
     if plan.never is not None:

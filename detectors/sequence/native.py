@@ -23,10 +23,9 @@ from detectors.language.tree import (
 )
 from detectors.language.types import INTEGERS, Type
 from detectors.sequence.columns import gives, layout
-from detectors.sequence.construction import scheduled
+from detectors.sequence.construction import due, scheduled
 from detectors.sequence.expressions import is_group, variable_of
 from detectors.sequence.plan import Condition, Plan, Step
-from detectors.sequence.runs import due
 from detectors.sequence.schema import common_columns
 from detectors.sequence.syntax import Field, Index, Strategy
 from middleware.model.event import stable_hash

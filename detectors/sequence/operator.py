@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 import msgspec
@@ -12,10 +13,9 @@ from detectors.outcomes import difference, event_of, misfit, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.analysis import Types, plan
 from detectors.sequence.matcher import Matcher
-from detectors.sequence.matches import Match, first_of, last_of
+from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, first_of, last_of
 from detectors.sequence.native import specification
 from detectors.sequence.plan import Plan
-from detectors.sequence.runs import Runs
 from detectors.sequence.syntax import Query, Strategy
 from middleware import native
 from middleware.model.change import Delta
@@ -66,7 +66,7 @@ class SequenceQuery(Operator):
         keys = {step.key for step in (*self.plan.steps, *self.plan.negations)}
         self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
         self.prompt = not self.plan.trails  # type: ignore[misc]
-        if native.AVAILABLE and algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
+        if algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
             self.few = 0  # columns of several types are one call, and no result needs the events
 
     @property
@@ -74,15 +74,16 @@ class SequenceQuery(Operator):
         return self.plan.result
 
     def start(self, name: str, level: int) -> SequenceOperation:
-        return SequenceOperation(self.plan, Origin(name, level), algorithm=self.algorithm, work=self.work)
+        studied = None if self.algorithm is None else partial(Matcher, algorithm=self.algorithm, work=self.work)
+        return SequenceOperation(self.plan, Origin(name, level), studied)
 
 
 Row = tuple[Value, ...]
 """The fields of a result in their order: its own, then ts, id, source and level."""
 
 
-class Core(Protocol):
-    """Keeps the state of a query, with a class for each kind of strategy, each with a native twin."""
+class Keeping(Protocol):
+    """Keeps the state of a query."""
 
     def events(self) -> list[Event]: ...
     @property
@@ -91,10 +92,16 @@ class Core(Protocol):
     def keys(self) -> int: ...
 
 
+class Searching(Keeping, Protocol):
+    """The same in Python, where matches are events."""
+
+    def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges: ...
+
+
 class SequenceOperation(Operation):
     """A running sequence query. Its state is the events it holds and the time; everything else follows from them.
 
-    ``use_native``: let the native core run the query if it can.
+    ``studied``: what runs the query in Python, in place of the core.
     """
 
     takes_several = True
@@ -103,15 +110,12 @@ class SequenceOperation(Operation):
         self,
         plan: Plan,
         origin: Origin,
-        use_native: bool = native.AVAILABLE,
-        algorithm: Algorithm | None = None,
-        work: ScanWork | None = None,
+        studied: Callable[[Plan, Identify, Fail], Searching] | None = None,
     ) -> None:
         super().__init__()
-        self._algorithm, self._work = algorithm or Algorithm.PARTITION, work
         self._plan = plan
         self._origin = origin
-        self._use_native = use_native and algorithm is None
+        self._studied = studied
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
         self._readable: frozenset[EventType] = frozenset()
@@ -119,29 +123,27 @@ class SequenceOperation(Operation):
 
     def _start(self) -> None:
         """Make an empty core and ``_apply``, which gives it changes and returns rows of new and of withdrawn matches."""
-        if self._use_native:
-            spec = specification(self._plan, self._origin.source, self._origin.level)
-            core: native.SequenceMatcher | native.SequenceRuns
-            if self._plan.strategy is Strategy.ANY:
-                core = matcher = native.SequenceMatcher(spec, self.fail)
-                self._readable = frozenset(
-                    kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at is not None
-                )
-                self._feed = matcher.feed
-            else:
-                core = native.SequenceRuns(spec, self.fail)
-            self._core: Core = core
-            self._apply = core.apply
+        if self._studied is not None:
+            self._start_studied(self._studied(self._plan, self._identity, self.fail))
             return
-        plain: Matcher | Runs
+        spec = specification(self._plan, self._origin.source, self._origin.level)
+        core: native.SequenceMatcher | native.SequenceRuns
         if self._plan.strategy is Strategy.ANY:
-            plain = Matcher(self._plan, self._identity, self.fail, self._algorithm, self._work)
+            core = matcher = native.SequenceMatcher(spec, self.fail)
+            self._readable = frozenset(
+                kind for kind, at in zip(self._plan.roles, spec["columns"], strict=True) if at is not None
+            )
+            self._feed = matcher.feed
         else:
-            plain = Runs(self._plan, self._identity, self.fail)
-        self._core = plain
+            core = native.SequenceRuns(spec, self.fail)
+        self._core: Keeping = core
+        self._apply = core.apply
+
+    def _start_studied(self, searching: Searching) -> None:
+        self._core = searching
 
         def apply(inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:
-            changes = plain.apply(inserts, retracts, emitted, final)
+            changes = searching.apply(inserts, retracts, emitted, final)
             return self._rows(changes.made), self._rows(changes.withdrawn)
 
         self._apply = apply

@@ -8,7 +8,7 @@
 (14, 9, True, 9)
 
 The finger B-tree aggregator of Tangwongsan, Hirzel and Schneider (VLDB 2019), with the bulk operations of their sequel (VLDB
-2023). In the native core where it is built, else in plain Python.
+2023), in the core.
 """
 
 from __future__ import annotations
@@ -17,11 +17,8 @@ from collections.abc import Iterable, Iterator
 from typing import Protocol
 
 from detectors.window.monoid import Monoid, Place
-from detectors.window.plain import PlainFiba
 from middleware import native
 from middleware.model.event import Value
-
-__all__ = ["Aggregator", "Fiba", "PlainFiba"]
 
 
 class Aggregator(Protocol):
@@ -94,4 +91,4 @@ class Aggregator(Protocol):
         """Raise AssertionError if an invariant does not hold. O(n)."""
 
 
-Fiba: type[Aggregator] = native.Fiba if native.AVAILABLE else PlainFiba
+Fiba: type[Aggregator] = native.Fiba

@@ -127,10 +127,8 @@ class Steps:
 
 
 def is_in_step(over: Hopping) -> bool:
-    """Whether the native core is there and suits these windows."""
-    if not native.AVAILABLE or over.retention > MOST_STEPS * over.every:
-        return False
-    return max(over.retention, over.every, abs(over.offset)) <= _LONGEST
+    """Whether these windows suit the core."""
+    return over.retention <= MOST_STEPS * over.every and max(over.retention, over.every, abs(over.offset)) <= _LONGEST
 
 
 class SteppedOperation(Operation):

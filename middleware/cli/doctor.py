@@ -19,7 +19,6 @@ import msgspec
 import typer
 from packaging.requirements import Requirement
 
-from middleware import native as core
 from middleware.cli.options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.installation import DISTRIBUTION, declared, install, is_checkout
@@ -159,25 +158,6 @@ def _curve_round_trip(timeout_ms: int = 5_000) -> str:
     return f"libzmq {zmq.zmq_version()}, pyzmq {zmq.__version__}; a CURVE message came through"
 
 
-def native() -> Iterator[Finding]:
-    name, again = (
-        "native core",
-        install() if is_checkout() else f"pip install --force-reinstall --no-binary {DISTRIBUTION} {DISTRIBUTION}",
-    )
-    if core.AVAILABLE:
-        yield Finding(name, "ok", "built")
-    elif find_spec("middleware.native._core"):
-        yield Finding(
-            name, "optional", "built, but turned off (SLACKLINE_NATIVE=0) or out of date", f"to build it anew, {again}"
-        )
-    elif not (Path(__file__).parents[1] / "native" / "Cargo.toml").exists():
-        yield Finding(name, "optional", "not built: this version has none; everything runs in Python")
-    elif shutil.which("cargo") is None:
-        yield Finding(name, "optional", "not built (no cargo); its Python twins take its place", f"install Rust, then {again}")
-    else:
-        yield Finding(name, "optional", "not built although cargo is there", f"{again} (with -v, to read what cargo says)")
-
-
 def machine() -> Iterator[Finding]:
     import psutil
 
@@ -227,7 +207,6 @@ def examine(start_spark: bool, data: Path, master: str | None = None) -> list[Fi
         lambda: java(needs_java),
         lambda: spark(start_spark, master),
         sockets,
-        native,
         machine,
         lambda: data_folder(data),
         recordings,

@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterable
 from typing import Any
 
 from middleware.broker.routing import wanted
-from middleware.delivery.held_events import HeldEvents
 from middleware.delivery.tables import fitting, has_form
-from middleware.model.by_class import by_class
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.held import HeldColumns, in_order
+from middleware.native import HeldEvents, by_class
 
 _WORTH = 64
 """So many events are looked at in blocks in less time than one is made an object, held and released as such."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from middleware.broker.ingress.seen import runs_in, runs_of
+from middleware.broker.ingress.seen import runs_in
 from middleware.link.codec import (
     BLOCK_TARGET,
     FEWEST_ROWS,
@@ -50,6 +50,7 @@ from middleware.model.event import (
 )
 from middleware.model.rows import source_codes
 from middleware.model.words import listed, shown
+from middleware.native import runs_of
 
 if TYPE_CHECKING:
     import numpy as np

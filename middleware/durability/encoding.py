@@ -205,7 +205,6 @@ _MOVED = {
 """Modules named in the checkpoints of former versions, and where they are now."""
 
 _RENAMED = {
-    "detectors.sequence.runs.Entry": "RunEntry",
     "detectors.window.content.Entry": "WindowEntry",
 }
 """Classes in them that have another name now."""

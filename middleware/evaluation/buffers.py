@@ -7,9 +7,9 @@ from itertools import islice
 
 import msgspec
 
-from middleware.model.by_class import by_class
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventType
+from middleware.native import by_class
 
 _SAMPLE = 200
 """Events of a type that are encoded to know its size."""

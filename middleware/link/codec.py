@@ -24,11 +24,9 @@ from middleware.model.columns import EventColumns, has_own_form
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import (
     END,
-    LEVEL,
     MAX_TS,
     MIN_TS,
     NEVER,
-    TS,
     Event,
     EventType,
     EventTypes,
@@ -40,6 +38,7 @@ from middleware.model.first_use import prepare
 from middleware.model.nesting import checked_nesting, may_nest
 from middleware.model.rows import reader_of
 from middleware.model.schema import Form, can_read, fields_of, form_of, plain_type, same_names
+from middleware.native import span
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -506,16 +505,6 @@ def _early(head: BlockHead, delta: Delta) -> Delta:
     if head.since is not None and any(early := [max(0, event.ts - head.since) for event in delta.inserts]):
         delta.k_plus = early
     return delta
-
-
-def plain_span(events: list[Event]) -> tuple[int, int, bool]:
-    """The earliest and the latest time of events (END and NEVER if there are none), and whether all are raw. O(n)."""
-    times = list(map(TS, events))
-    return min(times, default=END), max(times, default=NEVER), not any(map(LEVEL, events))
-
-
-span = native.span if native.AVAILABLE else plain_span
-"""The native twin does the same, sooner."""
 
 
 def _full(codec: _TypeCodec, block: bytes) -> Delta:

@@ -1,4 +1,4 @@
-"""Events that a publisher holds to send them together, given as such or in tables: in the native core, as columns of each type.
+"""Events that a publisher holds to send them together, given as such or in tables: in the core, as columns of each type.
 
 A frame costs both its ends the same however much there is in it, so small batches that follow close on each other go in one.
 """
@@ -22,27 +22,25 @@ EVENTS_A_FRAME = 8_192
 
 
 class Gathering:
-    """See the module. Without the core it takes no events."""
+    """See the module."""
 
     def __init__(self) -> None:
-        self._held = native.Gathering() if native.AVAILABLE else None
+        self._held = native.Gathering()
         self._met: set[type] = set()
         self._names: dict[native.BlockReader, tuple[str, str]] = {}
 
     def __len__(self) -> int:
         """How many events are held."""
-        return len(self._held) if self._held is not None else 0
+        return len(self._held)
 
     @property
     def is_full(self) -> bool:
         """Whether they are enough for a frame."""
-        return self._held is not None and (len(self._held) >= EVENTS_A_FRAME or self._held.size >= BLOCK_TARGET)
+        return len(self._held) >= EVENTS_A_FRAME or self._held.size >= BLOCK_TARGET
 
     def add(self, events: list[Event]) -> bool:
         """Hold these, too. False, and none is held, if there is one with a value that its type does not name, or of a type that
         the core cannot hold, or if they would be too many. O(values)."""
-        if self._held is None:
-            return False
         return self._held.add(events) or (self._meet({event.__class__ for event in events}) and self._held.add(events))
 
     def add_tables(self, tables: Mapping[EventType, pa.RecordBatch], source: str, number: int, by_arrival: bool) -> int | None:
@@ -52,15 +50,12 @@ class Gathering:
         ``source``, ``number``: for rows without a source; those without an id, too, are numbered. ``by_arrival``: in the order
         of a column ``arrival``.
         """
-        if self._held is None:
-            return None
         self._meet(set(tables))
         given = [(reader, table) for kind, table in tables.items() if (reader := reader_of(kind)) is not None]
         return self._held.add_tables(given, source, number, by_arrival) if len(given) == len(tables) else None
 
     def _meet(self, types: set[type[Event]]) -> bool:
         """Whether there is a new type among these that the core can hold."""
-        assert self._held is not None
         known = len(self._names)
         for kind in types - self._met:
             self._met.add(kind)
@@ -74,7 +69,6 @@ class Gathering:
 
         ``in_columns``: blocks of many events are to be columns.
         """
-        assert self._held is not None
         blocks = []
         parts = self._held.take()
         for reader, block, runs, places in parts:

@@ -65,7 +65,7 @@ class Carrier:
         except TypeError as error:
             raise EventError(f"{type_name(event_type)} has a field of a type that no process can read: {error}") from None
         self._takes_any = takes_any(event_type)
-        self.plain_fields = native.PlainFields(made) if native.AVAILABLE and (made := recipe(event_type)) is not None else None
+        self.plain_fields = native.PlainFields(made) if (made := recipe(event_type)) is not None else None
 
     def others(self, events: list[Event]) -> Sequence[int]:
         """The places of the events that may not have this form yet: mostly none, if all fields are plain. O(values)."""

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.model.by_class import by_class
 from middleware.model.columns import EventColumns, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.state import same_event
+from middleware.native import by_class
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Places

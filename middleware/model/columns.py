@@ -129,7 +129,7 @@ class EventColumns(Sequence[Event]):
     def _make(self, later: Callable[[], pa.RecordBatch | native.Block]) -> None:
         made = later()
         self._later, self._parts = None, ()
-        if native.AVAILABLE and isinstance(made, native.Block):
+        if isinstance(made, native.Block):
             self._block = made
         else:
             self._batch = made
@@ -244,7 +244,7 @@ class EventColumns(Sequence[Event]):
 
     def source(self, place: int) -> str:
         """The source of an event. Raises IndexError if there is no such event."""
-        return self.in_core.source(place) if native.AVAILABLE else self.events()[place].source
+        return self.in_core.source(place)
 
     def last_source(self) -> str:
         """The source of the last event. Raises IndexError if there is none."""

@@ -89,7 +89,7 @@ def _converted(columns: EventColumns) -> list[native.Block]:
 
 
 class PlainHeldBlocks:
-    """Events of one type, whatever columns they came in: the twin of ``native.HeldBlocks``, which holds blocks of the core."""
+    """Events of one type of which the core has no blocks: for others, ``native.HeldBlocks`` does the same."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[EventColumns, int]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from itertools import accumulate, chain, pairwise
+from itertools import accumulate, chain
 from typing import TYPE_CHECKING, overload
 
 from middleware import native
@@ -47,15 +47,14 @@ class Interleaved(Sequence[Event]):
     def order(self) -> Array:
         """For each event, in order of arrival, its place among those of all pieces laid end to end, int64."""
         if self._order is None:
-            self._order = integers(self.in_core.order()) if native.AVAILABLE else plain_order(self.pieces, self._places)
+            self._order = integers(self.in_core.order())
         return self._order
 
     @property
     def times(self) -> Array:
         """Occurrence times in order of arrival, int64 ns."""
         if self._times is None:
-            times = integers(self.in_core.times()) if native.AVAILABLE else self._joined([piece.times for piece in self.pieces])
-            self._times = times
+            self._times = integers(self.in_core.times())
         return self._times
 
     @property
@@ -83,7 +82,7 @@ class Interleaved(Sequence[Event]):
 
     def last_source(self) -> str:
         """The source of the last event. Raises IndexError if there is none."""
-        place = self.in_core.last() if native.AVAILABLE else int(self.order[-1])
+        place = self.in_core.last()
         for piece in self.pieces:
             if place < len(piece):
                 return piece.source(place)
@@ -137,22 +136,3 @@ def together(pieces: Sequence[EventColumns]) -> Columns | None:
     if len(pieces) > 1:
         return Interleaved(pieces)
     return pieces[0] if pieces else None
-
-
-def plain_order(pieces: Sequence[EventColumns], places: Sequence[Places | None]) -> Array:
-    """``Interleaved.order``, without the native core. O(n log n)."""
-    import numpy as np
-
-    ends = np.cumsum([0, *map(len, pieces)])
-    owns = [np.arange(start, end) for start, end in pairwise(ends.tolist())]
-    runs = [own for own, known in zip(owns, places, strict=True) if known is None]
-    placed = [(own, np.asarray(known, np.int64)) for own, known in zip(owns, places, strict=True) if known is not None]
-    if placed:
-        came = np.concatenate([known for _, known in placed]).argsort(kind="stable")
-        runs.insert(0, np.concatenate([own for own, _ in placed])[came])
-    order: Array = np.concatenate([np.empty(0, np.int64), *runs])
-    if len(runs) > 1:
-        times = np.concatenate([piece.times for piece in pieces])
-        reached = np.concatenate([np.maximum.accumulate(times[run]) for run in runs])
-        order = order[reached.argsort(kind="stable")]
-    return order

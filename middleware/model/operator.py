@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 import xxhash
 
-from middleware.model.by_class import by_class
 from middleware.model.carried import carried, carrier, legible
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, stable_hash
+from middleware.native import by_class
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns

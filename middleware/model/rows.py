@@ -1,4 +1,4 @@
-"""Columns as rows: values of Arrow as Python has them, and events, which the native core makes where it can."""
+"""Columns as rows: values of Arrow as Python has them, and events, which the core makes where it can."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _recipe = cache(recipe)
 
 @cache
 def reader_of(event_type: EventType) -> native.BlockReader | None:
-    """What reads and writes blocks of events of this type in the native core; None if it cannot."""
-    making = _recipe(event_type) if native.AVAILABLE else None
+    """What reads and writes blocks of events of this type in the core; None if it cannot."""
+    making = _recipe(event_type)
     return native.BlockReader.of(making) if making is not None else None
 
 
@@ -46,7 +46,7 @@ def rows_of(event_type: EventType, batch: pa.RecordBatch) -> Rows:
 
 
 class PlainRows:
-    """The twin in Python: all are made at the first call. Raises EventError if a row does not fit the types of the fields."""
+    """Events of types that the core cannot make: all at the first call. Raises EventError if a row does not fit its type."""
 
     def __init__(self, event_type: EventType, batch: pa.RecordBatch) -> None:
         self._type, self._batch = event_type, batch

@@ -28,7 +28,7 @@ _WIDER = 32
 
 
 class EventBatch(EventColumns):
-    """Events of one type, whose columns are read in the native core, if it is available."""
+    """Events of one type, whose columns are read in the core."""
 
     __slots__ = ()
 
@@ -38,7 +38,7 @@ class EventBatch(EventColumns):
     def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        found = native.column_of(self.events(), name, kind) if native.AVAILABLE else None
+        found = native.column_of(self.events(), name, kind)
         return np.frombuffer(found, kind) if found is not None else super()._array(name, kind)
 
 

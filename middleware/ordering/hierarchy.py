@@ -530,8 +530,7 @@ def _taking_up(unit: Unit, version: int) -> Iterator[int | None]:
         if isinstance(unit.detector, Operator):
             raise DetectorError(
                 f"{unit.name} cannot take up its stored state, which is in another form ({error!r}): another release stored "
-                "it, or a node that has the native core where this one has not, or the reverse; start the node with --rebuild "
-                "to run it over the log again"
+                "it; start the node with --rebuild to run it over the log again"
             ) from error
         raise DetectorError(
             f"{unit.name}, of version {unit.detector.version}, cannot take up its stored state of version {version}: "

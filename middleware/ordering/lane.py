@@ -20,7 +20,8 @@ from middleware.model.detector import Detector
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import NEVER, ORDER, Event
 from middleware.model.state import same_state
-from middleware.ordering.buffer import arranged, count_until, merge, place_of, position_of, remove
+from middleware.native import merge
+from middleware.ordering.buffer import arranged, count_until, place_of, position_of, remove
 from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
 
 SPACING = 32

@@ -12,7 +12,7 @@ import msgspec
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.event import END, TS, Event
+from middleware.model.event import END, Event
 from middleware.model.interleaved import Columns
 from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
@@ -86,32 +86,11 @@ class Survey(msgspec.Struct):
     after: list[int]
 
 
-def plain_survey(times: list[int], top: int, clk: int) -> Survey:
-    """Look at times, of which ``top`` was the latest before and ``clk`` is the clock. O(n)."""
-    newest, first = top, None
-    behind: list[int] = []
-    passed: list[int] = []
-    after: list[int] = []
-    for ts in times:
-        if ts > newest:
-            newest, after = ts, []
-            if ts < clk:
-                passed.append(ts)
-            elif ts > clk and first is None:
-                first = ts
-        else:
-            behind.append(ts)
-            after.append(ts)
-    return Survey(newest, min(times, default=END), first, behind + passed, after)
-
-
 def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
-    """``plain_survey`` of the times of columns or events, or its native twin, which does the same sooner.
+    """Look at the times of columns or events; ``top`` was the latest before them, and ``clk`` is the clock. O(n), in the core.
 
     ``only_earliest``: all of ``delayed``, and of ``after``, but the earliest may be left out (see ``SlackPolicy``).
     """
-    if not native.AVAILABLE:
-        return plain_survey(list(map(TS, arrived)) if type(arrived) is list else arrived.times.tolist(), top, clk)  # type: ignore[union-attr]
     if type(arrived) is list:
         return Survey(*native.survey_events(arrived, top, clk, only_earliest))
     return Survey(*arrived.in_core.survey(top, clk, only_earliest))  # type: ignore[union-attr]

@@ -15,7 +15,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operation, Operator, applied
-from middleware.ordering.buffer import in_time
+from middleware.native import in_time
 from middleware.ordering.lane import Counts, Settings
 from middleware.ordering.retraction import Published
 from middleware.ordering.standing import Standing

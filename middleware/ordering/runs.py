@@ -17,9 +17,8 @@ from middleware.model.rows import reader_of
 from middleware.ordering.buffer import sort
 from middleware.ordering.costs import Timer
 from middleware.ordering.kslack import LocalClock
-from middleware.ordering.lanes import KeyedLanes
+from middleware.ordering.lanes import BatchLanes
 from middleware.ordering.operation import OperatorLane, Ready
-from middleware.ordering.waiting import PlainWaiting
 
 RUN = 1_024
 """Events in a run."""
@@ -44,7 +43,7 @@ class Runs(NamedTuple):
             return cls(None, False)
         return cls(most, len(detector.subscribes) == 1 and reader_of(detector.subscribes[0]) is not None)
 
-    def keep_columns(self, delta: Delta, waiting: PlainWaiting, held: HeldColumns) -> bool:
+    def keep_columns(self, delta: Delta, waiting: native.Waiting, held: HeldColumns) -> bool:
         """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them.
 
         Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
@@ -59,7 +58,7 @@ class Runs(NamedTuple):
 
     def emit(
         self,
-        lanes: KeyedLanes | native.KeyedLanes | OperatorLane,
+        lanes: BatchLanes | native.KeyedLanes | OperatorLane,
         ready: Ready,
         removed: list[Event],
         clock: LocalClock,
@@ -82,7 +81,7 @@ class Runs(NamedTuple):
         return deltas, spent if timer is not None else None
 
 
-def _packed(waiting: PlainWaiting, held: HeldColumns, columns: EventColumns) -> bool:
+def _packed(waiting: native.Waiting, held: HeldColumns, columns: EventColumns) -> bool:
     """Let what waits as events wait as columns, before those that come; false, and nothing is done, if these do not say all."""
     made = as_block(columns.event_type, waiting.events())
     if made is not None:

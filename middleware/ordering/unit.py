@@ -18,7 +18,8 @@ from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Ident
 from middleware.model.held import HeldColumns
 from middleware.model.interleaved import Columns, together
 from middleware.model.operator import Operator
-from middleware.ordering.buffer import arranged, split
+from middleware.native import Waiting, split
+from middleware.ordering.buffer import arranged
 from middleware.ordering.costs import Costs, RetractionChoice, Step, Timer
 from middleware.ordering.failing import Failing
 from middleware.ordering.kslack import LocalClock
@@ -40,7 +41,6 @@ from middleware.ordering.records import Late, Listed, UnitStatistics
 from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.runs import RUN, Runs
-from middleware.ordering.waiting import Waiting
 
 _PURGE_EVERY = 1024  # events that a unit runs, again or for the first time, between two purges
 _LOOK_EVERY = 65_536  # most events that a unit emits between two checks that its detector's shared state is unchanged

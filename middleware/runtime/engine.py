@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from middleware.broker.ingress.seen import SeenIds
-from middleware.link.codec import span
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name
 from middleware.model.identity import clashing, named
 from middleware.model.operator import Operator
+from middleware.native import span
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.costs import Timer

@@ -18,7 +18,8 @@ from middleware.model.detector import constants, takes_batches
 from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, Event, EventType
 from middleware.model.operator import Operator
-from middleware.ordering.buffer import arranged, split
+from middleware.native import split
+from middleware.ordering.buffer import arranged
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import BatchLanes, lanes_for
 from middleware.ordering.operation import OperatorLane

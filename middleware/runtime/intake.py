@@ -9,11 +9,11 @@ from operator import attrgetter, not_
 
 from msgspec.structs import replace
 
-from middleware.model.by_class import by_class
 from middleware.model.carried import all_carried
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, check_one_class_a_name, plain
 from middleware.model.words import shown
+from middleware.native import by_class
 
 _ID, _SOURCE = attrgetter("id"), attrgetter("source")
 _STAMP_KINDS = {"ts": int, "id": int, "source": str}

@@ -15,27 +15,27 @@ if TYPE_CHECKING:
 _TASKS = 8
 """Tasks that are asked: enough to reach several executors."""
 
-_SCHEMA = "host string, python string, packages string, slackline string"
+_SCHEMA = "host string, python string, packages string, missing string"
 
 
 class Executor(NamedTuple):
-    """What one machine's executors have. ``slackline``: "built" with the native core, "plain" without, or why there is none."""
+    """What one machine's executors have. ``missing``: why Slackline cannot be imported there; empty if it can."""
 
     host: str
     python: str
     packages: str
-    slackline: str
+    missing: str
 
     @property
     def is_fit(self) -> bool:
         """Whether jobs of this process can run there."""
-        return self.slackline in ("built", "plain") and self.packages == versions()
+        return not self.missing and self.packages == versions()
 
     @property
     def told(self) -> str:
         """In words."""
-        core = {"built": "Slackline with its native core", "plain": "Slackline without its native core"}
-        return f"{self.host}: Python {self.python}, {self.packages}; {core.get(self.slackline, self.slackline)}"
+        slackline = f"no Slackline: {self.missing}" if self.missing else "Slackline"
+        return f"{self.host}: Python {self.python}, {self.packages}; {slackline}"
 
     @property
     def advice(self) -> str:
@@ -63,10 +63,10 @@ def _asked(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     for _ in batches:
         try:
-            from middleware import native
+            import middleware  # noqa: F401
 
-            found, slackline = versions(), "built" if native.AVAILABLE else "plain"
+            found, missing = versions(), ""
         except ImportError as error:
-            found, slackline = "", f"no Slackline: {error}"
-        row = {"host": platform.node(), "python": platform.python_version(), "packages": found, "slackline": slackline}
+            found, missing = "", str(error)
+        row = {"host": platform.node(), "python": platform.python_version(), "packages": found, "missing": missing}
         yield pa.RecordBatch.from_pylist([row])

@@ -18,7 +18,6 @@ FORMER = {
     "middleware/durability/encoding.py": [
         '"detectors.worlds"',
         '"detectors.simulated"',
-        '"detectors.sequence.runs.Entry"',
         '"detectors.window.content.Entry"',
     ]
 }

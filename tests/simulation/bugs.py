@@ -62,6 +62,7 @@ from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
 from middleware.testing.simulation.drawing import Application
 from middleware.testing.simulation.hunt import hunt
+from tests.oracles.keyed_lanes import KeyedLanes
 
 MOST = 200
 """Worlds within which each of them must be found."""
@@ -211,7 +212,7 @@ def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
+    patch.setattr(native, "KeyedLanes", KeyedLanes)
     restore = Lane.restore
 
     def forgetful(self: Lane, state: Any) -> None:
@@ -295,13 +296,13 @@ def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) ->
 
 @bug
 def states_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
+    patch.setattr(native, "KeyedLanes", KeyedLanes)
     patch.setattr(lane, "same_state", lambda one, other: True)
 
 
 @bug
 def failed_events_leave_their_traces(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "AVAILABLE", False)  # lanes in Python
+    patch.setattr(native, "KeyedLanes", KeyedLanes)
     patch.setattr(Lane, "_rehearse", lambda self, end, odd: None)
 
 

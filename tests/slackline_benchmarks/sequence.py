@@ -13,7 +13,6 @@ from detectors.sequence.native import specification
 from detectors.sequence.operator import SequenceQuery
 from detectors.sequence.plan import Plan
 from middleware import native
-from middleware.model.errors import SlacklineError
 from middleware.model.event import NEVER, Event
 
 TYPES = (A, B, C, D, E, F, Found)
@@ -28,8 +27,6 @@ def bench_sequence(rounds: int) -> list[dict[str, Any]]:
     ``sequence.overhead`` is processor time per event (ns) of input in order, with all that disorder asks for against the
     same stacks without it (append semantics, construction for the last step alone).
     """
-    if not native.AVAILABLE:
-        raise SlacklineError("bench sequence measures the native core: build it (cargo), or unset SLACKLINE_NATIVE=0")
     ordered = tagged()
     arrivals = delayed(ordered)
     ours = sequence_cases(arrivals)

@@ -22,7 +22,6 @@ from slackline_benchmarks.workload import tagged, timed
 
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceQuery
-from middleware import native
 
 STEPS = "ABCDEF"
 WITHIN = 20
@@ -165,10 +164,9 @@ def _figure_9(rounds: int) -> Series:
         arrived = stream(size, 0.0, WITHIN)
         sides = [_scan(arrived, algorithm, WITHIN) for algorithm in (Algorithm.TOTAL_ORDER, Algorithm.PARTITION)]
         plain.append(Point(size, *_pair(sides, rounds)))
-        if native.AVAILABLE:
-            runs = [core_run(plan, ordered[:size], in_order) for in_order in (True, False)]
-            core.append(Point(size, *_pair(runs, max(rounds, 5))))
-    return {"in plain Python": plain, "native core": core} if core else {"in plain Python": plain}
+        runs = [core_run(plan, ordered[:size], in_order) for in_order in (True, False)]
+        core.append(Point(size, *_pair(runs, max(rounds, 5))))
+    return {"in plain Python": plain, "native core": core}
 
 
 _TITLES = {

@@ -11,12 +11,12 @@ from statistics import median
 from typing import Any
 
 from slackline_benchmarks import window_baselines
+from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window_by_key import keyed_entries
 from slackline_benchmarks.window_workload import batches, columns, cost, filled, fused_calls, three_calls
 
 from detectors.window.fiba import Fiba
 from detectors.window.monoids import GEOMEAN, MAX, SUM
-from detectors.window.plain import PlainFiba
 from detectors.window.sketches import BLOOM
 
 N = 1 << 16

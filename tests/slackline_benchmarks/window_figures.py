@@ -17,14 +17,13 @@ from typing import Any
 
 import numpy as np
 from slackline_benchmarks import window_baselines
+from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window import MONOIDS, measured
 from slackline_benchmarks.window_workload import columns, cost, filled
 
 from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
-from detectors.window.plain import PlainFiba
 from middleware import native
-from middleware.model.errors import SlacklineError
 
 ARITIES = (2, 4, 8)
 N = 1 << 13
@@ -49,8 +48,6 @@ def _classic(monoid: Monoid, **options: Any) -> Any:
 
 def bench_figures(rounds: int) -> list[dict[str, Any]]:
     """Run the experiments, each ``rounds`` times, write the report, and give the points as entries."""
-    if not native.AVAILABLE:
-        raise SlacklineError("bench window-figures measures the native core: build it (cargo), or unset SLACKLINE_NATIVE=0")
     figures = [
         ("Figure 11: distance", "out-of-order distance", "million rounds a second", list(_distance(rounds))),
         ("Figure 12: latency", "round, sorted by latency (%)", "ns a round", list(_latency())),

@@ -16,7 +16,6 @@ from slackline_benchmarks.workload import DELAY, batches, delayed, readings
 
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, TS, Event
@@ -36,8 +35,6 @@ EARLY = 256
 
 def bench_panes(rounds: int) -> list[dict[str, Any]]:
     """Microseconds an event with panes; baseline: with trees. Results early, as they change, and at the close."""
-    if not native.AVAILABLE:
-        raise SlacklineError("bench window-panes measures the native core: build it (cargo), or unset SLACKLINE_NATIVE=0")
     entries = []
     for keys in KEYS:
         given = batches(delayed(readings(EVENTS, keys=keys)), BATCH)

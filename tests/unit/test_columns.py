@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from middleware import Event, native
+from middleware import Event
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta, combined, some_inserts
@@ -157,8 +157,7 @@ def test_what_a_field_says_besides_its_column_is_checked() -> None:
 
 def test_columns_that_were_read_in_the_core_can_be_pickled() -> None:
     columns = EventColumns.from_events(Plain, PLAINS)
-    if native.AVAILABLE:
-        assert len(columns.in_core) == len(columns)
+    assert len(columns.in_core) == len(columns)
     assert pickle.loads(pickle.dumps(columns)) == columns == PLAINS
 
 
@@ -200,7 +199,7 @@ def test_few_rows_among_columns_become_columns_if_they_say_just_the_same() -> No
     row = Delta(counts[:1], places=[7])
     for both in ([columns, row], [row, columns], [Delta(), columns, row, Delta(retracts=counts[2:3])]):
         mixed = combined(both)
-        assert (mixed.columns is not None) == native.AVAILABLE
+        assert mixed.columns is not None
         assert mixed.inserts == [event for delta in both for event in delta.inserts]
         assert mixed.places == ([7, 1, 2, 3, 4] if both[0] is row else [1, 2, 3, 4, 7])
     wrong = [Count(value, 0.5, ts=1, id=9, source="a") for value in (2**70, None, 1.5, "1", True)]  # type: ignore[arg-type]
@@ -209,7 +208,6 @@ def test_few_rows_among_columns_become_columns_if_they_say_just_the_same() -> No
         assert (list(map(repr, mixed.inserts)), mixed.columns) == ([*map(repr, rows), *map(repr, counts)], None)
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core makes these events")
 @pytest.mark.parametrize("form", ["table", "block"])
 def test_a_number_that_comes_again_at_once_is_one_object(form: str) -> None:
     class Ending(Event):

@@ -40,7 +40,6 @@ from middleware.link.codec import (
     packed,
     places_left,
     places_of,
-    span,
 )
 from middleware.link.columnar import records_of, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
@@ -48,6 +47,7 @@ from middleware.link.identities import identities_in
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
 from middleware.model.event import END, IDENTITY, LONGEST_SOURCE, MAX_TS, MIN_TS, Event, EventTypes, Identity, is_source
+from middleware.native import span
 
 _identities, _source = attrgetter("source", "id"), attrgetter("source")
 Reason = Literal["late", "ahead", "clash", "derived", "source", "right"]
@@ -245,7 +245,7 @@ class Ingress:
     def _is_as_named(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether a block of new events, which nothing here reads, may come in: it holds the identities that its head names,
         all of them of raw events, and at the times that are named. O(bytes), in the core."""
-        if not (native.AVAILABLE and is_timely(head, bounds)) or claimed_length(head, block) != head.inserts:
+        if not is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
             return False
         sender = self._sender
         for source, _, _ in runs:

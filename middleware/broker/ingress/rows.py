@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from middleware.link.codec import BlockHead, encode, packed, places_left, span
+from middleware.link.codec import BlockHead, encode, packed, places_left
 from middleware.link.columnar import records_of, unpack_columns
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, is_source
+from middleware.native import span
 
 read_rows = msgspec.msgpack.Decoder(list[list[Any]]).decode
 read_row = msgspec.msgpack.Decoder(list[Any]).decode

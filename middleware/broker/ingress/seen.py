@@ -1,23 +1,21 @@
 """Which raw events have been seen: exact, with memory that grows only with the gaps in each source's numbering.
 
-The intervals of a source, and the loop over events, have twins in the native core.
+The core has the intervals of a source, and the loop over events.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, pairwise
-from struct import iter_unpack
 from typing import TYPE_CHECKING
 
-from middleware import native
 from middleware.link.codec import Run
 from middleware.link.identities import Identities
 from middleware.model.arrays import to_array
 from middleware.model.columns import EventColumns
-from middleware.model.event import IDENTITY, Event, Identity, is_source
+from middleware.model.event import Event, Identity, is_source
 from middleware.model.rows import source_codes
+from middleware.native import Block, Intervals, take_ids, take_new
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,97 +24,12 @@ Bounds = tuple[list[int], list[int]]
 """Where intervals start, and where they stop."""
 
 
-class PlainIntervals:
-    """A set of ids as sorted, disjoint, non-touching half-open intervals.
-
-    Adding at the end of the last interval is O(1); elsewhere O(log gaps) to find, O(gaps) to insert.
-    """
-
-    __slots__ = ("_starts", "_stops")
-
-    def __init__(self, starts: Iterable[int] = (), stops: Iterable[int] = ()) -> None:
-        self._starts, self._stops = list(starts), list(stops)
-
-    def __contains__(self, number: int) -> bool:
-        return self.overlaps(number, number)
-
-    def __len__(self) -> int:
-        """How many intervals there are; memory grows with them."""
-        return len(self._starts)
-
-    def bounds(self) -> Bounds:
-        """Where they start and where they stop. O(gaps)."""
-        return self._starts.copy(), self._stops.copy()
-
-    def overlaps(self, first: int, last: int) -> bool:
-        """Whether any number of first..last is in the set."""
-        at = bisect_right(self._starts, last) - 1
-        return at >= 0 and first < self._stops[at]
-
-    def add(self, number: int) -> bool:
-        """Add a number; False if it was there."""
-        return self.add_new_run(number, number)
-
-    def add_new_run(self, first: int, last: int) -> bool:
-        """Add first..last; False, and nothing is added, if any of them was there."""
-        starts, stops = self._starts, self._stops
-        if stops and stops[-1] == first:
-            stops[-1] = last + 1
-            return True
-        if self.overlaps(first, last):
-            return False
-        stop, at = last + 1, bisect_right(starts, first)
-        joins_left = at > 0 and stops[at - 1] == first
-        joins_right = at < len(starts) and starts[at] == stop
-        if joins_left and joins_right:
-            stops[at - 1] = stops.pop(at)
-            del starts[at]
-        elif joins_left:
-            stops[at - 1] = stop
-        elif joins_right:
-            starts[at] = first
-        else:
-            starts.insert(at, first)
-            stops.insert(at, stop)
-        return True
-
-    def check(self) -> None:
-        flat = [bound for pair in zip(self._starts, self._stops, strict=True) for bound in pair]
-        assert all(low < high for low, high in pairwise(flat)), flat
-
-
-def plain_take_new(events: list[Event], of: Callable[[str], PlainIntervals | None]) -> list[Event]:
-    """The events whose ids were not there, in order; their ids are there now. The list itself if there is no other.
-
-    ``of``: a source's intervals, or None if none of its events is to be taken.
-    """
-    new = [event for event in events if (ids := of(event.source)) is not None and ids.add(event.id)]
-    return new if len(new) < len(events) else events
-
-
-def plain_take_ids(ids: bytes, codes: bytes, of: list[PlainIntervals]) -> bytes | None:
-    """Add identities to the intervals of their sources, unless they are there: a byte for each, 1 if it was new. None, and
-    nothing is added, if one is there twice among them. ``ids``: int64, ``codes``: uint32, places in ``of``; little-endian.
-    """
-    identities = [(code, number) for (number,), (code,) in zip(iter_unpack("<q", ids), iter_unpack("<I", codes), strict=True)]
-    if any(code >= len(of) for code, _ in identities):
-        raise ValueError("one source for each id")
-    if len(set(identities)) < len(identities):
-        return None
-    return bytes(of[code].add(number) for code, number in identities)
-
-
 def left_out(events: list[Event], new: list[Event]) -> list[Event]:
     """What ``take_new`` left out of the events. O(1) if that is nothing."""
     if len(new) == len(events):
         return []
     taken = set(map(id, new))
     return [event for event in events if id(event) not in taken]
-
-
-Intervals: type[PlainIntervals] = native.Intervals if native.AVAILABLE else PlainIntervals
-take_new = native.take_new if native.AVAILABLE else plain_take_new
-take_ids = native.take_ids if native.AVAILABLE else plain_take_ids
 
 
 class SeenIds:
@@ -129,7 +42,7 @@ class SeenIds:
     __slots__ = ("_before", "_left", "_names", "_sources")
 
     def __init__(self) -> None:
-        self._sources: dict[str, PlainIntervals] = {}
+        self._sources: dict[str, Intervals] = {}
         self._names: list[str] = []
         self._left: Iterator[str] = iter(())
         self._before: dict[str, Bounds] | None = None
@@ -143,7 +56,7 @@ class SeenIds:
         """Add an identity; False if it had been seen."""
         return self.of(source).add(number)
 
-    def of(self, source: str) -> PlainIntervals:
+    def of(self, source: str) -> Intervals:
         """The ids of one source that have been seen."""
         intervals = self._sources.get(source)
         if intervals is None:
@@ -177,7 +90,7 @@ class SeenIds:
         of = [self.of(name) if code in used else Intervals() for code, name in enumerate(names)]
         return take_ids(columns.ids.astype("<i8", copy=False).tobytes(), codes.astype("<u4", copy=False).tobytes(), of)
 
-    def take_block(self, block: native.Block) -> bytes | None:
+    def take_block(self, block: Block) -> bytes | None:
         """The same of a block that the core has read. O(events)."""
         names = block.sources()
         return block.take_ids(list(map(self.of, names))) if all(map(is_source, names)) else None
@@ -246,11 +159,6 @@ def _disjoint(runs: list[Run]) -> bool:
     return all(one[0] != other[0] or one[2] < other[1] for one, other in pairwise(ordered))
 
 
-def plain_runs_of(events: list[Event], most: int) -> list[Run] | None:
-    """The identities of events as runs: see ``joined_runs``."""
-    return joined_runs(map(IDENTITY, events), most)
-
-
 def joined_runs(identities: Iterable[Identity], most: int) -> list[Run] | None:
     """Identities as runs, or None if that takes more than ``most`` or one occurs twice. O(n log n), O(n) if in order."""
     runs: list[Run] = []
@@ -264,9 +172,6 @@ def joined_runs(identities: Iterable[Identity], most: int) -> list[Run] | None:
         else:
             runs.append((source, number, number))
     return runs
-
-
-runs_of = native.runs_of if native.AVAILABLE else plain_runs_of
 
 
 def runs_in(batch: pa.RecordBatch, most: int) -> list[Run] | None:

@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 import structlog
 
-from middleware import native
 from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.broker.ingress.receipts import REPEATS
 from middleware.delivery.publication import Frame, Publication, to_arrow
@@ -229,7 +228,7 @@ class Publisher(Connection):
             raise EventError(f"the source of a table's events is a text, not {shown(source)}")
         given = {kind: to_arrow(table) for kind, table in tables.items()}
         rows = sum(map(len, given.values()))
-        if native.AVAILABLE and 0 < rows <= EVENTS_A_FRAME:
+        if 0 < rows <= EVENTS_A_FRAME:
             given = {kind: one_batch(table, type_name(kind)) for kind, table in given.items()}
             with self._numbering, self._lock:
                 if self._held(partial(publication.hold, given, source, by_arrival)):
@@ -242,7 +241,7 @@ class Publisher(Connection):
                 columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
             reached = publication.number(source)
         try:
-            if native.AVAILABLE and 0 < rows < FEW_ROWS:
+            if 0 < rows < FEW_ROWS:
                 self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
                 return
             for frame in publication.slices(columns, places):

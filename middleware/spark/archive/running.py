@@ -16,7 +16,6 @@ from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
 from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
-from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import OperatorLane, Ready
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.plan import Plan
@@ -78,8 +77,7 @@ class _LanesInOrder:
     def __init__(self, plan: Plan, number: int) -> None:
         self._plan, self._number = plan, number
         name = plan.names[number]
-        kind = native.KeyedLanes if native.AVAILABLE else KeyedLanes
-        self._lanes = kind(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
+        self._lanes = native.KeyedLanes(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
         self._state: tuple[Any, ...] | None = None
         self._failed: _DetectorLane | None = None
 

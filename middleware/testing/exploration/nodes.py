@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.ingress.seen import Intervals
 from middleware.broker.log import Log
 from middleware.broker.records import Record
 from middleware.durability.durable_core import DurableCore
@@ -22,6 +21,7 @@ from middleware.link.frames import Parts
 from middleware.link.gathering import Gathering
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.native import Intervals
 from middleware.testing.exploration.plan import PublisherPlan
 
 copyreg.pickle(Intervals, lambda intervals: (Intervals, intervals.bounds()))  # so that a node can be copied

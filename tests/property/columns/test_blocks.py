@@ -19,8 +19,6 @@ from middleware.model.errors import WireError
 from middleware.model.event import Event, Timestamp
 from middleware.model.making import recipe
 
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
-
 
 class Whole(Event):
     number: int

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from middleware import native
-from middleware.broker.ingress.seen import plain_runs_of
 from middleware.link import gathering
 from middleware.link.codec import EventCodec, encode, places_of
 from middleware.link.columnar import unpack_columns
@@ -20,9 +19,8 @@ from middleware.link.gathering import Gathering
 from middleware.model.columns import EventColumns
 from middleware.model.event import LONGEST_SOURCE, Event, EventTypes, type_name
 from middleware.model.rows import reader_of
+from tests.oracles import intervals
 from tests.property.columns.test_blocks import KINDS, Gaps, Whole
-
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
 
 class Listed(Event):
@@ -72,7 +70,7 @@ def assert_leaves(held: Gathering, events: list[Event], in_columns: bool) -> Non
         assert list(map(repr, read)) == list(map(repr, own)) and not drops
         assert (head.inserts, head.raw, head.plain, head.columns) == (len(own), True, True, in_columns and len(own) > 1)
         assert (head.oldest, head.newest) == (min(event.ts for event in own), max(event.ts for event in own))
-        assert head.runs == plain_runs_of(own, len(own) // 4 + 1)
+        assert head.runs == intervals.runs_of(own, len(own) // 4 + 1)
         if head.columns:
             batch = unpack_columns(block, len(own))  # Arrow reads it, and finds it sound
             assert list(map(repr, EventColumns.of(kind, batch).events())) == list(map(repr, own))
@@ -186,7 +184,7 @@ def unfit_tables() -> dict[str, pa.RecordBatch]:
     }
 
 
-@pytest.mark.parametrize("what", unfit_tables() if native.AVAILABLE else [])
+@pytest.mark.parametrize("what", unfit_tables())
 def test_a_table_that_is_not_as_its_type_is_not_held(what: str) -> None:
     held, before = Gathering(), [Gaps(ts=1, id=1, source="s"), Gaps(ts=1, id=2, source="t")]
     first = EventColumns.from_events(Gaps, before).batch.append_column("arrival", pa.array([0, 1], pa.int64()))

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Bounds
-from middleware.broker.ingress.seen import Intervals, PlainIntervals, plain_runs_of, plain_take_ids, runs_of, take_ids
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.identities import identities_in
 from middleware.model.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, EventTypes
+from middleware.native import Intervals, runs_of, take_ids
+from tests.oracles import intervals as oracle
 
 
 class Hit(Event, frozen=True):
@@ -103,22 +104,22 @@ RANGES = st.tuples(st.sampled_from([-(2**63), -70, 0, 1 << 40, 2**63 - 700]), st
 @given(st.lists(st.tuples(RANGES, st.booleans(), st.sampled_from([1, 1, 2])), max_size=6), st.integers(1, 40))
 def test_ids_that_are_close_together_are_taken_as_others_are(drawn: list[tuple[list[int], bool, int]], most: int) -> None:
     """Those of one source are not sorted, but noted as bits."""
-    plain, core = [PlainIntervals(), PlainIntervals()], [Intervals(), Intervals()]
+    plain, core = [oracle.Intervals(), oracle.Intervals()], [Intervals(), Intervals()]
     for ids, are_distinct, sources in drawn:
         numbers = list(dict.fromkeys(ids)) if are_distinct else ids
         given = b"".join(number.to_bytes(8, "little", signed=True) for number in numbers)
         codes = b"".join((at % sources).to_bytes(4, "little") for at in range(len(numbers)))
-        assert take_ids(given, codes, core) == plain_take_ids(given, codes, plain)
+        assert take_ids(given, codes, core) == oracle.take_ids(given, codes, plain)
         assert [each.bounds() for each in core] == [each.bounds() for each in plain]
         events = [Event(ts=1, id=number, source=str(at % sources)) for at, number in enumerate(numbers)]
-        assert runs_of(events, most) == plain_runs_of(events, most)
+        assert runs_of(events, most) == oracle.runs_of(events, most)
         for each in core:
             each.check()
 
 
 def test_a_code_that_names_no_source_takes_none() -> None:
     ids, codes = (5).to_bytes(8, "little") * 2, (0).to_bytes(4, "little") + (1).to_bytes(4, "little")
-    for take, intervals in [(plain_take_ids, PlainIntervals()), (take_ids, Intervals())]:
+    for take, intervals in [(oracle.take_ids, oracle.Intervals()), (take_ids, Intervals())]:
         with pytest.raises(ValueError, match="one source for each id"):
             take(ids, codes, [intervals])
         assert not len(intervals)

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from detectors.cql.script import compile_cql
 from detectors.sequence.operator import SequenceQuery
 from detectors.window import COUNT, MAX, MEAN, MIN, RANGE, STDDEV, SUM, Hopping, Tumbling, Windows
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Identity
@@ -286,7 +285,6 @@ IN_COLUMNS = {
 """What answers in columns."""
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.parametrize("name", OPERATORS)
 def test_results_of_columns_are_columns_where_they_can_be(name: str) -> None:
     reader = Reader(OPERATORS[name]())

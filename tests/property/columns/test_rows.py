@@ -21,8 +21,6 @@ from middleware.model.rows import PlainRows, rows_of
 from middleware.ordering import lanes
 from middleware.ordering.lane import Settings
 
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
-
 
 class Plain(Event):
     number: int

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware import native
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event
@@ -83,7 +82,6 @@ def counted(result: Run) -> list[Any]:
 
 
 @pytest.mark.parametrize("arriving", [columns_of, list])
-@pytest.mark.parametrize("is_native", [True, False])
 @given(
     st.integers(0, 2**32),
     st.lists(st.sampled_from(DETECTORS), min_size=1, max_size=4, unique=True),
@@ -94,7 +92,6 @@ def counted(result: Run) -> list[Any]:
 )
 @settings(max_examples=40, deadline=None)
 def test_both_ways_find_the_same(
-    is_native: bool,
     arriving: Arriving,
     seed: int,
     kinds: list[Any],
@@ -103,17 +100,13 @@ def test_both_ways_find_the_same(
     alpha: float,
     floor: int,
 ) -> None:
-    before, native.AVAILABLE = native.AVAILABLE, native.AVAILABLE and is_native
-    try:
-        events = arrivals(Random(seed), 40, values, has_ties)
-        detectors, policies = named([kind() for kind in kinds]), Policies(alpha=alpha, lateness=Lateness(1.0, floor))
-        at_once = engine.run(arriving(events), detectors, policies=policies, failing="skip")
-        in_steps = engine.run(arriving(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7)
-        assert found(at_once) == found(in_steps)
-        if all(unit.level == 1 for unit in Hierarchy(detectors).units) and not has_ties and not at_once.failures:
-            assert counted(at_once) == counted(in_steps)
-    finally:
-        native.AVAILABLE = before
+    events = arrivals(Random(seed), 40, values, has_ties)
+    detectors, policies = named([kind() for kind in kinds]), Policies(alpha=alpha, lateness=Lateness(1.0, floor))
+    at_once = engine.run(arriving(events), detectors, policies=policies, failing="skip")
+    in_steps = engine.run(arriving(events), detectors, policies=policies, failing="skip", watch=lambda batch: None, batch=7)
+    assert found(at_once) == found(in_steps)
+    if all(unit.level == 1 for unit in Hierarchy(detectors).units) and not has_ties and not at_once.failures:
+        assert counted(at_once) == counted(in_steps)
 
 
 @pytest.mark.parametrize("arriving", [columns_of, list])

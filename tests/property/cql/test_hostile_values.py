@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import QueryError, compile_cql, joining, trees, windowed
-from detectors.cql.pairs import Pairs, PlainPairs
+from detectors.cql import QueryError, compile_cql, trees, windowed
 from detectors.cql.windowed import WindowedOperation
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
@@ -192,20 +191,16 @@ TESTS = {
 
 
 @settings(max_examples=100, deadline=None)
-@given(
-    st.sampled_from(sorted(TESTS)), st.lists(ROWS, max_size=6), st.lists(ROWS, max_size=6), st.sampled_from([PlainPairs, Pairs])
-)
-def test_a_join_pairs_what_its_condition_says(test, left, right, kind):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(joining, "Pairs", kind)
-        second = STREAM.replace(" U ", " V ")
-        columns = "a.ts AS one, b.ts AS other"
-        windows = "FROM U AS a [SIZE 9 seconds EVERY 1] JOIN V AS b [SIZE 9 seconds EVERY 1]"
-        script = compile_cql(f"{STREAM} {second} SELECT {columns} {windows} ON {test} INTO R")
-        ones, others = (
-            [script.types[name](*row, ts=n, id=n, source=name) for n, row in enumerate(rows)]
-            for name, rows in (("U", left), ("V", right))
-        )
-        found = play(script.operators[0], in_order(ones + others))
+@given(st.sampled_from(sorted(TESTS)), st.lists(ROWS, max_size=6), st.lists(ROWS, max_size=6))
+def test_a_join_pairs_what_its_condition_says(test, left, right):
+    second = STREAM.replace(" U ", " V ")
+    columns = "a.ts AS one, b.ts AS other"
+    windows = "FROM U AS a [SIZE 9 seconds EVERY 1] JOIN V AS b [SIZE 9 seconds EVERY 1]"
+    script = compile_cql(f"{STREAM} {second} SELECT {columns} {windows} ON {test} INTO R")
+    ones, others = (
+        [script.types[name](*row, ts=n, id=n, source=name) for n, row in enumerate(rows)]
+        for name, rows in (("U", left), ("V", right))
+    )
+    found = play(script.operators[0], in_order(ones + others))
     wanted = [(a.ts, b.ts) for a in ones for b in others if TESTS[test](a, b)]
     assert sorted((event.one, event.other) for event in found) == sorted(wanted)

@@ -1,4 +1,4 @@
-"""Filters over columns, in the native core and on arrays, give what they give row by row: the same results, or none."""
+"""Filters over columns, in the core, give what they give row by row: the same results, or none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from detectors.cql.mapping import MappingOperation
 from detectors.cql.script import compile_cql
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
@@ -106,13 +105,8 @@ def shown(events: list[Event]) -> list[str]:
 def test_columns_give_what_rows_give(test: str, field: str, rows: list[tuple[object, ...]], encode: bool) -> None:
     events = [Item(*row[:-1], ts=row[-1], id=at, source="xy"[at % 2]) for at, row in enumerate(rows)]  # type: ignore[arg-type]
     started = operation(test, field)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "AVAILABLE", False)
-        on_arrays, by_row = operation(test, field), operation(test, field)
-        given_events = [columns.events() for columns in batches(events, encode)]
-        expected = [shown(by_row.apply(Delta(each), END, END).inserts) for each in given_events]
-        found = [shown(on_arrays.apply(Delta(columns=each), END, END).inserts) for each in batches(events, encode)]
-    assert found == expected
+    by_row = operation(test, field)
+    expected = [shown(by_row.apply(Delta(columns.events()), END, END).inserts) for columns in batches(events, encode)]
     results = [started.apply(Delta(columns=each), END, END) for each in batches(events, encode)]
     assert [shown(each.inserts) for each in results] == expected
     for each in results:
@@ -120,7 +114,6 @@ def test_columns_give_what_rows_give(test: str, field: str, rows: list[tuple[obj
             assert (each.columns.times[1:] >= each.columns.times[:-1]).all()
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.parametrize(("test", "field"), CASES)
 def test_the_core_runs_them(test: str, field: str) -> None:
     items = [Item(at, 2, 1.0, 0.5, "a", "a", True, False, ts=9 - at, id=at, source="x") for at in range(1, 4)]

@@ -5,16 +5,13 @@ from __future__ import annotations
 import random
 from functools import partial
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware import native
 from middleware.durability.checkpoint import Begun, Stored
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
-from middleware.ordering import lanes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
@@ -52,20 +49,16 @@ def told(results: list[Batch]) -> str:
     return repr([(sorted(batch.deltas.items()), batch.watermarks, batch.clock) for batch in results])
 
 
-@pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
 @settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.sets(st.integers(0, 60), max_size=3)
 )
-def test_a_hierarchy_goes_on_where_it_was(keyed: str, seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
-    if "native" in keyed and not native.AVAILABLE:
-        pytest.skip("the native core is not built")
-    first, _, then = keyed.partition(" to ")
-    whole, cut = made(first, policy), made(first, policy)
+def test_a_hierarchy_goes_on_where_it_was(seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
+    whole, cut = made(policy), made(policy)
     for number, batch in enumerate(batches(seed, size)):
         if number in cuts:
             state = encode_state((cut.state(), list(iter(partial(cut.parts, 2), {}))), TYPES)
-            cut = made(then or first, policy)
+            cut = made(policy)
             cut.restore(*decode_state(state, TYPES))
         assert told(cut.process(batch)) == told(whole.process(batch)), f"batch {number}"
     same(cut, whole)
@@ -78,17 +71,11 @@ def same(cut: Hierarchy, whole: Hierarchy) -> None:
         assert [failed.cause for failed in one.quarantine] == [failed.cause for failed in other.quarantine]
 
 
-@pytest.mark.parametrize("keyed", ["native", "python", "native to python", "python to native"])
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.integers(0, 2**32))
-def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(
-    keyed: str, seed: int, size: int, policy: Policies, cuts: int
-) -> None:
+def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(seed: int, size: int, policy: Policies, cuts: int) -> None:
     """Its pieces are written while the steps go on; a crash at any of them leaves the one before, or, at the last, this one."""
-    if "native" in keyed and not native.AVAILABLE:
-        pytest.skip("the native core is not built")
-    first, _, then = keyed.partition(" to ")
-    whole, cut = made(first, policy), made(first, policy)
+    whole, cut = made(policy), made(policy)
     came = batches(seed, size)
     outputs = [told(whole.process(batch)) for batch in came]
     slices = random.Random(cuts)
@@ -100,7 +87,7 @@ def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(
             begun = (at, Begun(at, cut.state(), cut.parts, TYPES, {}), [])
             begun[2].append(begun[1].next(0).data)
         if slices.random() < min(0.1, 4 / len(came)):  # seldom enough to come to the end soon in batches of one
-            cut = made(then or first, policy)
+            cut = made(policy)
             at, begun = 0, None
             if complete is not None:
                 at, pieces = complete
@@ -116,21 +103,15 @@ def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(
     same(cut, whole)
 
 
-def made(kind: str, policy: Policies) -> Hierarchy:
-    """A hierarchy with native or plain keyed lanes."""
-    available = native.AVAILABLE
-    try:
-        lanes.native.AVAILABLE = kind == "native"
-        return Hierarchy([detector() for detector in DETECTORS], policies=policy)
-    finally:
-        lanes.native.AVAILABLE = available
+def made(policy: Policies) -> Hierarchy:
+    return Hierarchy([detector() for detector in DETECTORS], policies=policy)
 
 
 @settings(max_examples=40, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, other=POLICIES)
 def test_a_replay_at_any_alpha_comes_to_the_same_finals(seed: int, size: int, policy: Policies, other: Policies) -> None:
     """What is late, and so what is final, follows from the finals that were logged: not from alpha, K or the mode."""
-    live, again = made("python", policy), made("python", other)
+    live, again = made(policy), made(other)
     net: list[dict[tuple[str, int], Event]] = [{}, {}]
     for batch in batches(seed, size):
         outputs = [live.process(batch), again.process(batch, live.finals())]

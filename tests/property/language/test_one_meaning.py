@@ -12,10 +12,10 @@ from detectors.language import parse_expression
 from detectors.sequence import SequenceQuery
 from detectors.sequence.operator import SequenceOperation
 from detectors.sequence.parser import parse
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END
 from middleware.model.operator import Origin
+from tests.oracles.sequence_runs import plain_sequence
 from tests.property.language.expressions import TYPES, Drawn, T, rows
 from tests.property.language.meaning import Meaning
 
@@ -30,8 +30,8 @@ def same(one, other) -> bool:
     return one == other and math.copysign(1, one) == math.copysign(1, other)
 
 
-def by_sequence(text, events, use_native):
-    operation = SequenceOperation(SequenceQuery(text, [T]).plan, Origin("Tested", 1), use_native)
+def by_sequence(text, events, studied):
+    operation = SequenceOperation(SequenceQuery(text, [T]).plan, Origin("Tested", 1), studied)
     return operation.apply(Delta(list(events)), END, 0).inserts
 
 
@@ -48,8 +48,8 @@ def test_both_engines_give_what_the_oracle_gives(seed, depth):
     items = ", ".join(f"{value} AS v{place}" for place, value in enumerate(values))
     (mapping,) = compile_cql(f"SELECT {items} FROM T AS t WHERE {where} INTO Q", [T]).operators
     found = {"FlinkCQL": mapping.start("Q", 1).apply(Delta(list(events)), END, 0).inserts}
-    for use_native in {False, native.AVAILABLE}:
-        found[f"sequence, {use_native}"] = by_sequence(f"EVENT T t WHERE {where} RETURN Q({items})", events, use_native)
+    for studied in (plain_sequence, None):
+        found[f"sequence, {studied}"] = by_sequence(f"EVENT T t WHERE {where} RETURN Q({items})", events, studied)
     for engine, results in found.items():
         assert {each.ts for each in results} == wanted.keys(), (engine, str(where))
         for each in results:
@@ -68,8 +68,7 @@ def test_conditions_on_pairs_mean_the_same_in_both_cores(seed, depth):
     events = rows(random, 8)
     text = f"EVENT SEQ(T t, T u) WHERE {joined} WITHIN 9 ns RETURN P(t.id AS one, u.id AS other)"
     results = [
-        sorted((each.one, each.other) for each in by_sequence(text, events, use_native))
-        for use_native in (False, native.AVAILABLE)
+        sorted((each.one, each.other) for each in by_sequence(text, events, studied)) for studied in (plain_sequence, None)
     ]
     meanings = {event.id: Meaning({name: getattr(event, name) for name in TYPES}, TYPES) for event in events}
     wanted = [
@@ -110,5 +109,5 @@ def test_examples(expression, value):
     for name in ("x", "y", "w"):
         in_sequence = " ".join(f"t.{name}" if word == name else word for word in in_sequence.split(" "))
     in_sequence = in_sequence.replace("(y,", "(t.y,").replace("(w ", "(t.w ").replace(" w)", " t.w)")
-    (by_query,) = by_sequence(f"EVENT T t RETURN Q({in_sequence} AS v)", [event], native.AVAILABLE)
+    (by_query,) = by_sequence(f"EVENT T t RETURN Q({in_sequence} AS v)", [event], None)
     assert same(by_cql.v, value) and same(by_query.v, value), (by_cql, by_query)

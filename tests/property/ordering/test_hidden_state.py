@@ -14,7 +14,6 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, EventTypes
-from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
@@ -42,7 +41,6 @@ def by_hand(detector_class: type[Detector], events: list[Step], has_key: bool) -
     return said
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("has_key", [True, False])
 @pytest.mark.parametrize("detector_class", KEPT)
 @settings(max_examples=15, deadline=None)
@@ -52,15 +50,11 @@ def by_hand(detector_class: type[Detector], events: list[Step], has_key: bool) -
     batch=st.sampled_from([1, 3, 100]),
     spacing=st.sampled_from([1, 3, 8]),
 )
-def test_any_order_of_arrival_comes_out_as_a_plain_loop(detector_class, has_key, native, numbers, seed, batch, spacing):
+def test_any_order_of_arrival_comes_out_as_a_plain_loop(detector_class, has_key, numbers, seed, batch, spacing):
     events = [Step(room, a, ts=ts, id=ts, source="s") for ts, (room, a) in enumerate(numbers, 1)]
     arrived = random.Random(seed).sample(events, len(events))
     detector = (keyed(detector_class) if has_key else detector_class)()
-    before, lanes.native.AVAILABLE = lanes.native.AVAILABLE, lanes.native.AVAILABLE and native
-    try:
-        ran = run(arrived, [detector], policies=Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=spacing), batch=batch)
-    finally:
-        lanes.native.AVAILABLE = before
+    ran = run(arrived, [detector], policies=Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=spacing), batch=batch)
     assert [said.text for said in ran.finals[detector_class.__name__]] == by_hand(detector_class, events, has_key)
 
 
@@ -95,11 +89,9 @@ def test_what_cannot_be_saved_is_refused_where_it_is_deployed_by_detector_and_at
     assert f"{detector_class.__name__}.held" in check_detector(detector_class, count=1)[0].problem
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("has_key", [True, False])
 @pytest.mark.parametrize("kind", CHANGING)
-def test_what_a_class_holds_cannot_change_unseen(kind, has_key, native, monkeypatch):
-    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+def test_what_a_class_holds_cannot_change_unseen(kind, has_key):
     made = CHANGING[kind]()
     made.key = "room" if has_key else None
     events = [Step(number % 3, number % 7 + 1, ts=number, id=number, source="s") for number in range(1, 6)]

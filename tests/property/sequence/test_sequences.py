@@ -15,6 +15,7 @@ from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
+from tests.oracles.sequence_runs import plain_sequence
 from tests.property.sequence.brute_force import Match, brute_force, match_ts
 from tests.property.sequence.queries import TYPES, Drawn, events, query
 
@@ -22,10 +23,10 @@ seeds = st.integers(0, 2**32)
 
 
 class Plain(SequenceQuery):
-    """The same query without the native core."""
+    """The same query, run by the oracle."""
 
     def start(self, name: str, level: int) -> SequenceOperation:
-        return SequenceOperation(self.plan, Origin(name, level), use_native=False)
+        return SequenceOperation(self.plan, Origin(name, level), plain_sequence)
 
 
 def expected(drawn: Drawn, among: list[Event]) -> list[tuple]:

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from detectors.cql import Script
 from detectors.sequence import SequenceQuery
 from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
-from middleware import native
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event, type_name
@@ -286,9 +285,7 @@ def test_detectors_that_stop_where_they_raise(events: list[Event], held: int, at
     assert failed == sorted(("Count", event.source, event.id) for event in left)
 
 
-@pytest.mark.parametrize("is_native", [True, False])
-def test_a_detector_raises_in_the_middle_of_a_large_lane(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "AVAILABLE", native.AVAILABLE and is_native)
+def test_a_detector_raises_in_the_middle_of_a_large_lane() -> None:
     wrong = {5_000, 8_191, 8_192, 20_000, 20_001, 29_999}
     events: list[Event] = [
         Ping("a", 0 if at < 12_000 else 1, size=3.0 if at in wrong else None, ts=at, id=at, source="s") for at in range(30_000)
@@ -308,9 +305,7 @@ class Sealed(Count):
         return super().snapshot()
 
 
-@pytest.mark.parametrize("is_native", [True, False])
-def test_a_lane_whose_state_cannot_be_copied_runs_on(is_native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(native, "AVAILABLE", native.AVAILABLE and is_native)
+def test_a_lane_whose_state_cannot_be_copied_runs_on() -> None:
     events: list[Event] = [Ping("a", at // 10, ts=at, id=at, source="s") for at in range(30)]
     assert archived(events, [Sealed()], 3, at_once=4) == (expected(events, [Sealed()]), [])
 

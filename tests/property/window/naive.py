@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
-from detectors.window.columns import bounds
+from slackline_benchmarks.listed_columns import bounds
+
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
 

@@ -6,11 +6,10 @@ from functools import partial
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline_benchmarks.listed_columns import listed
+from slackline_benchmarks.plain_fiba import PlainFiba
 
 from detectors.window import ARGMAX, ARGMIN, BLOOM, BUILT_IN, CONCAT, DISTINCT, Fiba, exact_quantile, quantile
-from detectors.window.columns import listed
-from detectors.window.plain import PlainFiba
-from middleware import native
 from tests.property.window.naive import NaiveWindow
 
 FLOATS = st.floats() | st.sampled_from([0.0, -0.0, 1.0, 1e300, -1e300, 1e-300, 2.0**400])
@@ -25,7 +24,7 @@ WORDS = st.text("ab", max_size=3) | st.integers(-3, 3) | st.sampled_from([0.5, 2
 CASES |= {"bloom": (BLOOM, WORDS), "distinct": (DISTINCT, WORDS), "quantile": (quantile(0.5), st.floats(-1e9, 1e9))}
 CASES["exact quantile"] = (exact_quantile(0.4), st.integers(-9, 9))
 CASES["moderate variance"] = (BUILT_IN["variance"], st.floats(-1e6, 1e6))
-CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
+CLASSES = [PlainFiba, Fiba]
 
 OPERATIONS = ["insert"] * 4 + ["replace", "evict", "oldest", "bulk_insert", "bulk_evict", "round", "range", "rounds", "clear"]
 

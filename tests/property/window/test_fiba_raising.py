@@ -3,13 +3,12 @@
 from random import Random
 
 import pytest
+from slackline_benchmarks.plain_fiba import PlainFiba
 
 from detectors.window import Fiba, Monoid
-from detectors.window.plain import PlainFiba
-from middleware import native
 from tests.property.window.naive import NaiveWindow
 
-CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
+CLASSES = [PlainFiba, Fiba]
 
 
 class Unlucky(Exception):

@@ -10,7 +10,6 @@ from middleware.model.errors import WindowError
 from tests.property.window.naive import NaiveWindow
 from tests.property.window.test_fiba import close, column_of
 
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 IN_ORDER = ["two-stacks", "daba-lite", "reactive", "recompute"]
 MONOIDS = {
     "sum": (SUM.of(int), st.integers(-9, 9)),

@@ -30,7 +30,7 @@ from detectors.window import (
 )
 from detectors.window.running import WindowsOperation
 from detectors.window.stepped import SteppedWindows
-from middleware import Event, native
+from middleware import Event
 from middleware.model.event import NEVER
 from middleware.testing.operators import history, in_order, play
 from tests.property.window.brute_force import brute_force
@@ -163,7 +163,6 @@ FIGURES = {
 }
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.parametrize("emit", ["close", "change", "final"])
 @pytest.mark.parametrize("name", ["hopping", "several hopping", "tumbling"])
 @settings(max_examples=100, deadline=None)

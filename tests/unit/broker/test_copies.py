@@ -8,12 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.copies import MOST_READ, Copies
-from middleware.broker.ingress.seen import runs_of
 from middleware.link.codec import BlockHead, encode
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event
+from middleware.native import runs_of
 
 
 class Reading(Event, frozen=True):

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, cast
 import msgspec
 import pytest
 
-from middleware import native
 from middleware.broker.ingress.checks import Ingress
 from middleware.connect.blocks import Blocks, frames
 from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, encode
@@ -44,7 +43,7 @@ def ways(kind: EventType) -> Iterator[Blocks]:
     yield encode_delta("Place", Delta(columns=EventColumns.from_events(kind, events)), raw=True)
     yield encode_delta("Place", Delta(retracts=events), raw=True)
     yield encode_delta("Place", Delta(revises=[(each, each) for each in events]), raw=True)
-    for in_columns in (True, False) if native.AVAILABLE else ():
+    for in_columns in (True, False):
         gathering = Gathering()
         assert gathering.add(events)
         yield gathering.take(in_columns)

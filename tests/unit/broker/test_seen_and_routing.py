@@ -12,12 +12,8 @@ from hypothesis import strategies as st
 
 from middleware import native
 from middleware.broker.ingress.seen import (
-    PlainIntervals,
     SeenIds,
     left_out,
-    plain_runs_of,
-    plain_take_ids,
-    plain_take_new,
     runs_in,
 )
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
@@ -25,50 +21,51 @@ from middleware.link.codec import Run
 from middleware.model.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event
+from tests.oracles import intervals
 
 ids = st.integers(-20, 20)
 
-TWINS = [PlainIntervals, *([native.Intervals] if native.AVAILABLE else [])]
-TAKERS = [plain_take_new, *([native.take_new] if native.AVAILABLE else [])]
-TAKERS_OF_IDS = [plain_take_ids, *([native.take_ids] if native.AVAILABLE else [])]
+KINDS = [intervals.Intervals, native.Intervals]
+TAKERS = [intervals.take_new, native.take_new]
+TAKERS_OF_IDS = [intervals.take_ids, native.take_ids]
 
 
 def runs_in_columns(events: list[Event], most: int) -> list[Run] | None:
     return runs_in(EventColumns.from_events(Event, events).batch, most) if events else []
 
 
-FINDERS = [plain_runs_of, runs_in_columns, *([native.runs_of] if native.AVAILABLE else [])]
+FINDERS = [intervals.runs_of, runs_in_columns, native.runs_of]
 
 
-@pytest.mark.parametrize("kind", TWINS)
+@pytest.mark.parametrize("kind", KINDS)
 @given(st.lists(st.one_of(ids, st.tuples(ids, st.integers(0, 6)))))
-def test_intervals_are_a_set(kind: type[PlainIntervals], steps: list[int | tuple[int, int]]) -> None:
-    intervals, naive = kind(), set[int]()
+def test_intervals_are_a_set(kind: type[native.Intervals], steps: list[int | tuple[int, int]]) -> None:
+    held, naive = kind(), set[int]()
     for step in steps:
         if isinstance(step, int):
-            assert intervals.add(step) == (step not in naive)
+            assert held.add(step) == (step not in naive)
             naive.add(step)
         else:
             first, last = step[0], step[0] + step[1]
             numbers = set(range(first, last + 1))
-            assert intervals.overlaps(first, last) == bool(numbers & naive)
+            assert held.overlaps(first, last) == bool(numbers & naive)
             is_new = not numbers & naive
-            assert intervals.add_new_run(first, last) == is_new
+            assert held.add_new_run(first, last) == is_new
             naive |= numbers if is_new else set()
-        intervals.check()
-    assert {number for number in range(-30, 40) if number in intervals} == naive
-    starts, stops = intervals.bounds()
+        held.check()
+    assert {number for number in range(-30, 40) if number in held} == naive
+    starts, stops = held.bounds()
     assert {n for start, stop in zip(starts, stops, strict=True) for n in range(start, stop)} == naive
-    assert len(intervals) == len(starts) and kind(starts, stops).bounds() == (starts, stops)
+    assert len(held) == len(starts) and kind(starts, stops).bounds() == (starts, stops)
 
 
-@pytest.mark.parametrize("kind", TWINS)
-def test_ids_may_be_the_least_and_the_largest(kind: type[PlainIntervals]) -> None:
-    intervals, least, most = kind(), -(2**63), 2**63 - 1
-    assert [intervals.add(number) for number in (most, least, most, least)] == [True, True, False, False]
-    assert intervals.add_new_run(least + 1, most - 1) and intervals.overlaps(most, most)
-    assert intervals.bounds() == ([least], [2**63])
-    assert kind(*intervals.bounds()).bounds() == ([least], [2**63])
+@pytest.mark.parametrize("kind", KINDS)
+def test_ids_may_be_the_least_and_the_largest(kind: type[native.Intervals]) -> None:
+    held, least, most = kind(), -(2**63), 2**63 - 1
+    assert [held.add(number) for number in (most, least, most, least)] == [True, True, False, False]
+    assert held.add_new_run(least + 1, most - 1) and held.overlaps(most, most)
+    assert held.bounds() == ([least], [2**63])
+    assert kind(*held.bounds()).bounds() == ([least], [2**63])
 
 
 events_of = st.builds(lambda source, number: Event(ts=1, source=source, id=number), st.sampled_from(["", *"abc"]), ids)
@@ -76,16 +73,16 @@ events_of = st.builds(lambda source, number: Event(ts=1, source=source, id=numbe
 
 @pytest.mark.parametrize("leaves_out", [None, ""])
 @given(st.lists(st.lists(events_of)))
-def test_new_events_are_taken_alike_by_both_twins(leaves_out: str | None, batches: list[list[Event]]) -> None:
+def test_new_events_are_taken_as_the_oracle_takes_them(leaves_out: str | None, batches: list[list[Event]]) -> None:
     naive = set[tuple[str, int]]()
-    held: list[dict[str, PlainIntervals]] = [{} for _ in TWINS]
+    held: list[dict[str, native.Intervals]] = [{} for _ in KINDS]
     for arrived in batches:
         expected = []
         for event in arrived:
             if event.source != leaves_out and (event.source, event.id) not in naive:
                 naive.add((event.source, event.id))
                 expected.append(event)
-        for kind, take, sources in zip(TWINS, TAKERS, held, strict=True):
+        for kind, take, sources in zip(KINDS, TAKERS, held, strict=True):
             new = take(arrived, lambda s, k=kind, known=sources: None if s == leaves_out else known.setdefault(s, k()))
             assert list(map(id, new)) == list(map(id, expected))
             assert (new is arrived) == (len(new) == len(arrived))
@@ -103,9 +100,9 @@ def test_memory_grows_with_gaps_only() -> None:
 
 
 @given(st.lists(st.lists(st.tuples(st.sampled_from([0, 1, 2]), ids), max_size=40), max_size=6))
-def test_ids_in_columns_are_taken_alike_by_both_twins(batches: list[list[tuple[int, int]]]) -> None:
+def test_ids_in_columns_are_taken_as_the_oracle_takes_them(batches: list[list[tuple[int, int]]]) -> None:
     naive = set[tuple[int, int]]()
-    held = [[kind() for _ in range(3)] for kind in TWINS]
+    held = [[kind() for _ in range(3)] for kind in KINDS]
     for batch in batches:
         numbers = b"".join(number.to_bytes(8, "little", signed=True) for _, number in batch)
         codes = b"".join(code.to_bytes(4, "little") for code, _ in batch)
@@ -262,7 +259,7 @@ def test_parts_show_what_was_seen_as_a_checkpoint_began_whatever_comes_meanwhile
 def test_a_checkpoint_looks_at_few_sources_in_a_step(monkeypatch):
     looked = []
 
-    class Counted(PlainIntervals):
+    class Counted(intervals.Intervals):
         def bounds(self):
             looked.append(self)
             return super().bounds()

@@ -210,7 +210,7 @@ def given_as(came: str, events: list[Event]) -> EventColumns | None:
     if came == "rows":
         return None
     kind = type(events[0])
-    if came == "columns" or not native.AVAILABLE:
+    if came == "columns":
         return EventColumns.from_events(kind, events)
     half = len(events) // 2
     first, second = (native.in_columns(reader_of(kind), part) for part in (events[:half], events[half:]))

@@ -111,7 +111,7 @@ def test_exit_code_and_json(monkeypatch: pytest.MonkeyPatch, state: doctor.State
 
 def test_this_environment_is_examined_in_full(tmp_path: Path) -> None:
     found = {finding.name: finding for finding in doctor.examine(start_spark=False, data=tmp_path)}
-    assert {"Python", "packages", "Java", "Spark", "loopback", "ZeroMQ", "native core", "machine", "data folder"} <= set(found)
+    assert {"Python", "packages", "Java", "Spark", "loopback", "ZeroMQ", "machine", "data folder"} <= set(found)
     assert found["Python"].state == found["packages"].state == "ok"
 
 
@@ -136,5 +136,5 @@ def test_advice_is_for_a_checkout_only_where_there_is_one(tmp_path: Path, monkey
     assert installation.install("spark") == "pip install 'slackline-cep[spark]'"
     assert installation.install() == "pip install 'slackline-cep'"
     monkeypatch.setattr(doctor.metadata, "requires", lambda name: ["nonesuch>=1", "none-such>=2; extra == 'spark'"])
-    found = [*doctor.packages(), *doctor.native()]
+    found = list(doctor.packages())
     assert not [finding for finding in found if "make env" in finding.advice]

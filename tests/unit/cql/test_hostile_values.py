@@ -5,11 +5,9 @@ import pickle
 
 import pytest
 
-from detectors.cql import compile_cql, joining, trees
-from detectors.cql.pairs import Pairs, PlainPairs
+from detectors.cql import compile_cql, trees
 from detectors.cql.windowed import WindowedOperation
 from detectors.language.types import Type
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.errors import last_line
 from middleware.model.event import END
@@ -161,9 +159,7 @@ BOTH = """CREATE STREAM L (x Double NOT NULL, z Float, c Char, k String);
         ("a.c = b.k", [(1.0, 1.0)]), ("a.k = b.c", [(1.0, 1.0)]), ("a.c = b.l", []),
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("kind", [PlainPairs, Pairs])
-def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
-    monkeypatch.setattr(joining, "Pairs", kind)
+def test_a_join_pairs_what_is_equal(test, wanted, every):
     window = f"[SIZE 1 seconds {every}]"
     script = compile_cql(f"{BOTH} SELECT a.x AS x, b.x AS y FROM L AS a {window} JOIN R AS b {window} ON {test} INTO O")
     left, right = script.types["L"], script.types["R"]
@@ -175,10 +171,8 @@ def test_a_join_pairs_what_is_equal(monkeypatch, test, wanted, every, kind):
     assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
 
 
-@pytest.mark.parametrize("kind", [PlainPairs, Pairs])
 @pytest.mark.parametrize("whole", [2**53, 9 * 10**18, 2**63 - 1024, 2**63 - 1, -(2**63)])
-def test_whole_numbers_and_doubles_meet_to_the_end_of_64_bits(monkeypatch, whole, kind):
-    monkeypatch.setattr(joining, "Pairs", kind)
+def test_whole_numbers_and_doubles_meet_to_the_end_of_64_bits(whole):
     window = "[SIZE 1 seconds EVERY 1]"
     script = compile_cql(f"{BOTH} SELECT a.x AS x, b.l AS l FROM L AS a {window} JOIN R AS b {window} ON a.x = b.l INTO O")
     left, right = script.types["L"], script.types["R"]
@@ -208,7 +202,6 @@ def test_what_is_no_number_is_not_revised_into_itself(text, number):
     assert not operation.apply(Delta([new], [], [old]), 2 * second, 0)
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 def test_what_is_not_of_its_type_is_quarantined_alone_with_where_it_failed():
     (operator,), make = queries("SELECT sum(x) AS x, count(*) AS n FROM A [SIZE 1 seconds] GROUP BY k INTO R")
     operation = operator.start("R", 1)

@@ -7,14 +7,15 @@ import pytest
 from detectors.cql import compile_cql
 from detectors.cql.explain import explained
 from detectors.cql.joining import FACTORS
-from detectors.cql.pairs import Pairs, PlainPairs
 from detectors.cql.parser import parse_statements
 from detectors.language import Attributes, Code, Frame, Type, ValueKind, analyse, parse_expression
 from detectors.language.types import CONVERTIBLE
+from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END, ORDER
 from middleware.model.time import SECOND
 from middleware.runtime.engine import run
+from tests.oracles.pairs import Pairs
 
 TICK = "CREATE STREAM Tick (symbol String, price Double, quantity Int, c Char, day Datetime);"
 KNOWN = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int);"
@@ -169,11 +170,11 @@ def test_identities_of_pairs_do_not_collide_for_sequence_numbers():
     assert max(abs(x), abs(y)) > 2**31
 
 
-def test_the_index_of_pairs_and_its_plain_twin_agree():
+def test_the_index_of_pairs_and_the_oracle_agree():
     generator = random.Random(6)
     make = compile_cql(TICK).types["Tick"]
     marking = ((FACTORS[0], {"x": 2**63 - 1}), (FACTORS[1], {"x": -(2**63)}))
-    one, other = Pairs(5, 3, *marking), PlainPairs(5, 3, *marking)
+    one, other = native.Pairs(5, 3, *marking), Pairs(5, 3, *marking)
     there = {True: [], False: []}
     for round_number in range(300):
         is_left = generator.random() < 0.5

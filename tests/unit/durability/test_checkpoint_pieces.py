@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from detectors.sequence.runs import RunEntry
 from detectors.window.content import WindowEntry
 from middleware.durability.checkpoint import Begun, Piece, Stored
 from middleware.durability.encoding import decode_state, encode_state, uncollected
@@ -90,7 +89,6 @@ def test_what_is_made_later_is_read_as_a_list_with_its_events() -> None:
 
 
 def test_what_was_written_under_a_former_name_is_read() -> None:
-    assert decode_state(b"cdetectors.sequence.runs\nEntry\n.", TYPES) is RunEntry
     assert decode_state(b"cdetectors.window.content\nEntry\n.", TYPES) is WindowEntry
 
 

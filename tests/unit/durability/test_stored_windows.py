@@ -1,4 +1,4 @@
-"""Windows stored in another form, by plain Python or a release that ran them in it: refused, and right after --rebuild."""
+"""Windows stored in another form, by a release that ran them on trees: refused, and right after --rebuild."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ import pytest
 from lives import Life
 from msgspec.structs import astuple
 
+from detectors import cql, window
 from detectors.cql.script import compile_cql
 from detectors.window import MEDIAN, VARIANCE, Hopping, Windows
-from middleware import native
 from middleware.link.codec import Drops, EventCodec
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, ORDER, Event, EventTypes, type_name
 from middleware.testing.oracle import oracle
-
-needs_core = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built: there is one form alone")
 
 
 class Tick(Event, frozen=True):
@@ -53,10 +51,10 @@ def life(folder: Path, plan: Detector, **options: Any) -> Life:
     )
 
 
-@needs_core
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Any) -> None:
-    monkeypatch.setattr(native, "AVAILABLE", False)
+    monkeypatch.setattr(window.stepped, "is_in_step", lambda over: False)
+    monkeypatch.setattr(cql.stepped, "is_in_step", lambda over: False)
     first = life(tmp_path, plan())
     first.feed(*TICKS[:20])
     first.runner.end()

@@ -4,17 +4,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from middleware import native as core
 from middleware.model.event import NEVER, ORDER
-from middleware.ordering import buffer as plain
+from middleware.ordering.buffer import arranged
+from tests.oracles import buffers
 from tests.property.ordering.streams import Reading
-
-core = pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
 events = st.builds(
     Reading, sensor=st.just(0), value=st.just(0), ts=st.integers(0, 60), id=st.integers(0, 3), source=st.sampled_from("ab")
 )
-some = st.lists(events, max_size=12).map(lambda drawn: plain.arranged(drawn)[0])
-many = st.lists(events, max_size=200).map(lambda drawn: plain.arranged(drawn)[0])
+some = st.lists(events, max_size=12).map(lambda drawn: arranged(drawn)[0])
+many = st.lists(events, max_size=200).map(lambda drawn: arranged(drawn)[0])
 
 
 def identical(one, other):
@@ -22,10 +22,10 @@ def identical(one, other):
 
 
 @given(old=many, new=st.one_of(some, many))
-def test_merges_like_its_twin(old, new):
+def test_merges_like_the_oracle(old, new):
     one, other = old.copy(), old.copy()
     came, duplicates = core.merge(one, new)
-    expected, repeats = plain.plain_merge(other, new)
+    expected, repeats = buffers.merge(other, new)
     assert identical(one, other)
     assert identical(came, expected)
     assert duplicates == repeats
@@ -50,8 +50,8 @@ def test_an_event_that_cannot_be_placed_leaves_the_buffer_alone():
 
 
 @given(batch=st.lists(events, max_size=60), top=st.one_of(st.just(NEVER), st.integers(0, 60)))
-def test_splits_like_its_twin(batch, top):
-    mine, yours = core.split(batch, top), plain.plain_split(batch, top)
+def test_splits_like_the_oracle(batch, top):
+    mine, yours = core.split(batch, top), buffers.split(batch, top)
     assert [list(map(id, part)) for part in mine] == [list(map(id, part)) for part in yours]
 
 

@@ -10,13 +10,10 @@ import pytest
 
 from detectors.cql.script import compile_cql
 from detectors.sequence.operator import SequenceQuery
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import NEVER, Event
 from middleware.model.operator import Operator
-
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
 
 class Offer(Event):

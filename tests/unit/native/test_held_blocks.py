@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -11,8 +10,6 @@ from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event
 from middleware.model.held import PlainHeldBlocks
 from middleware.model.rows import reader_of
-
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
 
 class Told(Event, frozen=True, gc=False):

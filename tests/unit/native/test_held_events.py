@@ -2,18 +2,15 @@
 
 import pickle
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
 from middleware.delivery.barrier import Barrier
-from middleware.delivery.held_events import PlainHeldEvents
 from middleware.model.change import Batch, Delta
 from middleware.model.event import NEVER, Event
-from middleware.ordering.buffer import plain_in_time
-
-pytest.importorskip("middleware.native._core", reason="the native core is not built")
+from tests.oracles import buffers
+from tests.oracles.held_events import HeldEvents
 
 
 class One(Event, frozen=True):
@@ -43,8 +40,8 @@ moves = st.one_of(
 
 @settings(deadline=None)
 @given(st.lists(moves, max_size=30))
-def test_the_twins_hold_and_release_the_same(given_moves):
-    fast, plain = native.HeldEvents(), PlainHeldEvents()
+def test_the_core_and_the_oracle_hold_and_release_the_same(given_moves):
+    fast, plain = native.HeldEvents(), HeldEvents()
     for name, *arguments in [*given_moves, ("release", 99)]:
         outcomes = [getattr(each, name)(*arguments) for each in (fast, plain)]
         assert repr(outcomes[0]) == repr(outcomes[1])
@@ -75,5 +72,5 @@ def test_a_barrier_that_was_pickled_goes_on():
 @given(st.lists(events, max_size=12), st.integers(-12, 12))
 def test_events_are_put_in_order_of_time_alike(given_events, start):
     fast, plain = given_events.copy(), given_events.copy()
-    assert native.in_time(fast, start) == plain_in_time(plain, start)
+    assert native.in_time(fast, start) == buffers.in_time(plain, start)
     assert repr(fast) == repr(plain)

@@ -1,8 +1,6 @@
-"""What only the native lanes can get wrong: errors that pass through Rust, references, the collector, the switch."""
+"""What only the native lanes can get wrong: errors that pass through Rust, references, the collector."""
 
 import gc
-import os
-import subprocess
 import sys
 import threading
 import weakref
@@ -21,8 +19,6 @@ from middleware.ordering.unit import Unit
 from tests.property.ordering.streams import Beat, Reading
 
 from .streams import Picky
-
-core = pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
 
 class Sums(Detector):
@@ -46,7 +42,7 @@ def reading(ts, value=1, sensor=0):
 
 def lanes(detector, spacing=128, stop=False):
     common = Settings(spacing=spacing, stop_on_error=stop)
-    return core.KeyedLanes("Sums", detector, 1, common, key_function(detector))
+    return native.KeyedLanes("Sums", detector, 1, common, key_function(detector))
 
 
 def emit(target, *ahead, behind=(), removed=(), settled=-1):
@@ -187,7 +183,7 @@ def test_counts_are_live_and_read_only():
     with pytest.raises(AttributeError):
         counts.executed = 7
     with pytest.raises(TypeError):
-        core.KeyedLanes()
+        native.KeyedLanes()
 
 
 def test_settings_may_change_between_two_calls():
@@ -204,24 +200,6 @@ def test_settings_may_change_between_two_calls():
     assert target.counts.failures == 1
 
 
-def test_units_use_the_core_unless_it_is_turned_off():
-    script = (
-        "from middleware import native\n"
-        "from middleware.ordering.unit import Unit\n"
-        "from tests.unit.native.test_keyed_lanes import Sums\n"
-        "print(native.AVAILABLE, type(Unit('Sums', Sums())._lanes).__module__)\n"
-    )
-
-    def answer(switch):
-        environment = {**os.environ, "SLACKLINE_NATIVE": switch}
-        done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-        return done.stdout.strip()
-
-    assert answer("1") == "True middleware.native"
-    assert answer("0") == "False middleware.ordering.lanes"
-
-
-@pytest.mark.skipif(not native.AVAILABLE, reason="turned off")
 def test_a_unit_reports_what_the_core_counts():
     unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0))
     unit.push(Delta([reading(ts) for ts in (1, 3, 2, 2)]))

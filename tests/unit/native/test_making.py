@@ -15,8 +15,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, Event, Int64, Timestamp
 from middleware.model.making import recipe
 from middleware.model.operator import Origin
-
-pytest.importorskip("middleware.native._core", reason="the native core is not built")
+from tests.oracles.sequence_runs import plain_sequence
 
 
 class Start(Event, frozen=True):
@@ -105,8 +104,8 @@ def test_a_value_of_the_wrong_type_fails_as_it_does_in_python(result, value):
     plan = replace(SequenceQuery(text, [Start, Stop, Anything]).plan, result=result)
     events = [Start(1, value, ts=5, id=1, source="s"), Start(1, 7, ts=6, id=2, source="s"), Stop(1, ts=9, id=3, source="s")]
     outcomes = []
-    for is_native in (True, False):
-        operation = SequenceOperation(plan, Origin("Q", 1), is_native)
+    for studied in (None, plain_sequence):
+        operation = SequenceOperation(plan, Origin("Q", 1), studied)
         out = operation.apply(Delta(events), END, END)
         failures = sorted((event.id, text) for event, text in operation.failures.values())
         outcomes.append(([repr(event) for event in sorted(out.inserts, key=lambda event: event.id)], failures))

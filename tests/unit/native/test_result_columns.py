@@ -10,11 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.columnar import ResultColumns
-from middleware import native
 from middleware.model.errors import EventError
 from middleware.model.event import Event
-
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
 
 class Found(Event, frozen=True):

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.link.codec import plain_span
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event
-from middleware.model.interleaved import Interleaved, plain_order
-from middleware.ordering.measuring import Survey, plain_survey, survey
-
-pytest.importorskip("middleware.native._core", reason="the native core is not built")
+from middleware.model.interleaved import Interleaved
+from middleware.ordering.measuring import Survey, survey
+from tests.oracles import buffers, surveys
 
 times = st.integers(-20, 20)
 
 
 @given(st.lists(times), times | st.just(NEVER), times | st.just(NEVER))
-def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> None:
+def test_the_core_and_the_oracle_see_the_same(given_times: list[int], top: int, clk: int) -> None:
     events = [Event(ts=ts, id=at) for at, ts in enumerate(given_times)]
     columns = EventColumns.from_events(Event, events)
-    found, expected = survey(columns, top, clk), plain_survey(given_times, top, clk)
+    found, expected = survey(columns, top, clk), surveys.survey(given_times, top, clk)
     assert survey(events, top, clk) == found
     at_once = Interleaved([columns], [range(len(events))])
     assert survey(at_once, top, clk) == found and at_once.times.tolist() == given_times
@@ -38,11 +35,11 @@ def test_the_twins_see_the_same(given_times: list[int], top: int, clk: int) -> N
 
 
 @given(st.lists(st.tuples(st.lists(times), st.booleans()), max_size=4), st.randoms())
-def test_the_twins_find_the_same_order_of_arrival(given_times: list[tuple[list[int], bool]], rng: random.Random) -> None:
+def test_both_find_the_same_order_of_arrival(given_times: list[tuple[list[int], bool]], rng: random.Random) -> None:
     pieces = [EventColumns.from_events(Event, [Event(ts=ts, id=at) for at, ts in enumerate(each)]) for each, _ in given_times]
     places = [sorted(rng.sample(range(20 + len(each)), len(each))) if is_placed else None for each, is_placed in given_times]
     found = Interleaved(pieces, places)
-    assert found.order.tolist() == plain_order(pieces, places).tolist()
+    assert found.order.tolist() == surveys.order_of_arrival(pieces, places).tolist()
     assert [event.ts for event in found.events()] == found.times.tolist() == plain_times(found)
 
 
@@ -52,12 +49,12 @@ def plain_times(interleaved: Interleaved) -> list[int]:
 
 
 @given(st.lists(st.tuples(times, st.integers(0, 2))))
-def test_the_twins_find_the_same_span(stamps: list[tuple[int, int]]) -> None:
+def test_the_core_and_the_oracle_find_the_same_span(stamps: list[tuple[int, int]]) -> None:
     events = [Event(ts=ts, id=at, level=level) for at, (ts, level) in enumerate(stamps)]
-    assert native.span(events) == plain_span(events)
+    assert native.span(events) == buffers.span(events)
 
 
 def test_what_a_survey_tells() -> None:
-    assert plain_span([]) == (END, NEVER, True)
-    found = plain_survey([5, 3, 9, 8, 9], 4, 6)
+    assert buffers.span([]) == (END, NEVER, True)
+    found = surveys.survey([5, 3, 9, 8, 9], 4, 6)
     assert found == Survey(9, 3, 9, [3, 8, 9, 5], [8, 9])

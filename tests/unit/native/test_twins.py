@@ -10,16 +10,16 @@ from middleware.model.event import END
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
+from tests.oracles.keyed_lanes import KeyedLanes
 from tests.property.strategies import FAILING, policies
 
 from .streams import KEYED, UNKEYED, changes
 
-pytest.importorskip("middleware.native._core", reason="the native core is not built")
-
 
 def unit_with(is_native, detector, policy):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "AVAILABLE", is_native)
+        if not is_native:
+            patch.setattr(native, "KeyedLanes", KeyedLanes)
         return Unit(detector.__name__, detector(), 2, policy)
 
 

@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.by_class import plain_by_class
 from middleware.model.event import ORDER
-from middleware.ordering.waiting import PlainWaiting
+from tests.oracles.buffers import by_class
+from tests.oracles.waiting import Waiting
 from tests.property.ordering.streams import Beat, Reading
-
-pytest.importorskip("middleware.native._core", reason="the native core is not built")
 
 events = st.builds(
     Reading, sensor=st.just(0), value=st.just(0), ts=st.integers(0, 40), id=st.integers(0, 3), source=st.sampled_from("ab")
@@ -28,8 +26,8 @@ moves = st.one_of(
 
 @settings(deadline=None)
 @given(st.lists(moves, max_size=20))
-def test_the_twins_wait_the_same(given_moves):
-    fast, plain = native.Waiting(), PlainWaiting()
+def test_the_core_and_the_oracle_wait_the_same(given_moves):
+    fast, plain = native.Waiting(), Waiting()
     for name, *arguments in given_moves:
         assert repr(getattr(fast, name)(*arguments)) == repr(getattr(plain, name)(*arguments))
         assert list(map(id, fast.events())) == list(map(id, plain.events()))
@@ -48,10 +46,10 @@ def test_what_cannot_be_placed_changes_nothing():
 
 
 @given(st.lists(st.integers(0, 3), max_size=9))
-def test_the_twins_find_the_same_classes(numbers):
+def test_the_core_and_the_oracle_find_the_same_classes(numbers):
     made = (Beat(1, 1, "", ts=1), 1, "x", None)
     given = [made[number] for number in numbers]
     found = native.by_class(given)
-    assert found == plain_by_class(given)
+    assert found == by_class(given)
     assert {kind: len(own) for kind, own, _ in found} == Counter(map(type, given))
     assert all(places is None for _, _, places in found) == (len(found) < 2)

@@ -3,7 +3,9 @@ import random
 import pytest
 
 from middleware.model.event import ORDER, Event
-from middleware.ordering.buffer import arranged, count_until, merge, plain_merge, position_of, remove, sort, split
+from middleware.native import merge, split
+from middleware.ordering.buffer import arranged, count_until, position_of, remove, sort
+from tests.oracles import buffers
 
 
 class Mark(Event):
@@ -34,7 +36,7 @@ def test_the_first_arrival_of_a_repeat_is_kept():
     assert merge(buffer, [two]) == ([], 1) and buffer == [one]
 
 
-@pytest.mark.parametrize("merge", [merge, plain_merge], ids=["core", "plain"])
+@pytest.mark.parametrize("merge", [merge, buffers.merge], ids=["core", "oracle"])
 def test_few_events_behind_a_repeat_go_into_a_long_buffer(merge):
     buffer = events(*((ts, 0) for ts in range(0, 200, 2)))
     batch = events((10, 0), (11, 0), (20, 0), (20, 1))
@@ -70,7 +72,7 @@ def test_remove_against_one_by_one(seed):
     assert buffer == expected
 
 
-@pytest.mark.parametrize("merge", [merge, plain_merge], ids=["core", "plain"])
+@pytest.mark.parametrize("merge", [merge, buffers.merge], ids=["core", "oracle"])
 @pytest.mark.parametrize("seed", range(200))
 def test_merge_against_plain_sorting(seed, merge):
     rng = random.Random(seed)

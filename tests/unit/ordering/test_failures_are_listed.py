@@ -9,7 +9,6 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.time import SECOND
-from middleware.ordering import lanes
 from middleware.ordering.unit import Unit
 
 
@@ -48,10 +47,8 @@ DETECTORS = {
 }
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("kind", DETECTORS)
-def test_failures_of_a_slow_stream(kind: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+def test_failures_of_a_slow_stream(kind: str) -> None:
     unit = Unit(kind, DETECTORS[kind]())
     for number in range(1, 12):
         ts = number * 10 * SECOND

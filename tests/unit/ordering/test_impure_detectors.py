@@ -7,7 +7,6 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
-from middleware.ordering import lanes
 from middleware.ordering.unit import Unit
 
 
@@ -69,12 +68,10 @@ def step(ts: int) -> Step:
     return Step(ts % 2, ts=ts, id=ts, source="s")
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("detector", [Counting, CountingRooms])
 def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
-    detector: type[Counting], native: bool, monkeypatch: pytest.MonkeyPatch
+    detector: type[Counting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
     unit = Unit("Counting", detector())
     out = unit.push(Delta([step(ts) for ts in range(1, 9)]), 8)
     monkeypatch.setattr(Mood, "changed", True)
@@ -86,12 +83,8 @@ def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
     assert [event.ts for delta in out for event in delta.inserts] == [*range(1, 9), 11, 12]
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("detector", [Moody, MoodyRooms])
-def test_one_that_raises_when_it_likes_ends_nothing(
-    detector: type[Moody], native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+def test_one_that_raises_when_it_likes_ends_nothing(detector: type[Moody]) -> None:
     unit = Unit("Moody", detector())
     for ts in (*range(1, 60, 2), *range(58, 0, -2)):
         unit.push(Delta([step(ts)]), 60)

@@ -12,10 +12,10 @@ from middleware.model.event import Event
 from middleware.model.identity import Derivation
 from middleware.ordering.batches import DerivationByKey
 from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import KeyedLanes
 from middleware.ordering.operation import Ready
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
+from tests.oracles import keyed_lanes
 
 
 class Step(Event):
@@ -37,7 +37,7 @@ class Counter(Detector):
         return Result(self.count, ts=event.ts)
 
 
-KINDS = [KeyedLanes, native.KeyedLanes] if native.AVAILABLE else [KeyedLanes]
+KINDS = [keyed_lanes.KeyedLanes, native.KeyedLanes]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__module__)
@@ -59,7 +59,6 @@ def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay
     assert delay <= most <= delay + 256 + size
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="what is kept in Python is not worth it")
 def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
     detector = Counter()
     lanes = native.KeyedLanes("Counter", detector, 1, Settings(), key_function(detector))

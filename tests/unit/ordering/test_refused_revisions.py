@@ -13,7 +13,6 @@ from detectors.window import COUNT, Tumbling, Windows
 from middleware.model.change import Delta, Insert, Retract, Revise
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, Event, Identity
-from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
@@ -56,9 +55,7 @@ def bid(ts: int, number: int = 1, lot: int = 1, price: int = 7) -> Bid:
     return Bid(lot, price, ts=ts, id=number, source="p")
 
 
-def a_unit(kind: str, monkeypatch: pytest.MonkeyPatch | None = None, native: bool = True) -> Unit:
-    if monkeypatch is not None and not native:
-        monkeypatch.setattr(lanes.native, "AVAILABLE", False)
+def a_unit(kind: str) -> Unit:
     return Unit(kind, UNITS[kind](), 1, Policies(lateness=Lateness(1, 10)))
 
 
@@ -77,15 +74,14 @@ def net(deltas: list[Delta]) -> dict[Identity, Event]:
     return there
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("kind", UNITS)
-def test_what_rests_on_a_late_revision_is_late(kind: str, native: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    unit = a_unit(kind, monkeypatch, native)
+def test_what_rests_on_a_late_revision_is_late(kind: str) -> None:
+    unit = a_unit(kind)
     first, moved, again = bid(50), bid(150), bid(160)
     out = unit.push(Delta([first, bid(100, 2)]), 100)
     assert unit.final == 90
     out += unit.push(Delta(revises=[(first, moved)]), 100)
-    restored = a_unit(kind, monkeypatch, native)
+    restored = a_unit(kind)
     restored.restore(pickle.loads(pickle.dumps(unit.state())))
     for each in (unit, restored):
         rest = each.push(Delta(revises=[(moved, again)]), 100)
@@ -97,12 +93,9 @@ def test_what_rests_on_a_late_revision_is_late(kind: str, native: bool, monkeypa
         each.check()
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("kind", ["one lane", "lanes"])
-def test_a_publisher_that_is_wrong_about_what_it_revises_changes_nothing(
-    kind: str, native: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    unit = a_unit(kind, monkeypatch, native)
+def test_a_publisher_that_is_wrong_about_what_it_revises_changes_nothing(kind: str) -> None:
+    unit = a_unit(kind)
     out = unit.push(Delta([bid(50), bid(100, 2), bid(101, 4, lot=0)]), 100)
     out += unit.push(Delta(revises=[(bid(151), bid(160)), (bid(101, 4, lot=0), bid(102, 4, lot=2))]), 100)
     out += unit.push(Delta([bid(200, 3)]), END, END, is_open=False)

@@ -2,16 +2,13 @@
 
 import pytest
 
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.held import HeldColumns
+from middleware.native import Waiting
 from middleware.ordering.runs import Runs
-from middleware.ordering.waiting import Waiting
-
-pytestmark = pytest.mark.skipif(not native.AVAILABLE, reason="only the core has blocks")
 
 
 class Reading(Event):

@@ -14,7 +14,6 @@ from middleware.link.codec import encode
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError, WindowError
 from middleware.model.event import Event
-from middleware.ordering import lanes
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
 from middleware.runtime.failures import DetectorFailedError
@@ -63,7 +62,6 @@ def ticks(count: int = 10) -> list[Event]:
     return [Tick(float(n), ts=100 * n + 1, id=n, source="x") for n in range(count)]
 
 
-@pytest.mark.parametrize("native", [True, False])
 @pytest.mark.parametrize("made", [Failing, FailingByPrice])
 @pytest.mark.parametrize(
     ("how", "told"),
@@ -75,8 +73,7 @@ def ticks(count: int = 10) -> list[Event]:
         ("field", "Expected `float`, got `str`"),
     ],
 )
-def test_the_first_failure_is_raised_with_event_place_and_traceback(made, how, told, native, monkeypatch):
-    monkeypatch.setattr(lanes.native, "AVAILABLE", lanes.native.AVAILABLE and native)
+def test_the_first_failure_is_raised_with_event_place_and_traceback(made, how, told):
     with pytest.raises(DetectorFailedError) as caught:
         run(ticks(), [made(how)])
     failure = caught.value.failure

@@ -10,11 +10,11 @@ from slackline_benchmarks.sequence_study import Reading, Scan
 from detectors.sequence import SequenceQuery
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.operator import SequenceOperation
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event
 from middleware.model.operator import Origin
+from tests.oracles.sequence_runs import plain_sequence
 
 
 class A(Event):
@@ -31,9 +31,7 @@ class D(Event):
 
 EVENTS = {"A": A, "B": B, "D": D}
 STREAM = ["a3", "b6", "a7", "d10", "b11", "c13", "d15", "f17"]  # Figure 2(c), without what precedes a3
-cores = pytest.mark.parametrize(
-    "use_native", [False, pytest.param(True, marks=pytest.mark.skipif(not native.AVAILABLE, reason="no native core"))]
-)
+cores = pytest.mark.parametrize("studied", [plain_sequence, None], ids=["oracle", "core"])
 OUT_OF_ORDER = [Algorithm.SORT, Algorithm.CLOCK, Algorithm.PARTITION]
 
 
@@ -50,12 +48,12 @@ def stacks(scan):
     return [[str(instance) for instance in stack.instances] for stack in scan.stacks]
 
 
-def operator(*names, within=10, use_native=native.AVAILABLE):
+def operator(*names, within=10, studied=None):
     """The sequences that the operator makes of events that come one by one."""
     query = SequenceQuery(
         f"EVENT SEQ(A a, B b, D d) WITHIN {within} ns RETURN Found(a.ts AS a, b.ts AS b, d.ts AS d)", EVENTS.values()
     )
-    operation = SequenceOperation(query.plan, Origin("Paper", 1), use_native=use_native)
+    operation = SequenceOperation(query.plan, Origin("Paper", 1), studied=studied)
     found = []
     for number, (kind, ts) in enumerate(readings(*names)):
         if kind in EVENTS:
@@ -75,8 +73,8 @@ def test_example_1_stacks_and_pointers(algorithm):
 
 
 @cores
-def test_example_1_operator(use_native):
-    assert operator(*STREAM, use_native=use_native) == [[], [], [], ["a3 b6 d10"], [], ["a7 b11 d15"]]
+def test_example_1_operator(studied):
+    assert operator(*STREAM, studied=studied) == [[], [], [], ["a3 b6 d10"], [], ["a7 b11 d15"]]
 
 
 def test_section_2_2_2_purge_by_the_window():
@@ -90,7 +88,7 @@ def test_section_2_2_2_purge_by_the_window():
 
 
 @cores
-def test_example_2_incomplete_retrieval(use_native):
+def test_example_2_incomplete_retrieval(studied):
     stream = ["b1", *STREAM, "a0", "d2"]
     blind = Scan("ABD", 10, Algorithm.TOTAL_ORDER, purges=False)
     assert "a0 b1 d2" not in take(blind, *stream)
@@ -98,7 +96,7 @@ def test_example_2_incomplete_retrieval(use_native):
         scan = Scan("ABD", 10, algorithm)
         take(scan, *stream[:-1])
         assert take(scan, "d2") == ["a0 b1 d2"]
-    assert operator(*stream, use_native=use_native)[-1] == ["a0 b1 d2"]
+    assert operator(*stream, studied=studied)[-1] == ["a0 b1 d2"]
 
 
 def test_example_3_misplacement_under_total_order():
@@ -144,8 +142,8 @@ def test_example_5_a_late_instance_resets_pointers(algorithm):
 
 
 @cores
-def test_example_5_operator(use_native):
-    assert operator(*STREAM, "b8", use_native=use_native)[-1] == ["a3 b8 d10", "a7 b8 d10", "a7 b8 d15"]
+def test_example_5_operator(studied):
+    assert operator(*STREAM, "b8", studied=studied)[-1] == ["a3 b8 d10", "a7 b8 d10", "a7 b8 d15"]
 
 
 def test_example_6_purge_by_slack():

@@ -11,11 +11,11 @@ from detectors.sequence import SequenceQuery
 from detectors.sequence.explain import explain
 from detectors.sequence.operator import SequenceOperation
 from detectors.sequence.whynot import why_not
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
 from middleware.model.operator import Origin
 from middleware.runtime.engine import run
+from tests.oracles.sequence_runs import plain_sequence
 
 STRATEGIES = ("skip-till-any-match", "skip-till-next-match", "strict-contiguity")
 
@@ -34,13 +34,11 @@ class Small(Event):
     total: Annotated[int, Meta(le=10)]
 
 
-cores = pytest.mark.parametrize(
-    "use_native", [False, pytest.param(True, marks=pytest.mark.skipif(not native.AVAILABLE, reason="no native core"))]
-)
+cores = pytest.mark.parametrize("studied", [plain_sequence, None], ids=["oracle", "core"])
 
 
-def started(text, use_native, types=(N, M)):
-    return SequenceOperation(SequenceQuery(text, types).plan, Origin("Tested", 1), use_native)
+def started(text, studied, types=(N, M)):
+    return SequenceOperation(SequenceQuery(text, types).plan, Origin("Tested", 1), studied)
 
 
 @cores
@@ -48,12 +46,12 @@ def started(text, use_native, types=(N, M)):
 @pytest.mark.parametrize(
     "pattern", ["N a, M b", "N+ a[], M b", "N a, !(N n), M b", "!(N n), M b", "M b, !(N n)", "M b", "N+ a[]"], ids=str
 )
-def test_a_condition_that_reads_no_event_holds_or_nothing_matches(pattern, strategy, use_native):
+def test_a_condition_that_reads_no_event_holds_or_nothing_matches(pattern, strategy, studied):
     events = [N(1, ts=1, id=1, source="a"), M(1, ts=20, id=1, source="b"), M(1, ts=22, id=2, source="b")]
     found = {}
     for where in ("", "WHERE TRUE", "WHERE 1 = 1 AND 2 > 1", "WHERE 1 = 2", "WHERE FALSE", "WHERE NULL", "WHERE 1 / 0 > 2"):
         text = f"EVENT SEQ({pattern}) USING {strategy} {where} WITHIN 30 ns RETURN P(1 AS one)"
-        operation = started(text, use_native)
+        operation = started(text, studied)
         found[where] = [repr(each) for each in operation.apply(Delta(list(events)), END, 0).inserts]
         assert not operation.failures
     assert found["WHERE TRUE"] == found["WHERE 1 = 1 AND 2 > 1"] == found[""]
@@ -72,9 +70,9 @@ def test_conditions_that_read_no_event_stand_beside_others():
 @cores
 @pytest.mark.parametrize("strategy", STRATEGIES)
 @pytest.mark.parametrize("pattern", ["N a", "N+ a[]"])
-def test_a_zero_that_changes_its_sign_is_revised(pattern, strategy, use_native):
+def test_a_zero_that_changes_its_sign_is_revised(pattern, strategy, studied):
     value = "a.value" if pattern == "N a" else "last(a[].value)"
-    operation = started(f"EVENT SEQ({pattern}) USING {strategy} WITHIN 9 ns RETURN P({value} AS value)", use_native, [N])
+    operation = started(f"EVENT SEQ({pattern}) USING {strategy} WITHIN 9 ns RETURN P({value} AS value)", studied, [N])
     old, new = (N(1, zero, ts=1, id=1, source="a") for zero in (0.0, -0.0))
     (published,) = operation.apply(Delta([old]), 5, -5).inserts
     ((before, after),) = operation.apply(Delta([new], [], [old]), 5, -5).revises
@@ -84,9 +82,9 @@ def test_a_zero_that_changes_its_sign_is_revised(pattern, strategy, use_native):
 
 
 @cores
-def test_values_beyond_64_bits_are_null(use_native):
+def test_values_beyond_64_bits_are_null(studied):
     text = "EVENT SEQ(N a, M b) WITHIN 9 ns RETURN P(a.key * b.key AS product, a.key AS key)"
-    operation = started(text, use_native)
+    operation = started(text, studied)
     big, small, last = N(2**62, ts=1, id=1, source="a"), N(3, ts=1, id=2, source="a"), M(4, ts=2, id=1, source="b")
     found = operation.apply(Delta([big, small, last]), 5, -5).inserts
     assert {each.key: each.product for each in found} == {2**62: None, 3: 12}
@@ -96,10 +94,10 @@ def test_values_beyond_64_bits_are_null(use_native):
 
 
 @cores
-def test_results_that_their_type_will_not_have_are_quarantined_alone(use_native):
+def test_results_that_their_type_will_not_have_are_quarantined_alone(studied):
     text = "EVENT SEQ(N a, M b) WITHIN 9 ns RETURN Small(coalesce(a.key + b.key, 0) AS total)"
     for order in permutations([N(1, ts=1, id=1), N(9, ts=1, id=2), M(3, ts=2, id=3)]):
-        operation = started(text, use_native, (N, M, Small))
+        operation = started(text, studied, (N, M, Small))
         found: list[Any] = []
         for event in order:
             found += operation.apply(Delta([event]), 5, -5).inserts

@@ -6,8 +6,6 @@ import importlib.util
 import pytest
 from slackline_benchmarks import papers, window, window_by_key, window_figures
 
-from middleware import native
-
 
 @pytest.fixture(autouse=True)
 def nothing_else_to_collect():
@@ -29,7 +27,6 @@ def test_bench_window_names_what_it_measures(monkeypatch):
     assert all(entry["value"] > 0 and entry["baseline"] > 0 and entry["ratio"] > 0 for entry in entries.values())
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 @pytest.mark.skipif(importlib.util.find_spec("matplotlib") is None, reason="the extra `evaluate` is not installed")
 def test_the_report_has_the_four_figures(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 import numpy as np
 import pyarrow as pa
 import pytest
+from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window_workload import FAR, batches, columns, filled
 
 from detectors.window import (
@@ -30,14 +31,11 @@ from detectors.window import (
     quantile,
 )
 from detectors.window.monoids import BUILT_IN
-from detectors.window.plain import PlainFiba
-from middleware import native
 from middleware.model.errors import WindowError
 from tests.property.window.naive import NaiveWindow
 
-CLASSES = [PlainFiba, *([Fiba] if native.AVAILABLE else [])]
+CLASSES = [PlainFiba, Fiba]
 every_class = pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
-needs_core = pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 
 
 @every_class
@@ -187,7 +185,6 @@ def test_columns_of_numpy_and_arrow(kind):
     assert list(results) == [window.monoid.fold([1, 2, 4, *values[:count]]) for count in (1, 2, 3)]
 
 
-@needs_core
 def test_results_of_columns_are_arrays():
     window = Fiba(SUM.of(int))
     results = window.rounds(np.full(3, -1), np.arange(3), np.arange(3))
@@ -261,7 +258,6 @@ def work_a_round(
     return (after["combines"] - before["combines"]) / rounds, (after["visits"] - before["visits"]) / rounds
 
 
-@needs_core
 @pytest.mark.parametrize(("distance", "authors"), [(0, 22.8), (256, 79.6)])
 @pytest.mark.parametrize("monoid", [SUM.of(int), LAST.of(int), MAX.of(int), GEOMEAN], ids=lambda monoid: monoid.name)
 def test_fewer_combines_than_the_authors_code(monoid, distance, authors):
@@ -269,7 +265,6 @@ def test_fewer_combines_than_the_authors_code(monoid, distance, authors):
     assert work_a_round(monoid, distance)[0] < authors
 
 
-@needs_core
 @pytest.mark.parametrize("monoid", [SUM.of(int), LAST.of(int)], ids=lambda monoid: monoid.name)
 def test_a_round_in_order_costs_six_combines_and_one_at_the_old_end_three(monoid):
     """Two of them are the query's. DABA Lite takes 4. Whether the monoid commutes is no matter, nor how long the window is."""
@@ -279,7 +274,6 @@ def test_a_round_in_order_costs_six_combines_and_one_at_the_old_end_three(monoid
         assert work_a_round(monoid, n, n, min_arity=8)[0] < 3.1
 
 
-@needs_core
 def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
     for n in (1 << 10, 1 << 13, 1 << 16):
         assert work_a_round(SUM.of(int), 0, n, rounds=2_000)[1] < 6
@@ -290,7 +284,6 @@ def test_work_is_constant_in_order_and_logarithmic_in_the_distance():
         assert found < 6 + 3.2 * math.log2(distance), visits
 
 
-@needs_core
 def test_a_range_costs_the_log_of_its_distance_and_of_its_size():
     """Counted at n = 2^16: near an end it does not matter how large the window is, and of the range only the log."""
     n = 1 << 16
@@ -311,7 +304,6 @@ def test_a_range_costs_the_log_of_its_distance_and_of_its_size():
     assert visits(0, n - 1) == 0  # the whole window
 
 
-@needs_core
 def test_a_run_costs_less_than_its_entries_one_by_one():
     """m entries in one place: O(m + log d) visits, not O(m log d); evicting m in one go: O(log m) combines, not O(m)."""
     n, m = 1 << 16, 1 << 10
@@ -335,7 +327,6 @@ def test_a_run_costs_less_than_its_entries_one_by_one():
         assert max(visits, combines) < 40 * math.log2(size), size
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="the native core is not built")
 def test_what_was_evicted_in_order_and_lies_there_still_is_no_part_of_the_window():
     window = Fiba(SUM, min_arity=3)
     window.insert(27, 1)

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from detectors.window import COUNT, LAST, RANGE, SUM, Session, Tumbling, Windows
-from middleware import Delta, Event, native
+from middleware import Delta, Event
 from middleware.model.event import END, IDENTITY
 from middleware.runtime import engine
 
@@ -18,7 +18,7 @@ class Amount(Event):
 BIG = 2**62
 cores = pytest.mark.parametrize(
     "more",
-    [pytest.param({}, marks=pytest.mark.skipif(not native.AVAILABLE, reason="no native core")), {"last": (LAST, "value")}],
+    [{}, {"last": (LAST, "value")}],
     ids=["core", "plain"],
 )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
-from middleware import Delta, Event, native
+from middleware import Delta, Event
 from middleware.model.carried import legible
 from middleware.model.event import END
 
@@ -43,7 +43,7 @@ KEYS = {
 
 cores = pytest.mark.parametrize(
     "more",
-    [pytest.param({}, marks=pytest.mark.skipif(not native.AVAILABLE, reason="no native core")), {"all": (CONCAT, "value")}],
+    [{}, {"all": (CONCAT, "value")}],
     ids=["core", "plain"],
 )
 

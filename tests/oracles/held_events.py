@@ -1,18 +1,13 @@
-"""The events that a barrier holds back, by identity and in order.
-
-``HeldEvents`` is in the native core where that is built, else it is ``PlainHeldEvents``, which defines what it does.
-"""
+"""The rule: a barrier holds one event for each identity, the one that came last, and releases them in total order."""
 
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Any
 
-from middleware import native
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, Order
 
 
-class PlainHeldEvents:
+class HeldEvents:
     """Events of distinct identities; one that comes again takes the place of the one before."""
 
     def __init__(self) -> None:
@@ -63,6 +58,3 @@ class PlainHeldEvents:
     def events(self) -> list[Event]:
         """All events, in no order."""
         return list(self._held.values())
-
-
-HeldEvents: Any = native.HeldEvents if native.AVAILABLE else PlainHeldEvents

@@ -1,4 +1,4 @@
-"""Columns as plain lists, for the plain Python twins."""
+"""Columns as plain lists, for the plain Python baseline."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Skip-till-next-match and strict contiguity over changes that come in any order.
+"""The rule: under skip-till-next-match and strict contiguity each event begins one run, and events in order go on with it.
 
 Under these strategies a run is a function of its first event and of the events that follow within the window. A change touches
 only the runs that began within one window before it: they are run before and after the change, and the difference is published.
-
-Used where the native core is not built; its native twin is `middleware/native/src/sequence/runs.rs`.
 """
 
 from __future__ import annotations
@@ -14,9 +12,11 @@ from heapq import heappop, heappush
 from operator import is_
 from typing import NamedTuple
 
-from detectors.sequence.construction import Test, placed
+from detectors.sequence.algorithm import Algorithm
+from detectors.sequence.construction import Test, due, placed
+from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
-from detectors.sequence.plan import Condition, Plan, Step
+from detectors.sequence.plan import Plan, Step
 from detectors.sequence.syntax import Strategy
 from middleware.model.event import NEVER, ORDER, Event, Key, Order
 
@@ -253,18 +253,11 @@ def _merged(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def due(plan: Plan, place: int) -> tuple[list[Condition], list[Condition]]:
-    """The conditions to check when an event is taken for a place, and when the group of the place is complete."""
-    step = plan.steps[place]
-    places = plan.place_of_slot
-    newest = [test for test in plan.conditions if max(places[slot] for slot in test.slots) == place]
-    if not step.kleene:
-        return newest, []
-    return [test for test in newest if test.is_stepwise(step.slot)], [
-        test for test in newest if not test.is_stepwise(step.slot)
-    ]
-
-
 def _due(plan: Plan, place: int) -> Due:
     taken, complete = due(plan, place)
     return Due(tuple(placed(test, plan) for test in taken), tuple(placed(test, plan) for test in complete))
+
+
+def plain_sequence(plan: Plan, identify: Identify, fail: Fail) -> Matcher | Runs:
+    """What runs a query in Python: the paper's last algorithm for skip-till-any-match, runs for the other strategies."""
+    return Matcher(plan, identify, fail, Algorithm.PARTITION) if plan.strategy is Strategy.ANY else Runs(plan, identify, fail)

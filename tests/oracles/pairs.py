@@ -1,15 +1,10 @@
-"""Two sides of tuples by key and time: tuples that come or go on one side meet those near in time on the other.
-
-``Pairs`` is in the native core where that is built, else it is ``PlainPairs``, which defines what it does.
-"""
+"""The rule: tuples of two sides that have one key meet if they are near in time; each side says how long its tuples stay."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Mapping
-from typing import Any
 
-from middleware import native
 from middleware.model.event import IDENTITY, Event, Key
 
 Met = tuple[list[Event], list[Event], list[int]]
@@ -29,7 +24,7 @@ def _ts(held: Held) -> int:
     return held[0].ts
 
 
-class PlainPairs:
+class Pairs:
     """A left tuple l and a right one r of one key meet if ``l.ts - right < r.ts < l.ts + left``.
 
     ``left``, ``right``
@@ -115,6 +110,3 @@ class PlainPairs:
     def content(self, is_left: bool) -> list[tuple[Key, list[Event]]]:
         """The tuples of one side by key, each in order of time."""
         return [(key, [event for event, _ in events]) for key, events in self._sides[not is_left].items()]
-
-
-Pairs: Any = native.Pairs if native.AVAILABLE else PlainPairs

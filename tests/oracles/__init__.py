@@ -1,0 +1,1 @@
+"""Readable models in Python that property tests hold the Rust core against."""
