@@ -55,8 +55,8 @@ def parts(hierarchy: Hierarchy, seen: SeenIds) -> Parts:
 def _of_unit(unit: Unit) -> tuple[int, int, int, int]:
     """Bytes of waiting and held events, snapshots and results of one unit."""
     state = unit.state()
-    kept = state["lanes"]
-    waiting = _size(state["_waiting"])
+    kept = state["detector"]
+    waiting = _size(state["waiting"])
     if isinstance(unit.detector, Operator):
         return waiting, 0, len(pickle.dumps(kept)), 0
     lanes = [LaneState(*lane) for _, lane in [*kept[0], *unit.part(_LANES)]]

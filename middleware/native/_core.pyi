@@ -7,7 +7,7 @@ from middleware.model.event import Event
 from middleware.model.making import Recipe
 from middleware.ordering.lane import LaneState, Settings
 from middleware.ordering.lanes import LanesState
-from middleware.ordering.operation import Ready
+from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Published
 
 VERSION: int

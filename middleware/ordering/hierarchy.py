@@ -28,6 +28,7 @@ from middleware.ordering.lanes import KeyedLane
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Listed, UnitStatistics
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""
@@ -66,7 +67,7 @@ class Placed(msgspec.Struct):
     def of(
         cls, name: str, detector: Detector, level: int, policies: Policies | None, timer: Timer | None, resumes: bool
     ) -> Placed:
-        unit = Unit(name, detector, level, policies, timer, resumes)
+        unit = unit_for(name, detector, level, policies, timer, resumes)
         reads, publishes = (tuple(map(type_name, types)) for types in (detector.subscribes, detector.publishes))
         return cls(unit, reads, publishes, Alpha(unit.alpha))
 
@@ -184,7 +185,7 @@ class Hierarchy:
             if is_usual and is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
                 unit.pass_time(clock, *self._promised_to(placed))  # all that most units are given in most steps
             else:
-                resumed = unit.go_on(batch.ground) if batch.ground is not None and unit.final == END else None
+                resumed = unit.resume(batch.ground) if batch.ground is not None and unit.final == END else None
                 withdrawn = (resumed or []) + self._halt(placed, halted)
                 names = _add(withdrawn + self._step(placed, arrived, finals), arrived, published)
                 came |= names

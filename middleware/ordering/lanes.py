@@ -9,11 +9,10 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, blank, fresh, key_function, migrated, takes_batches
 from middleware.model.event import Event, Order
-from middleware.model.operator import Operator
 from middleware.ordering.batches import BatchLane, DerivationByKey
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, LaneState, Settings
-from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Published
 
 KeyedLane = tuple[Any, LaneState]
@@ -50,31 +49,13 @@ def unused_lane(detector: Detector) -> KeyedLane:
 
 def migrated_state(state: Any, detector: Detector, version: int) -> Any:
     """The same for what ``state`` of lanes gives."""
-    if isinstance(detector, Operator):
-        operation, failures, stopped, results, told, now, *kept = state
-        if kept and kept[0] is not None:
-            before, standing = kept[0]
-            kept = [(detector.migrate(before, version), standing)]
-        return (detector.migrate(operation, version), failures, stopped, results, told, now, *kept)
     if type(detector).migrate is Detector.migrate:
         detector.migrate({}, version)  # it refuses, even before the first event of a key has made a lane
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])
 
 
-def withdrawal(lanes: BatchLanes | native.KeyedLanes | OperatorLane, promised: int) -> list[Delta]:
-    """The change that retracts all results later than ``promised``. O(what is kept)."""
-    if isinstance(lanes, OperatorLane):
-        return lanes.withdraw(promised)
-    gone = lanes.standing(promised)
-    return [Delta(retracts=gone)] if gone else []
-
-
-def lanes_for(
-    name: str, detector: Detector, level: int, settings: Settings, resumes: bool = False
-) -> BatchLanes | native.KeyedLanes | OperatorLane:
-    """The lanes for a detector. ``resumes``: see OperatorLane."""
-    if isinstance(detector, Operator):
-        return OperatorLane(name, detector, level, resumes)
+def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> BatchLanes | native.KeyedLanes:
+    """The lanes for a detector."""
     if takes_batches(type(detector)):
         return BatchLanes(name, detector, level, settings)
     return native.KeyedLanes(name, detector, level, settings, key_function(detector))

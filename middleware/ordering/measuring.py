@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import partial
-from itertools import repeat, takewhile
-from operator import is_not
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import msgspec
 
@@ -14,7 +10,6 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
 from middleware.model.interleaved import Columns
-from middleware.ordering.buffer import count_until
 from middleware.ordering.kslack import LocalClock
 
 if TYPE_CHECKING:
@@ -22,48 +17,8 @@ if TYPE_CHECKING:
 
 _LEAST = -(2**63)
 
-
-def measure(clock: LocalClock, inserts: list[Event], ahead: list[Event], behind: list[Event], hold: bool) -> None:
-    """Measure delays and move the clock where no event has a K+ and all types move the clock: no work per event in time.
-
-    ``ahead``, ``behind``: the events later than all before them, in order, and the others. ``hold``: see ``LocalClock.tick``.
-    """
-    delayed = [event.ts for event in behind]
-    if ahead and ahead[0].ts < clock.clk:  # clock marks were faster
-        delayed += [event.ts for event in ahead if event.ts < clock.clk]
-    clock.arrive(delayed, inserts)
-    if not ahead or ahead[-1].ts <= clock.clk:
-        clock.pend(delayed)
-        return
-    clock.tick(ahead[count_until(ahead, clock.clk)].ts, ahead[-1].ts, hold)
-    if behind and inserts[-1] is not ahead[-1]:
-        after = [event.ts for event in takewhile(partial(is_not, ahead[-1]), reversed(inserts))]
-        clock.arrive(after[::-1], ())  # they came behind the tick in its batch: measured against it here, not at the next one
-
-
-def measure_singly(
-    clock: LocalClock, ticking: frozenset[type[Event]] | None, delta: Delta, mark: int | None, hold: bool
-) -> None:
-    """Measure delays and move the clock where events carry a K+, or only some types (``ticking``) move the clock.
-
-    A result stamped with a time still to come (the end of an open window) does not move the clock: nothing has happened
-    beyond the clock mark.
-    """
-    limit = END if mark is None else mark
-    early = delta.k_plus or repeat(0)
-    delayed = [event.ts - ahead for event, ahead in zip(delta.inserts, early, strict=False)]
-    clock.arrive(delayed, delta.inserts)
-    ticks = [
-        (event.ts, place)
-        for place, event in enumerate(delta.inserts)
-        if event.ts > clock.clk and (ticking is None or event.__class__ in ticking) and (event.ts <= limit or event.level == 0)
-    ]
-    if ticks:
-        last, place = max(ticks)
-        clock.tick(min(ticks)[0], last, hold)
-        clock.arrive(delayed[place + 1 :], ())
-    else:
-        clock.pend(delayed)
+Less: TypeAlias = "list[int] | Array"
+"""Times, each less the K+ of its event: a list for rows, an array for columns."""
 
 
 class Survey(msgspec.Struct):
@@ -96,49 +51,80 @@ def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bo
     return Survey(*arrived.in_core.survey(top, clk, only_earliest))  # type: ignore[union-attr]
 
 
-def measure_surveyed(clock: LocalClock, arrived: Sequence[Event], seen: Survey, hold: bool) -> None:
-    """``measure`` for what ``seen`` tells of: columns, or events that are not split."""
+def measure(
+    clock: LocalClock,
+    ticking: frozenset[type[Event]] | None,
+    arrived: list[Event] | Columns,
+    seen: Survey,
+    less: Less | None,
+    mark: int | None,
+    hold: bool,
+    top: int,
+) -> None:
+    """Measure the delays of what arrived, and move the clock (Algorithm 1, lines 1-8).
+
+    ``ticking``: see ``Timeline``. ``seen``: the survey of ``arrived``. ``less``: see ``less_k_plus``. ``mark``: the clock mark
+    of the node. ``hold``: see ``LocalClock.tick``. ``top``: the latest time before. O(n); in the core, where no event has a K+
+    and all types move the clock, which is the usual case.
+    """
+    is_beyond = mark is not None and seen.newest > mark
+    if less is not None or ticking is not None or (is_beyond and _is_foretold(arrived, seen, top)):
+        if type(arrived) is list:
+            own = [event.ts for event in arrived] if less is None else cast(list[int], less)
+            _measure_rows_singly(clock, ticking, arrived, own, mark, hold)
+        else:
+            columns = cast(Columns, arrived)
+            ticks = ticking is None or columns.of_types(ticking)
+            _measure_columns_singly(clock, ticks, columns, columns.times if less is None else cast("Array", less), mark, hold)
+        return
     clock.arrive(seen.delayed, arrived)
     if seen.first is None:
         clock.pend(seen.delayed)
         return
     clock.tick(seen.first, seen.newest, hold)
-    if seen.after:
+    if seen.after:  # these came behind the tick in their batch: the clock measures them now, not at its next move
         clock.arrive(seen.after, ())
 
 
-def told(delta: Delta, columns: Columns) -> Array | None:
-    """The times of the columns, which are all that is new in a delta, each less its K+; None if none came early. O(n)."""
-    if not delta.is_early:
-        return None
+def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
+    """The times of what arrived, which is all that is new in a delta that is early, each less its K+. O(n)."""
+    if type(arrived) is list:
+        k_plus = delta.k_plus
+        return None if k_plus is None else [event.ts - early for event, early in zip(arrived, k_plus, strict=True)]
     import numpy as np
 
+    times = cast(Columns, arrived).times
     if delta.since is not None:
-        less: Array = np.minimum(columns.times, min(max(delta.since, _LEAST), END))
+        less: Array = np.minimum(times, min(max(delta.since, _LEAST), END))
         return less
     if (k_plus := delta.k_plus) is None:
         return None
-    return np.array([max(ts - early, _LEAST) for ts, early in zip(columns.times.tolist(), k_plus, strict=True)], np.int64)
+    return np.array([max(ts - early, _LEAST) for ts, early in zip(times.tolist(), k_plus, strict=True)], np.int64)
 
 
-def measure_columns(
+def _measure_rows_singly(
     clock: LocalClock,
     ticking: frozenset[type[Event]] | None,
-    columns: Columns,
-    seen: Survey,
-    less: Array | None,
+    events: list[Event],
+    less: list[int],
     mark: int | None,
     hold: bool,
-    top: int,
 ) -> None:
-    """``measure_surveyed``, or what ``measure_singly`` does, for columns.
-
-    ``less``: see ``told``. ``top``: the latest time before them.
-    """
-    if less is None and ticking is None and not _is_foretold(columns, top, mark):
-        return measure_surveyed(clock, columns, seen, hold)
-    ticks = ticking is None or columns.of_types(ticking)
-    return _measure_columns_singly(clock, ticks, columns, columns.times if less is None else less, mark, hold)
+    """See ``measure``. A result stamped with a time still to come (the end of an open window) does not move the clock: nothing
+    has happened beyond the clock mark."""
+    limit = END if mark is None else mark
+    clock.arrive(less, events)
+    ticks = [
+        (event.ts, place)
+        for place, event in enumerate(events)
+        if event.ts > clock.clk and (ticking is None or event.__class__ in ticking) and (event.ts <= limit or event.level == 0)
+    ]
+    if ticks:
+        last, place = max(ticks)
+        clock.tick(min(ticks)[0], last, hold)
+        clock.arrive(less[place + 1 :], ())
+    else:
+        clock.pend(less)
 
 
 def _measure_columns_singly(clock: LocalClock, ticks: Any, columns: Columns, less: Array, mark: int | None, hold: bool) -> None:
@@ -163,8 +149,11 @@ def _delayed(clock: LocalClock, less: Array) -> list[int]:
     return [int(less.min())] if len(less) and clock.policy.only_earliest else less.tolist()
 
 
-def _is_foretold(columns: Columns, top: int, mark: int | None) -> bool:
-    """Whether the latest event, if it is later than ``top``, is a result whose time the clock ``mark`` has not reached."""
-    if mark is None or columns.newest <= max(mark, top) or (levels := columns.levels) is None:
+def _is_foretold(arrived: list[Event] | Columns, seen: Survey, top: int) -> bool:
+    """Whether the latest event, which lies beyond the clock mark, is a result, and later than ``top``."""
+    if seen.newest <= top:
         return False
-    return bool(levels[int(columns.times.argmax())] > 0)
+    if type(arrived) is list:
+        return next(event.level for event in arrived if event.ts == seen.newest) > 0
+    columns = cast(Columns, arrived)
+    return (levels := columns.levels) is not None and bool(levels[int(columns.times.argmax())] > 0)

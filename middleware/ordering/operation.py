@@ -4,73 +4,17 @@ from __future__ import annotations
 
 import traceback
 from functools import partial
-from itertools import chain
 from typing import Any
 
-import msgspec
-
 from middleware.model.change import Delta, by_time
-from middleware.model.columns import EventColumns
 from middleware.model.errors import ENDING
-from middleware.model.event import END, NEVER, TS, Event
-from middleware.model.interleaved import Columns, Interleaved
-from middleware.model.operator import Operation, Operator, applied
+from middleware.model.event import END, NEVER, Event
+from middleware.model.operator import Operator, applied
 from middleware.native import in_time
-from middleware.ordering.lane import Counts, Settings
+from middleware.ordering.lane import Counts
+from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Published
 from middleware.ordering.standing import Standing
-
-
-class Ready(msgspec.Struct):
-    """Events to emit.
-
-    ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
-    are more of them, in any order.
-    """
-
-    ahead: list[Event]
-    behind: list[Event]
-    columns: Columns | None = None
-
-    def __bool__(self) -> bool:
-        return bool(self.ahead or self.behind or self.columns is not None)
-
-    def __len__(self) -> int:
-        return len(self.ahead) + len(self.behind) + (0 if self.columns is None else len(self.columns))
-
-    def events(self) -> list[Event]:
-        """All of them, those in columns made."""
-        if self.columns is not None:
-            made = chain.from_iterable(piece.events() for piece in self.columns.pieces)
-            return [*self.behind, *self.ahead, *made]
-        if self.ahead:
-            return self.behind + self.ahead if self.behind else self.ahead
-        return self.behind
-
-    def deltas(self, removed: list[Event], operation: Operation) -> list[Delta]:
-        """Them, and ``removed`` events, as an operation takes them, one after another: rows, then columns, all types at once or
-        each by itself; all as one delta of rows, if there are several and it does not take each of the columns as it is."""
-        rows, columns = self.behind + self.ahead if self.behind else self.ahead, self.columns
-        if columns is None:
-            return [Delta(rows, [], removed)]
-        if not rows and isinstance(columns, EventColumns):
-            return [Delta(None, [], removed, columns=columns)]
-        pieces = columns.pieces
-        if not all(map(operation.takes, pieces)):
-            return [Delta(self.events(), [], removed)]
-        if isinstance(columns, Interleaved) and operation.takes_several:
-            given = [Delta(interleaved=columns)]
-        else:
-            given = [Delta(columns=piece) for piece in pieces]
-        if rows:
-            given.insert(0, Delta(rows))
-        given[0].retracts = removed
-        return given
-
-    def newest(self) -> int:
-        """The latest time among them; NEVER if there are none. O(n)."""
-        newest = max(chain(map(TS, self.behind), map(TS, self.ahead[-1:])), default=NEVER)
-        return newest if self.columns is None else max(newest, self.columns.newest)
 
 
 def _in_time(out: Delta, start: int) -> Delta:
@@ -102,11 +46,6 @@ class OperatorLane:
         self._before: tuple[Any, list[Event]] | None = None
         """The operation before the end, and its results that were not final then."""
 
-    @property
-    def newest(self) -> int:
-        """The latest time of results that were forgotten: no later than what is final."""
-        return NEVER
-
     def __len__(self) -> int:
         return self._operation.keys
 
@@ -129,17 +68,7 @@ class OperatorLane:
         """Let time pass: the operation learns of it at the next ``emit``."""
         self._now = emitted, final
 
-    def holds(self, event: Event) -> bool:
-        """Always true: operations keep what they like of an event, so one cannot tell whether it is still here."""
-        return True
-
-    def configure(self, settings: Settings) -> None:
-        """Nothing: settings are about replays, and there are none."""
-
-    def snapshot(self) -> None:
-        """Nothing: an operation never goes back, so no snapshots are taken as it runs, and none is measured."""
-
-    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int) -> list[Delta]:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
@@ -173,7 +102,7 @@ class OperatorLane:
         self._results.note(out, promised)
         return [out]
 
-    def go_on(self, ground: int) -> list[Delta]:
+    def resume(self, ground: int) -> list[Delta]:
         """Resume from before the end. Results up to ``ground`` were published at the end; those above it were withdrawn there,
         so they are published again. O(what is kept)."""
         self._told = self._now = ground, ground
@@ -209,13 +138,13 @@ class OperatorLane:
         gone, self._results = self._results.above(promised), Standing()
         return [Delta(retracts=gone)] if gone else []
 
-    def purge(self, final: int, everywhere: bool = True) -> list[Published]:
+    def purge(self, final: int) -> list[Published]:
         """Operations forget by themselves; this returns the failures that became final."""
         failures = [Published(event, [], failure) for event, failure in self._operation.failed(final)]
         self.counts.failures += len(failures)
         return failures
 
-    def state(self, final: int) -> tuple[Any, ...]:
+    def state(self) -> tuple[Any, ...]:
         """All that the operation needs to resume in another process."""
         operation = None
         if self.stopped is None:
@@ -230,19 +159,16 @@ class OperatorLane:
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""
-        operation, failed, self.stopped, results, self._told, self._now, *before = state
-        self._before = before[0] if before else None  # states of former versions have none
+        operation, failed, self.stopped, results, self._told, self._now, self._before = state
         self._results = Standing(results)
         if self.stopped is None:
             self._operation.restore(operation)
         self._operation.failures = failed
 
-    def part(self, count: int) -> list[Any]:
-        """``state`` has it all."""
-        return []
 
-    def restore_part(self, part: list[Any]) -> None:
-        """There are no parts."""
-
-    def check(self) -> None:
-        """Nothing: operations have tests of their own."""
+def migrated_operation(state: tuple[Any, ...], operator: Operator, version: int) -> tuple[Any, ...]:
+    """What ``OperatorLane.state`` gave with another version of the operator, migrated. Raises DetectorError."""
+    operation, failures, stopped, results, told, now, before = state
+    if before is not None:
+        before = operator.migrate(before[0], version), before[1]
+    return operator.migrate(operation, version), failures, stopped, results, told, now, before

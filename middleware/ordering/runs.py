@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from middleware import native
 from middleware.model.change import Delta
@@ -12,13 +12,12 @@ from middleware.model.columns import EventColumns, as_block
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import END, Event
 from middleware.model.held import HeldColumns
-from middleware.model.operator import Operator
 from middleware.model.rows import reader_of
 from middleware.ordering.buffer import sort
 from middleware.ordering.costs import Timer
 from middleware.ordering.kslack import LocalClock
 from middleware.ordering.lanes import BatchLanes
-from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.ready import Ready
 
 RUN = 1_024
 """Events in a run."""
@@ -28,7 +27,7 @@ class Runs(NamedTuple):
     """How a unit gives its lanes what is ready.
 
     ``most``
-        events in a run; None: all at once, as operators take it, and detectors on columns.
+        events in a run; None: all at once, as detectors on columns take them.
     ``waits_in_core``
         whether the core has blocks of what the detector takes, which is of one type: then many columns wait as such, and are
         made events run by run, not kept.
@@ -39,7 +38,7 @@ class Runs(NamedTuple):
 
     @classmethod
     def of(cls, detector: Detector, most: int) -> Runs:
-        if isinstance(detector, Operator) or takes_batches(type(detector)):
+        if takes_batches(type(detector)):
             return cls(None, False)
         return cls(most, len(detector.subscribes) == 1 and reader_of(detector.subscribes[0]) is not None)
 
@@ -58,7 +57,7 @@ class Runs(NamedTuple):
 
     def emit(
         self,
-        lanes: BatchLanes | native.KeyedLanes | OperatorLane,
+        lanes: BatchLanes | native.KeyedLanes,
         ready: Ready,
         removed: list[Event],
         clock: LocalClock,
@@ -72,7 +71,9 @@ class Runs(NamedTuple):
         """
         deltas: list[Delta] = []
         spent = 0
-        for run in (ready,) if self.most is None else _cut(ready, self.most):
+        most, rows = self.most, len(ready.ahead) + len(ready.behind)
+        is_small = most is None or (ready.columns is None and rows < 2 * most)
+        for run in (ready,) if is_small else _cut(ready, cast(int, most)):
             start = timer() if timer is not None else 0
             deltas += lanes.emit(run, removed, clock.clk, clock.k, settled)
             spent += timer() - start if timer is not None else 0
@@ -91,15 +92,13 @@ def _packed(waiting: native.Waiting, held: HeldColumns, columns: EventColumns) -
 
 
 def _cut(ready: Ready, most: int) -> Iterator[Ready]:
-    """In total order; rows or columns, never both. O(n), and O(n log n) for several runs of rows, if some are behind."""
+    """Much that is ready, run by run in total order; rows or columns, never both. O(n); O(n log n) for rows of which some are
+    behind."""
     rows, columns = ready.ahead, ready.columns
     assert columns is None or not (rows or ready.behind), "a detector is given rows and columns at once"
     if columns is not None:
         made: Iterator[list[Event]] = chain.from_iterable(piece.runs(most) for piece in columns.pieces)
     else:
-        if len(rows) + len(ready.behind) < 2 * most:
-            yield ready
-            return
         if ready.behind:  # of an event that came twice, the first is ahead
             rows = [*rows, *ready.behind]
             sort(rows)

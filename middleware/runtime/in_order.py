@@ -22,7 +22,6 @@ from middleware.native import split
 from middleware.ordering.buffer import arranged
 from middleware.ordering.lane import Settings
 from middleware.ordering.lanes import BatchLanes, lanes_for
-from middleware.ordering.operation import OperatorLane
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
@@ -114,7 +113,7 @@ class _Pass:
         self.constants = constants(unit.detector)
         self._reads = frozenset(unit.detector.subscribes)
         lanes = lanes_for(unit.name, unit.detector, unit.level, Settings())
-        assert not isinstance(lanes, OperatorLane | BatchLanes)
+        assert not isinstance(lanes, BatchLanes)
         self._lanes = lanes
         self._results: list[Event] = []
         self._taken = 0

@@ -9,7 +9,7 @@ from middleware.model.event import Event
 from middleware.ordering.kslack import Lateness, MaxSlack
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class A(Event):
@@ -78,7 +78,7 @@ class Figure:
 
     def __init__(self, alpha, retraction=Retraction.ON_DEMAND, lateness=PAPER):
         self.given = []
-        self.unit = Unit("Hits", Traced(self.given), 1, Policies(alpha, MaxSlack, lateness, retraction, spacing=1))
+        self.unit = unit_for("Hits", Traced(self.given), 1, Policies(alpha, MaxSlack, lateness, retraction, spacing=1))
         self.number = 0
 
     def receive(self, event_type, ts):
@@ -93,8 +93,8 @@ class Figure:
     def buffered(self):
         """Emitted events that a late one may still disturb, and those that wait: the column of the figure."""
         state = self.unit.state()
-        ((_, lane),) = state["lanes"].lanes
-        return [label(event) for event in lane.history], [label(event) for event in state["_waiting"]]
+        ((_, lane),) = state["detector"].lanes
+        return [label(event) for event in lane.history], [label(event) for event in state["waiting"]]
 
 
 def test_figure_4_dynamic_k_slack():
@@ -195,7 +195,7 @@ def test_k_plus_lets_an_upper_unit_measure_the_delay_of_plain_buffering():
     arrivals = [(A, 10), (A, 20), (B, 14), (A, 30), (A, 40), (C, 41), (A, 42), (A, 50), (A, 60), (A, 70), (A, 80)]
     k = {}
     for name, figure in (("early", early), ("plain", plain)):
-        upper = Unit("Upper", Upper(), 2, Policies(alpha=1, slack=MaxSlack))
+        upper = unit_for("Upper", Upper(), 2, Policies(alpha=1, slack=MaxSlack))
         for kind, ts in arrivals:
             figure.receive(kind, ts)
             for delta in figure.out or [Delta()]:

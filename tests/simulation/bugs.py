@@ -54,9 +54,11 @@ from middleware.model.held import HeldColumns
 from middleware.model.identity import named
 from middleware.model.operator import Operation
 from middleware.ordering import lane
+from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.lane import Lane
 from middleware.ordering.operation import OperatorLane
+from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
@@ -207,7 +209,7 @@ def checkpoint_forgets_revisions_made(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Unit, "state", _emptied("_waiting", []))
+    patch.setattr(Unit, "state", _emptied("waiting", []))
 
 
 @bug
@@ -280,18 +282,18 @@ def late_revisions_let_through_by_units(patch: pytest.MonkeyPatch) -> None:
 
 def _with_nothing_final(do: Callable[..., Any]) -> Callable[..., Any]:
     def lax(self: Unit, *args: Any) -> Any:
-        final, self.final = self.final, NEVER
+        final, self.timeline.final = self.timeline.final, NEVER
         try:
             return do(self, *args)
         finally:
-            self.final = final
+            self.timeline.final = final
 
     return lax
 
 
 @bug
 def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Unit, "_standing", lambda self, gone, revises: (gone, revises))
+    patch.setattr(Unit, "_applicable", lambda self, gone, revises: (gone, revises))
 
 
 @bug
@@ -420,18 +422,19 @@ def an_end_of_a_former_era_believed(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def units_do_not_go_on(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Unit, "go_on", lambda self, ground: [])
+    for kind in (DetectorUnit, OperatorUnit):
+        patch.setattr(kind, "resume", lambda self, ground: [])
 
 
 @bug
 def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
-    go_on = OperatorLane.go_on
+    go_on = OperatorLane.resume
 
     def forgetful(self: OperatorLane, ground: int) -> list[Delta]:
         self._before = None
         return go_on(self, ground)
 
-    patch.setattr(OperatorLane, "go_on", forgetful)
+    patch.setattr(OperatorLane, "resume", forgetful)
 
 
 @bug

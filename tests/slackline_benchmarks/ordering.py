@@ -16,7 +16,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 EVENTS = 300_000
 
@@ -104,7 +104,7 @@ def _case(arrived: list[Event], size: int, keyed: bool, alpha: float) -> Callabl
     given = batches(arrived, size)
 
     def run() -> float:
-        unit = Unit("Peaks", KeyedPeaks() if keyed else Peaks(), 1, Policies(alpha=alpha))
+        unit = unit_for("Peaks", KeyedPeaks() if keyed else Peaks(), 1, Policies(alpha=alpha))
 
         def push_all() -> None:
             for batch in given:

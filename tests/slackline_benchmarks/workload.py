@@ -22,7 +22,7 @@ from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.arrival import in_order
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 EVENTS = 1_000_000
 KEYS = 1_000
@@ -189,7 +189,7 @@ def batches(arrived: list[Event], size: int) -> list[list[Any]]:
 
 def early(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
     """Run in a unit that speculates (alpha = 0), for a subscriber that gets every change; what stands at the end."""
-    unit, wanted = Unit("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    unit, wanted = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
     standing: dict[int, Any] = {}
 
     def take(deltas: list[Delta]) -> None:
@@ -207,7 +207,7 @@ def early(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
 
 def final(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
     """The same through the barrier, for a subscriber that gets what is final."""
-    unit, wanted = Unit("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    unit, wanted = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
     name = type_name(detector.publishes[0])
     barrier, results = Barrier([name]), list[Any]()
     for batch in given:
@@ -260,7 +260,7 @@ def _as_new(columns: EventColumns) -> EventColumns:
 
 def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
-    unit, results = Unit("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
+    unit, results = unit_for("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
         if block:
             parts = [Delta(columns=_as_new(columns), places=places) for columns, places in block]

@@ -16,7 +16,8 @@ from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
 from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
-from middleware.ordering.operation import OperatorLane, Ready
+from middleware.ordering.operation import OperatorLane
+from middleware.ordering.ready import Ready
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sink import Sink
@@ -188,7 +189,7 @@ class _OperatorLane:
 
     def _pass(self, ready: list[Event], until: int, sink: Sink) -> None:
         self._lane.advance(until, until)
-        deltas = self._lane.emit(Ready(ready, []), [], until, 0, until)
+        deltas = self._lane.emit(Ready(ready, []), [], until, 0)
         if self._lane.stopped is not None:
             raise DetectorError(f"{self._name} raised, and nothing more comes of it\n\n{self._lane.stopped}")
         for delta in deltas:

@@ -15,7 +15,7 @@ from middleware.model.event import Event
 from middleware.ordering.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 from .applications import Doubling, Reading
 
@@ -41,7 +41,7 @@ def readings(times: list[tuple[int, int]], start: int) -> list[Event]:
 @settings(max_examples=60, deadline=None)
 def test_delays_of_early_events(kind: str, steps: list[tuple], alpha: float, floor: int) -> None:  # type: ignore[type-arg]
     policies = Policies(alpha=alpha, lateness=Lateness(1.0, floor), slack=SLACKS[kind])
-    units = {form: Unit("Doubling", Doubling(), 2, policies) for form in ("rows", "listed", "since")}
+    units = {form: unit_for("Doubling", Doubling(), 2, policies) for form in ("rows", "listed", "since")}
     number = 0
     for times, since, mark, more in steps:
         events = readings(times, number)

@@ -11,7 +11,7 @@ from middleware.model.event import END, ORDER
 from middleware.ordering.batches import BatchLane
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.testing.oracle import first_arrivals, in_order
 from tests.property.strategies import policies
 
@@ -42,7 +42,7 @@ def test_one_event_at_a_time_is_a_batch_of_one(arrived):
 @given(data=st.data(), arrived=arrivals(), policy=policies(lateness=_ALL_IN_TIME))
 def test_changes_net_to_the_results_of_the_twin_by_event(data, arrived, policy):
     """Any cuts, disorder, revisions, withdrawals, and a restart from a checkpoint in between."""
-    unit, consumer, stands = Unit("Totals", TotalsOnColumns(), 1, policy), Consumer(), {}
+    unit, consumer, stands = unit_for("Totals", TotalsOnColumns(), 1, policy), Consumer(), {}
     crash = data.draw(st.integers(0, 8))
     for number, batch in enumerate(batches(data.draw, first_arrivals(arrived))):
         delta = Delta(batch)
@@ -61,7 +61,7 @@ def test_changes_net_to_the_results_of_the_twin_by_event(data, arrived, policy):
         unit.check()
         if number == crash:
             state = unit.state()
-            unit = Unit("Totals", TotalsOnColumns(), 1, policy)
+            unit = unit_for("Totals", TotalsOnColumns(), 1, policy)
             unit.restore(state)
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     assert not unit.late
@@ -80,7 +80,7 @@ class Unsure(Detector):
 
 
 def test_what_raises_only_in_batches_is_no_detector():
-    unit = Unit("Unsure", Unsure(), 1, Policies(alpha=0.0, lateness=Lateness(1, 1000)))
+    unit = unit_for("Unsure", Unsure(), 1, Policies(alpha=0.0, lateness=Lateness(1, 1000)))
     readings = [Reading(0, 0, ts=ts, id=ts, source="a") for ts in range(3)]
     (delta,) = unit.push(Delta(readings[:1]))
     assert len(delta.inserts) == 1

@@ -16,7 +16,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, EventTypes
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.checks import check_detector
 from tests.property.ordering.hidden_state import CHANGING, KEPT, REFUSED, Said, Step
@@ -64,14 +64,14 @@ def test_a_unit_that_restarts_goes_on_from_what_was_saved(detector_class, has_ke
     events = [Step(number % 3, number % 7 + 1, ts=number, id=number, source="s") for number in range(1, 40)]
     random.Random(1).shuffle(events)
     name, chosen = detector_class.__name__, keyed(detector_class) if has_key else detector_class
-    unit = Unit(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
+    unit = unit_for(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
     said: dict[int, str] = {}
     for number, event in enumerate(events):
         if number % 10 == 5:
             state = unit.state()
             parts = list(iter(lambda unit=unit: unit.part(2), []))
             data, rest = encode_state(state, TYPES), encode_state(parts, TYPES)
-            unit = Unit(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
+            unit = unit_for(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
             unit.restore(decode_state(data, TYPES))
             for part in decode_state(rest, TYPES):
                 unit.restore_part(part)

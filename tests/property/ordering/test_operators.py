@@ -12,7 +12,7 @@ from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.oracle import oracle
@@ -134,7 +134,7 @@ def test_the_end_of_an_open_window_does_not_move_the_clock_above_it(events, batc
 
 
 def test_results_wait_for_time_and_are_corrected_by_late_input():
-    unit = Unit("Totals10", Totals(10, False), policies=Policies(alpha=0.0, lateness=Lateness(1.0, 100)))
+    unit = unit_for("Totals10", Totals(10, False), policies=Policies(alpha=0.0, lateness=Lateness(1.0, 100)))
 
     def come(*events):
         return unit.push(Delta(list(events)))
@@ -150,7 +150,7 @@ def test_results_wait_for_time_and_are_corrected_by_late_input():
 
 
 def test_time_alone_closes_a_window():
-    unit = Unit("Totals10", Totals(10, False), policies=Policies(alpha=0.0))
+    unit = unit_for("Totals10", Totals(10, False), policies=Policies(alpha=0.0))
     assert unit.push(Delta([Reading(1, 2, ts=5, id=1)]), mark=5) == []
     (delta,) = unit.push(Delta(), mark=10)
     assert [(e.total, e.ts) for e in delta.inserts] == [(2, 10)]
@@ -176,7 +176,7 @@ class _Broken(Operation):
 
 
 def test_failures_are_listed_when_final_and_an_exception_stops_the_operator():
-    unit = Unit("Broken", Broken())
+    unit = unit_for("Broken", Broken())
     unit.push(Delta([Reading(1, 3, ts=5, id=1), Reading(1, 2, ts=6, id=2)]))
     unit.push(Delta([Reading(1, 4, ts=7, id=3), Reading(1, 3, ts=8, id=4)]))
     unit.push(Delta(), promised=END, is_open=False)

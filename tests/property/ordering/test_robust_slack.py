@@ -17,6 +17,7 @@ from middleware.ordering.kslack import MOST, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
 from middleware.ordering.robust import RobustSlack
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 from .streams import KeyedFold, Reading, Top, Upper
 
@@ -56,7 +57,7 @@ class Nothing(Detector):
 
 
 def a_unit(policies: Policies | None = None) -> Unit:
-    return Unit("d", Nothing(), 1, policies or Policies())
+    return unit_for("d", Nothing(), 1, policies or Policies())
 
 
 def feed(unit: Unit, events: Iterable[Reading], size: int = 1) -> None:

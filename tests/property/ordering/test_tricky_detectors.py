@@ -10,7 +10,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 
@@ -216,7 +216,7 @@ def test_a_revision_across_what_is_final_is_late_as_a_whole():
         def on_event(self, event):
             return Said(event.text, ts=event.ts)
 
-    unit = Unit("Reader", Reader(), 2, Policies(alpha=0.0))
+    unit = unit_for("Reader", Reader(), 2, Policies(alpha=0.0))
     old, new = Said("old", ts=5, id=7, source="d", level=1), Said("new", ts=15, id=7, source="d", level=1)
     unit.push(Delta([old]), promised=10, is_open=False)
     assert unit.push(Delta(revises=[(old, new)]), promised=10, is_open=False) == []
@@ -232,7 +232,7 @@ def test_a_state_that_cannot_be_copied_stops_the_detector_and_is_told():
         def snapshot(self):
             return Detector.snapshot(self)
 
-    unit = Unit("Generators", Generators(), 1, Policies(alpha=0.0, spacing=1))
+    unit = unit_for("Generators", Generators(), 1, Policies(alpha=0.0, spacing=1))
     unit.push(Delta([Step(n, ts=n, id=n, source="s") for n in range(5)]))
     unit.push(Delta(), promised=END, is_open=False)
     assert unit.statistics().failures == 1
@@ -245,7 +245,7 @@ def test_a_withdrawn_event_without_a_key_is_not_quarantined():
         def key(event):
             return 1 // event.a
 
-    unit = Unit("Keyless", Keyless(), 1, Policies(alpha=0.0))
+    unit = unit_for("Keyless", Keyless(), 1, Policies(alpha=0.0))
     bad = Step(0, ts=1, id=1, source="s")
     unit.push(Delta([bad, Step(1, ts=2, id=2, source="s")]))
     unit.push(Delta(retracts=[bad]))

@@ -10,7 +10,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 
@@ -53,7 +53,7 @@ class Consumer:
 @settings(max_examples=100, deadline=None)
 @given(data=st.data(), arrived=arrivals(), policy=policies(slack=SLACK))
 def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arrived, policy):
-    unit = Unit(detector.__name__, detector(), 1, policy)
+    unit = unit_for(detector.__name__, detector(), 1, policy)
     consumer = Consumer()
     for batch in batches(data.draw, arrived):
         unit.alpha = data.draw(st.sampled_from([policy.alpha, policy.alpha, 1.0, 0.0]))
@@ -77,7 +77,7 @@ def test_finals_equal_the_oracle_and_nothing_final_changes(detector, data, arriv
 @given(seed=st.integers(0, 2**32), policy=policies(slack=SLACK))
 def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detector, seed, policy):
     """Whatever upstream inserts, revises and withdraws, the finals are those of what it stands by in the end."""
-    unit = Unit(detector.__name__, detector(), 2, policy)
+    unit = unit_for(detector.__name__, detector(), 2, policy)
     consumer = Consumer()
     stands = {}
     rng = random.Random(seed)
@@ -117,7 +117,7 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
 
 def test_what_is_known_by_its_time_stays_the_same_whatever_brings_it_out():
     readings = [Reading(0, value, ts=ts, id=ts, source="a") for ts, value in ((0, 4), (1, 5), (6, 1), (5, 1), (4, 1))]
-    unit = Unit("Windows", Windows(), 1, Policies(alpha=0.0, lateness=Lateness(2, 100)))
+    unit = unit_for("Windows", Windows(), 1, Policies(alpha=0.0, lateness=Lateness(2, 100)))
     told = [delta for reading in readings for delta in unit.push(Delta([reading]))]
     assert len(told) == 1  # readings at 5 and at 4 come late, and would each have told the same
     assert sum(len(delta.inserts) for delta in told) == 2

@@ -20,6 +20,7 @@ from middleware.ordering.records import UnitStatistics
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.runs import RUN
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from middleware.testing.oracle import in_order
 
 from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading, Totals
@@ -215,7 +216,7 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final(run:
     corrections = failures = 0
     for seed in range(600):
         rng = random.Random(seed)
-        unit = Unit("d", rng.choice(DETECTORS)(), 2, a_policy(rng), run=run)
+        unit = unit_for("d", rng.choice(DETECTORS)(), 2, a_policy(rng), run=run)
         upstream, consumer = Upstream(rng, unit.detector.subscribes), Consumer()
         while upstream.number < 60 or rng.random() < 0.5:
             delta = upstream.next(rng.choice([0, 1, 3, 8, 40]))
@@ -255,7 +256,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for(run
     late = 0
     for seed in range(40):
         rng = random.Random(seed)
-        unit = Unit("d", rng.choice(DETECTORS)(), 1, a_policy(rng), run=run)
+        unit = unit_for("d", rng.choice(DETECTORS)(), 1, a_policy(rng), run=run)
         kinds = unit.detector.subscribes[: rng.choice([1, None])]
         arrived, consumer, at, top = a_long_stream(rng, kinds), Consumer(), 0, NEVER
         most, marks = rng.choice([1, 5, 64, 300]), rng.random() < 0.5
@@ -283,7 +284,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for(run
 @pytest.mark.parametrize("spacing", [1, 3, 8])
 @pytest.mark.parametrize("detector", [Fold2, KeyedFold2, KeyedHolder])
 def test_memory_is_bounded_by_the_lateness_not_by_the_length_of_the_stream(detector: type[Detector], spacing: int) -> None:
-    unit = Unit(
+    unit = unit_for(
         "d", detector(), 1, Policies(alpha=0.0, lateness=Lateness(1, 50), slack=lambda: FixedSlack(20), spacing=spacing)
     )
     rng, held = random.Random(7), []

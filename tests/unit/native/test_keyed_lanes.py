@@ -12,10 +12,10 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import END
 from middleware.ordering.lane import Settings
-from middleware.ordering.operation import Ready
 from middleware.ordering.policies import Policies
+from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from tests.property.ordering.streams import Beat, Reading
 
 from .streams import Picky
@@ -201,7 +201,7 @@ def test_settings_may_change_between_two_calls():
 
 
 def test_a_unit_reports_what_the_core_counts():
-    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0))
+    unit = unit_for("Sums", Sums(), 1, Policies(alpha=0.0))
     unit.push(Delta([reading(ts) for ts in (1, 3, 2, 2)]))
     statistics = unit.statistics()
     assert (statistics.keys, statistics.rollbacks, statistics.duplicates) == (1, 1, 1)

@@ -9,7 +9,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 from tests.oracles.keyed_lanes import KeyedLanes
 from tests.property.strategies import FAILING, policies
 
@@ -20,7 +20,7 @@ def unit_with(is_native, detector, policy):
     with pytest.MonkeyPatch.context() as patch:
         if not is_native:
             patch.setattr(native, "KeyedLanes", KeyedLanes)
-        return Unit(detector.__name__, detector(), 2, policy)
+        return unit_for(detector.__name__, detector(), 2, policy)
 
 
 def columns(deltas):

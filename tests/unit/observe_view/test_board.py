@@ -17,7 +17,7 @@ from middleware.observe.view.board import MOST_CORRECTIONS, MOST_SHOWN, Board
 from middleware.observe.view.graph import boxes
 from middleware.observe.view.scene import MOST_FRAMES, Film
 from middleware.observe.view.watch import Watch
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Rise(Event):
@@ -103,7 +103,7 @@ def test_a_section_is_made_once_a_version_and_not_told_twice() -> None:
 
 
 def unit(name: str, reads: str, publishes: str, **changed: Any) -> UnitStatus:
-    counts = Unit(name, Counting()).statistics()
+    counts = unit_for(name, Counting()).statistics()
     counts = msgspec.structs.replace(counts, **{key: changed.pop(key) for key in ("received", "inserted") if key in changed})
     told = {"watermark": NEVER, "final": NEVER, "clk": NEVER, "k": 0, "alpha": 0.5, "lateness": 0, "waiting": 0} | changed
     return UnitStatus(name, {reads: None}, [publishes], **told, counts=counts)

@@ -16,6 +16,7 @@ from middleware.ordering.kslack import FixedSlack, Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.runs import RUN
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Tick(Event):
@@ -59,7 +60,7 @@ def columns(*times: int) -> EventColumns:
 def unit_of(alpha: float, lateness: int = 1_000) -> tuple[Unit, list[Delta]]:
     sink = Sink()
     policies = Policies(alpha=alpha, slack=lambda: FixedSlack(10), lateness=Lateness(1.0, lateness))
-    return Unit("Sink", sink, policies=policies), sink.given
+    return unit_for("Sink", sink, policies=policies), sink.given
 
 
 def times(given: list[Delta]) -> list[list[int]]:
@@ -115,7 +116,7 @@ class Echo(Noting):
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_few_events_of_a_time_to_come_do_not_keep_what_came_with_them(monkeypatch: pytest.MonkeyPatch, alpha: float) -> None:
     monkeypatch.setattr(Sink, "start", lambda self, name, level: Echo([]))
-    unit = Unit("Sink", Sink(), policies=Policies(alpha=alpha, slack=lambda: FixedSlack(10**10)))
+    unit = unit_for("Sink", Sink(), policies=Policies(alpha=alpha, slack=lambda: FixedSlack(10**10)))
     rows, steps, before, far = 200, 150, pa.total_allocated_bytes(), 10**9
     for start in range(0, rows * steps, rows):
         came = columns(*range(start + 1, start + rows), far + start)
@@ -146,7 +147,7 @@ class Watching(Detector):
 def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) -> None:
     count = 2 * RUN + 10
     given = EventColumns(Step, EventColumns.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
-    unit = Unit("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
+    unit = unit_for("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
     Step.seen.clear()
     assert unit.push(Delta(columns=given) if form == "columns" else Delta(list(given)), count - 1) == []
     assert Step.seen == list(range(count))

@@ -10,7 +10,7 @@ from middleware.ordering.costs import Costs, RetractionChoice, Step
 from middleware.ordering.lane import SPACING
 from middleware.ordering.policies import Policies
 from middleware.ordering.retraction import Retraction
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Reading(Event):
@@ -50,7 +50,7 @@ def disordered(count, late, seed=1):
 
 
 def run(detector, late, **settings):
-    unit = Unit("unit", detector, 1, Policies(alpha=0.0, **settings))
+    unit = unit_for("unit", detector, 1, Policies(alpha=0.0, **settings))
     arrived = disordered(6_000, late)
     for at in range(0, len(arrived), 10):
         unit.push(Delta(arrived[at : at + 10]))
@@ -153,7 +153,7 @@ def test_spacing_is_known_where_no_step_is_without_corrections():
 
 @pytest.mark.parametrize("timer", [None, time.perf_counter_ns])
 def test_a_unit_with_few_events_that_are_run_again_and_again_adapts_its_spacing(timer):
-    unit = Unit("unit", Chain(), 1, Policies(alpha=0.0), timer)
+    unit = unit_for("unit", Chain(), 1, Policies(alpha=0.0), timer)
     for at in range(100, 300):
         unit.push(Delta([Reading(1, ts=10 * (at - late), id=2 * at + (late > 0), source="s") for late in (0, 40)]))
     statistics = unit.statistics()

@@ -14,6 +14,7 @@ from middleware.model.held import MOST_PARTS, HeldColumns
 from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 FORMS = ["rows", "columns"]
 
@@ -49,7 +50,7 @@ class Telling(Detector):
 
 
 def unit_of(detector: Detector, slack: int) -> Unit:
-    return Unit("Bench", detector, policies=Policies(alpha=1.0, slack=lambda: FixedSlack(slack)), resumes=True)
+    return unit_for("Bench", detector, policies=Policies(alpha=1.0, slack=lambda: FixedSlack(slack)), resumes=True)
 
 
 def given(form: str, events: list[Event]) -> Delta:

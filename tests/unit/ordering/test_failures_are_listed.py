@@ -9,7 +9,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.time import SECOND
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Step(Event, frozen=True):
@@ -49,7 +49,7 @@ DETECTORS = {
 
 @pytest.mark.parametrize("kind", DETECTORS)
 def test_failures_of_a_slow_stream(kind: str) -> None:
-    unit = Unit(kind, DETECTORS[kind]())
+    unit = unit_for(kind, DETECTORS[kind]())
     for number in range(1, 12):
         ts = number * 10 * SECOND
         unit.push(Delta([Step(number % 3, ts=ts, id=number, source="s")]), ts)

@@ -8,9 +8,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator, Origin
-from middleware.ordering.lanes import migrated_state
+from middleware.ordering.operation import migrated_operation
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Item(Event):
@@ -79,11 +79,11 @@ def pushed(unit, times=(), promised=NEVER, mark=None):
 
 
 def test_a_detector_goes_on_from_its_state_and_what_is_not_newer_is_late():
-    unit = Unit("Sums", Sums(), policies=Policies(alpha=0.0))
+    unit = unit_for("Sums", Sums(), policies=Policies(alpha=0.0))
     pushed(unit, [10, 20], mark=20)
     pushed(unit, promised=END)
     assert (unit.final, unit.reached) == (END, 20)
-    assert unit.go_on(30) == []
+    assert unit.resume(30) == []
     assert (unit.final, unit.watermark) == (35, 30), "no result is as old as what was final"
     (out,) = pushed(unit, [30, 35, 36], mark=36)
     assert [event.since for event in out.inserts] == [66], "10 and 20 are in it"
@@ -95,7 +95,7 @@ def test_a_detector_goes_on_from_its_state_and_what_is_not_newer_is_late():
 
 @pytest.mark.parametrize("is_restarted", [False, True])
 def test_an_operator_stands_by_what_the_end_took_back_and_says_nothing_twice(is_restarted):
-    unit = Unit("Pending", Pending(), policies=Policies(alpha=0.0), resumes=True)
+    unit = unit_for("Pending", Pending(), policies=Policies(alpha=0.0), resumes=True)
     (early,) = pushed(unit, [10], mark=10)
     assert [(event.since, event.ts) for event in early.inserts] == [(10, 110)]
     (out,) = pushed(unit, [20, 99], END, 99)  # with the end
@@ -103,10 +103,10 @@ def test_an_operator_stands_by_what_the_end_took_back_and_says_nothing_twice(is_
     assert [event.since for event in out.retracts] == [10]
     assert unit.reached == 99 and [failed.failure for failed in unit.quarantine] == ["99"]
     if is_restarted:
-        again = Unit("Pending", Pending(), policies=Policies(alpha=0.0), resumes=True)
+        again = unit_for("Pending", Pending(), policies=Policies(alpha=0.0), resumes=True)
         again.restore(copy.deepcopy(unit.state()))
         unit = again
-    (said,) = unit.go_on(105)
+    (said,) = unit.resume(105)
     assert sorted((event.since, event.ts) for event in said.inserts) == [(10, 110), (20, 120)]
     (out,) = pushed(unit, [200], END, 200)
     assert [event.since for event in out.retracts] == [10, 20]
@@ -114,20 +114,13 @@ def test_an_operator_stands_by_what_the_end_took_back_and_says_nothing_twice(is_
 
 
 def test_no_copy_is_taken_where_the_end_is_the_end():
-    unit = Unit("Pending", Pending())
+    unit = unit_for("Pending", Pending())
     pushed(unit, [10], END)
-    assert unit.state()["lanes"][-1] is None
+    assert unit.state()["detector"][-1] is None
 
 
-def test_the_state_before_the_end_is_migrated_too_and_that_of_former_versions_has_none():
-    unit = Unit("Pending", Pending(), resumes=True)
+def test_the_state_before_the_end_is_migrated_too():
+    unit = unit_for("Pending", Pending(), resumes=True)
     pushed(unit, [10], END)
-    lanes = unit.state()["lanes"]
-    migrated = migrated_state(lanes, Pending(), 1)
+    migrated = migrated_operation(unit.state()["detector"], Pending(), 1)
     assert migrated[0] == [-1] and migrated[-1][0] == [10, -1]
-    former = unit.state()
-    del former["reached"]
-    former["lanes"] = lanes[:-1]
-    again = Unit("Pending", Pending(), resumes=True)
-    again.restore(former)
-    assert again.reached == NEVER and again.go_on(20) == []

@@ -7,7 +7,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Step(Event, frozen=True):
@@ -72,7 +72,7 @@ def step(ts: int) -> Step:
 def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
     detector: type[Counting], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unit = Unit("Counting", detector())
+    unit = unit_for("Counting", detector())
     out = unit.push(Delta([step(ts) for ts in range(1, 9)]), 8)
     monkeypatch.setattr(Mood, "changed", True)
     out += unit.push(Delta([step(9), step(10)]), 10)
@@ -85,7 +85,7 @@ def test_what_was_taken_before_the_code_changed_does_not_end_the_unit(
 
 @pytest.mark.parametrize("detector", [Moody, MoodyRooms])
 def test_one_that_raises_when_it_likes_ends_nothing(detector: type[Moody]) -> None:
-    unit = Unit("Moody", detector())
+    unit = unit_for("Moody", detector())
     for ts in (*range(1, 60, 2), *range(58, 0, -2)):
         unit.push(Delta([step(ts)]), 60)
     unit.push(Delta(), END, END, is_open=False)

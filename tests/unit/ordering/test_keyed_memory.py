@@ -12,9 +12,9 @@ from middleware.model.event import Event
 from middleware.model.identity import Derivation
 from middleware.ordering.batches import DerivationByKey
 from middleware.ordering.lane import Settings
-from middleware.ordering.operation import Ready
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.ready import Ready
+from middleware.ordering.units import unit_for
 from tests.oracles import keyed_lanes
 
 
@@ -69,7 +69,7 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
 
 
 def test_keys_that_come_and_go_leave_few_events_behind():
-    unit = Unit("Counter", Counter(), policies=Policies(alpha=0.0))
+    unit = unit_for("Counter", Counter(), policies=Policies(alpha=0.0))
     for first in range(0, 120_000, 1_000):
         steps = [Step(at // 40, ts=at, id=at, source="s") for at in range(first, first + 1_000)]
         unit.push(Delta(steps), None, first + 999, False)

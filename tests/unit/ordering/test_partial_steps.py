@@ -12,7 +12,9 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventType
 from middleware.model.operator import Operation, Operator
+from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 
@@ -62,14 +64,14 @@ def batch(*events: Event, clock: int, is_partial: bool = True, watermarks: dict[
 def visits(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each unit was looked at."""
     counted: Counter[str] = Counter()
-    for name in ("push", "pass_time"):
-        original = getattr(Unit, name)
+    for kind, name in ((Unit, "push"), (DetectorUnit, "pass_time"), (OperatorUnit, "pass_time")):
+        original = getattr(kind, name)
 
         def counting(self: Unit, *args: Any, original: Any = original, **options: Any) -> Any:
             counted[self.name] += 1
             return original(self, *args, **options)
 
-        monkeypatch.setattr(Unit, name, counting)
+        monkeypatch.setattr(kind, name, counting)
     return counted
 
 

@@ -6,7 +6,7 @@ from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Item(Event):
@@ -43,7 +43,7 @@ def item(ts, number=0):
 @pytest.mark.parametrize(("prompt", "alpha", "given"), [(True, 0.0, [7, 9]), (False, 0.0, []), (True, 0.5, [])])
 def test_what_lies_beyond_the_clock_mark(prompt, alpha, given):
     operator = Echo(prompt)
-    unit = Unit("Echo", operator, 2, Policies(alpha=alpha))
+    unit = unit_for("Echo", operator, 2, Policies(alpha=alpha))
     unit.push(Delta([item(7), item(9)]), mark=5, promised=0, is_open=False)
     assert operator.given == given
     unit.push(Delta(), mark=9, promised=9, is_open=False)
@@ -53,7 +53,7 @@ def test_what_lies_beyond_the_clock_mark(prompt, alpha, given):
 
 def test_a_revision_beyond_the_clock_mark_comes_at_once():
     operator = Echo(True)
-    unit = Unit("Echo", operator, 2, Policies(alpha=0.0))
+    unit = unit_for("Echo", operator, 2, Policies(alpha=0.0))
     unit.push(Delta([item(7)]), mark=5, promised=0, is_open=False)
     unit.push(Delta([], [(item(7), item(12, 7))]), mark=5, promised=0, is_open=False)
     assert operator.given == [7, 12]
@@ -77,5 +77,5 @@ class Passing(Operation):
 def test_a_batch_that_is_not_split_stays_as_it_came():
     came = [item(7), item(9), item(8)]
     batch = came.copy()
-    (out,) = Unit("Same", Same(), 2, Policies(alpha=0.0)).push(Delta(batch))
+    (out,) = unit_for("Same", Same(), 2, Policies(alpha=0.0)).push(Delta(batch))
     assert batch == came and out.inserts == sorted(came, key=lambda event: event.ts)

@@ -16,6 +16,7 @@ from middleware.model.event import END, IDENTITY, Event, Identity
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Bid(Event, frozen=True):
@@ -56,7 +57,7 @@ def bid(ts: int, number: int = 1, lot: int = 1, price: int = 7) -> Bid:
 
 
 def a_unit(kind: str) -> Unit:
-    return Unit(kind, UNITS[kind](), 1, Policies(lateness=Lateness(1, 10)))
+    return unit_for(kind, UNITS[kind](), 1, Policies(lateness=Lateness(1, 10)))
 
 
 def net(deltas: list[Delta]) -> dict[Identity, Event]:

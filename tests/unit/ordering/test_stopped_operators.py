@@ -11,7 +11,7 @@ from middleware.model.event import END, Event
 from middleware.model.identity import canonical
 from middleware.model.operator import Operation, Operator, Origin
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Item(Event):
@@ -44,10 +44,10 @@ def items(*numbers):
 
 
 def test_all_events_of_the_batch_are_listed():
-    unit = Unit("Fragile", Fragile(), 1, Policies(alpha=0.0))
+    unit = unit_for("Fragile", Fragile(), 1, Policies(alpha=0.0))
     unit.push(Delta(items(1)), mark=1, promised=1, is_open=False)
     unit.push(Delta(items(2, 3, 4)), mark=4, promised=2, is_open=False)
-    again = Unit("Fragile", Fragile(), 1, Policies(alpha=0.0))
+    again = unit_for("Fragile", Fragile(), 1, Policies(alpha=0.0))
     again.restore(copy.deepcopy(unit.state()))
     for each in (unit, again):
         each.push(Delta(items(5, 6)), mark=6, promised=4, is_open=False)
@@ -65,10 +65,10 @@ class Speechless(Breaking):
 def test_one_that_cannot_say_what_it_holds_stops_and_its_node_goes_on():
     fragile = Fragile()
     fragile.start = lambda name, level: Speechless()
-    unit = Unit("Fragile", fragile, 1, Policies(alpha=0.0))
+    unit = unit_for("Fragile", fragile, 1, Policies(alpha=0.0))
     unit.push(Delta(items(1)), mark=1, promised=1, is_open=False)
     state = copy.deepcopy(unit.state())
-    again = Unit("Fragile", fragile, 1, Policies(alpha=0.0))
+    again = unit_for("Fragile", fragile, 1, Policies(alpha=0.0))
     again.restore(state)
     for each in (unit, again):
         each.push(Delta(), mark=1, promised=1, is_open=False)

@@ -11,7 +11,7 @@ from middleware.model.event import END, Event
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.lane import Lane
 from middleware.ordering.policies import Policies
-from middleware.ordering.unit import Unit
+from middleware.ordering.units import unit_for
 
 
 class Step(Event):
@@ -75,7 +75,7 @@ BAD = ["raise", "nonsense", "stranger", "back", "ts", "field", "half"]
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_failing_event_is_quarantined_and_the_state_before_it_kept(bad):
-    unit = Unit("Sums", Sums())
+    unit = unit_for("Sums", Sums())
     out = unit.push(Delta(steps("ok", bad, "ok", bad, "ok")), promised=END, is_open=False)
     assert totals(out) == [1, 101, 10101]
     assert [failed.cause.ts for failed in unit.quarantine] == [1, 3]
@@ -85,7 +85,7 @@ def test_a_failing_event_is_quarantined_and_the_state_before_it_kept(bad):
 
 @pytest.mark.parametrize("bad", BAD)
 def test_keyed_detectors_too(bad):
-    unit = Unit("KeyedSums", KeyedSums())
+    unit = unit_for("KeyedSums", KeyedSums())
     out = unit.push(Delta(steps("ok", bad, "ok", bad, "ok")), promised=END, is_open=False)
     assert totals(out) == [1, 101, 10101]
     assert len(unit.quarantine) == 2
@@ -93,9 +93,9 @@ def test_keyed_detectors_too(bad):
 
 @pytest.mark.parametrize("made", [Sums, KeyedSums])
 def test_a_failure_is_listed_as_soon_as_it_is_final_after_a_restart_too(made):
-    first = Unit("Sums", made(), 1, Policies(alpha=0.0))
+    first = unit_for("Sums", made(), 1, Policies(alpha=0.0))
     first.push(Delta(steps("ok", "raise", "ok")), promised=0, is_open=False)
-    unit = Unit("Sums", made(), 1, Policies(alpha=0.0))
+    unit = unit_for("Sums", made(), 1, Policies(alpha=0.0))
     unit.restore(pickle.loads(pickle.dumps(first.state())))
     unit.restore_part(first.part(10))
     assert not unit.quarantine
@@ -104,7 +104,7 @@ def test_a_failure_is_listed_as_soon_as_it_is_final_after_a_restart_too(made):
 
 
 def test_the_errors_name_detector_and_remedy():
-    unit = Unit("Sums", Sums())
+    unit = unit_for("Sums", Sums())
     unit.push(Delta(steps(*BAD)), promised=END, is_open=False)
     said = [failed.failure.strip().splitlines()[-1] for failed in unit.quarantine]
     assert "cannot take 1" in said[0]
@@ -116,7 +116,7 @@ def test_the_errors_name_detector_and_remedy():
 
 
 def test_policy_stop_ends_the_detector_at_the_failure_and_a_late_event_may_undo_it():
-    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0, failing="stop", lateness=Lateness(2, 100)))
+    unit = unit_for("Sums", Sums(), 1, Policies(alpha=0.0, failing="stop", lateness=Lateness(2, 100)))
     first, bad, after, early = steps("ok", "raise", "ok", "ok")
     assert totals(unit.push(Delta([first, bad, after]))) == [1]
     assert totals(unit.push(Delta([early]))) == [], "a stopped detector stays stopped"
@@ -132,7 +132,7 @@ def test_what_comes_after_a_stop_is_listed_and_other_keys_go_on(key):
         pass
 
     Stopping.key = key
-    unit = Unit("Stopping", Stopping(), 1, Policies(failing="stop"))
+    unit = unit_for("Stopping", Stopping(), 1, Policies(failing="stop"))
     other = Step("ok", 5, ts=150, id=0, source="t")
     unit.push(Delta(first := steps("ok", "raise", "ok")), promised=100, is_open=False)
     made = unit.push(Delta([other, last := Step("ok", ts=200, id=9, source="s")]), promised=300, is_open=False)
@@ -148,7 +148,7 @@ def test_what_comes_after_a_stop_is_listed_and_other_keys_go_on(key):
 def test_each_failure_and_what_comes_after_a_stop_is_listed_once_it_is_final(key, failing):
     """However long others go on after it, and few events there are."""
     made = type("Sums", (Sums,), {"key": key})
-    unit = Unit("Sums", made(), 1, Policies(alpha=0.0, failing=failing))
+    unit = unit_for("Sums", made(), 1, Policies(alpha=0.0, failing=failing))
     for ts in range(0, 40, 2):
         unit.push(Delta([Step("raise", ts=ts, id=ts, source="s")]), promised=ts - 5, is_open=False)
         assert all(failed.cause.ts <= ts - 5 for failed in unit.quarantine)
@@ -160,7 +160,7 @@ def test_an_event_without_a_key_is_listed_once_it_is_final():
     def key(event):
         return 1 // event.value
 
-    unit = Unit("Sums", type("Sums", (Sums,), {"key": staticmethod(key)})())
+    unit = unit_for("Sums", type("Sums", (Sums,), {"key": staticmethod(key)})())
     unit.push(Delta([Step("ok", value, ts=ts, id=ts, source="s") for ts, value in ((1, 1), (2, 0), (9, 1))]))
     assert not unit.quarantine
     unit.push(Delta([Step("ok", 1, ts=12, id=12, source="s")]), promised=9, is_open=False)
@@ -175,7 +175,7 @@ def test_a_failure_that_a_late_event_repairs_is_not_quarantined():
                 raise ValueError("alone")
             return Sum(self.total, ts=event.ts)
 
-    unit = Unit("Fragile", Fragile(), 1, Policies(alpha=0.0))
+    unit = unit_for("Fragile", Fragile(), 1, Policies(alpha=0.0))
     late, last = steps("ok", "ok", "ok")[1:]
     assert totals(unit.push(Delta([last]))) == []
     (delta,) = unit.push(Delta([late]))
@@ -196,14 +196,14 @@ def test_a_key_that_cannot_be_had_is_a_failure_of_the_event():
             return 1 // (event.value - 10)
 
     for detector, left in ((Picky(), 2), (Raising(), 2)):
-        unit = Unit("Picky", detector, 1, Policies(alpha=0.0))
+        unit = unit_for("Picky", detector, 1, Policies(alpha=0.0))
         out = unit.push(Delta(steps("ok", "ok", "ok")), promised=END, is_open=False)
         assert len(totals(out)) == left
         assert len(unit.quarantine) == 1
 
 
 def test_late_events_are_listed_with_the_circumstances():
-    unit = Unit("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10)))
+    unit = unit_for("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10)))
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
     late = Step("ok", ts=90, id=2, source="s")
     assert unit.push(Delta([late])) == []
@@ -215,7 +215,7 @@ def test_late_events_are_listed_with_the_circumstances():
 
 
 def test_policy_error_for_late_events_says_what_to_do():
-    unit = Unit("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10), late="error"))
+    unit = unit_for("Sums", Sums(), 1, Policies(lateness=Lateness(1, 10), late="error"))
     unit.push(Delta([Step("ok", ts=100, id=1, source="s")]))
     with pytest.raises(LateEventError, match="raise lateness"):
         unit.push(Delta([Step("ok", ts=90, id=2, source="s")]))
@@ -235,7 +235,7 @@ def test_memory_is_bounded_by_the_lateness(detector):
         def on_event(self, event):
             self.total += event.value
 
-    unit = Unit("Quiet", Quiet(), 1, Policies(alpha=0.0, lateness=Lateness(1, 100)))
+    unit = unit_for("Quiet", Quiet(), 1, Policies(alpha=0.0, lateness=Lateness(1, 100)))
     for start in range(0, 50_000, 50):
         unit.push(Delta([Step(f"k{n % 7}", 1, ts=n, id=n, source="s") for n in range(start, start + 50)]))
     assert unit.statistics().held < 3_000, "of 50,000"
@@ -243,7 +243,7 @@ def test_memory_is_bounded_by_the_lateness(detector):
 
 
 def test_alpha_may_change_at_any_time_without_losing_anything():
-    unit = Unit("Sums", Sums(), 1, Policies(alpha=0.0))
+    unit = unit_for("Sums", Sums(), 1, Policies(alpha=0.0))
     out = unit.push(Delta([Step("ok", 1, ts=10, id=1, source="s"), Step("ok", 2, ts=20, id=2, source="s")]))
     unit.alpha = 1.0
     out += unit.push(Delta([Step("ok", 4, ts=15, id=3, source="s")]))

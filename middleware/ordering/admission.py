@@ -1,0 +1,54 @@
+"""Admission: what arrives moves the clock of a unit, and what comes too late is left out."""
+
+from __future__ import annotations
+
+from itertools import compress
+from typing import TYPE_CHECKING, cast
+
+from middleware.model.change import Delta
+from middleware.model.event import Event
+from middleware.model.interleaved import Columns
+from middleware.ordering.measuring import Less, less_k_plus, measure, survey
+from middleware.ordering.timeline import Timeline
+
+if TYPE_CHECKING:
+    from middleware.model.arrays import Array
+
+
+Admitted = tuple["list[Event] | Columns", list[Event], bool]
+"""What came in time, in its order of arrival; the late events, at or before ``final``, which are in no result; and whether
+each of the former is later than all before it."""
+
+
+def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | Columns, mark: int | None, more: bool) -> Admitted:
+    """Measure the delays of new events, move the clock, and part late events from the others. O(n).
+
+    ``arrived``: all that is new in ``delta``, at least one event. ``mark``, ``more``: see ``Unit.push``.
+    """
+    clock, final, top = timeline.clock, timeline.final, timeline.newest
+    policy = clock.policy
+    seen = survey(arrived, top, clock.clk, policy.only_earliest)
+    timeline.newest = seen.newest
+    less = less_k_plus(delta, arrived) if delta.is_early else None
+    late: list[Event] = []
+    kept = arrived
+    if seen.earliest <= final:
+        late, kept, kept_less = _parted(arrived, less, final)
+        if not policy.counts_late:  # the delay of an event that is in no result says nothing of the slack
+            clock.miss(late, cast(list[Event], arrived))
+            arrived, less, seen = kept, kept_less, survey(kept, top, clock.clk, policy.only_earliest)
+    measure(clock, timeline.ticking, arrived, seen, less, mark, more, top)
+    return kept, late, not seen.delayed
+
+
+def _parted(
+    arrived: list[Event] | Columns, less: Less | None, final: int
+) -> tuple[list[Event], list[Event] | Columns, Less | None]:
+    """The late events; the others, and their times less K+. O(n)."""
+    if type(arrived) is list:
+        in_time = [event.ts > final for event in arrived]
+        late = [event for event in arrived if event.ts <= final]
+        return late, list(compress(arrived, in_time)), None if less is None else list(compress(cast(list[int], less), in_time))
+    columns = cast(Columns, arrived)
+    good = columns.times > final
+    return list(columns.filter(~good).events()), columns.filter(good), None if less is None else cast("Array", less)[good]

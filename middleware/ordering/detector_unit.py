@@ -1,0 +1,223 @@
+"""The ordering unit of a detector: gives it its input in order, early, and corrects it (DEBS'13, section 4).
+
+What has not been emitted yet waits in one sorted buffer; what has been emitted lives in lanes (one, or one for each key)
+until it is final. An event behind the AEP rolls its lane back to a snapshot, and the lane replays from there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from middleware.model.change import Delta, composed
+from middleware.model.detector import Detector, constants, key_function
+from middleware.model.errors import DetectorError
+from middleware.model.event import END, NEVER, TS, Event
+from middleware.model.interleaved import Columns
+from middleware.native import split
+from middleware.ordering.costs import RetractionChoice, Step, Timer
+from middleware.ordering.lane import SPACING, LaneState, Settings
+from middleware.ordering.lanes import (
+    BatchLanes,
+    KeyedLane,
+    LanesState,
+    lanes_for,
+    migrated_lanes,
+    migrated_state,
+    unused_lane,
+)
+from middleware.ordering.policies import Policies
+from middleware.ordering.ready import Ready
+from middleware.ordering.retraction import Published, Retraction
+from middleware.ordering.runs import RUN, Runs
+from middleware.ordering.unit import Unit
+
+_LOOK_EVERY = 65_536
+"""Most events that a unit emits between two checks that its detector's shared state is unchanged."""
+
+
+class DetectorUnit(Unit):
+    """See the module, and ``Unit``. ``run``: how many events a detector gets at once."""
+
+    def __init__(
+        self,
+        name: str,
+        detector: Detector,
+        level: int = 1,
+        policies: Policies | None = None,
+        timer: Timer | None = None,
+        run: int = RUN,
+    ) -> None:
+        super().__init__(name, detector, level, policies, timer)
+        is_auto = self.policies.retraction is Retraction.AUTO
+        self._settings = Settings(
+            Retraction.ON_DEMAND if is_auto else self.policies.retraction,
+            self.policies.spacing or SPACING,
+            self.policies.failing == "stop",
+        )
+        self._choice = RetractionChoice() if is_auto else None
+        self._runs = Runs.of(detector, run)
+        self._is_single = key_function(detector) is None or self._runs.most is None
+        self._constants = constants(detector)
+        self._look_at = 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lanes = lanes_for(self.name, self.detector, self.level, self._settings)
+        self.counts = self._lanes.counts
+        self._batches = self._lanes if isinstance(self._lanes, BatchLanes) else None
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._waiting and not self._columns and self.halted is None
+
+    def pass_time(self, mark: int | None, promised: int, is_open: bool) -> list[Delta]:
+        timeline = self.timeline
+        before = timeline.final
+        if timeline.pass_time(mark, promised, is_open):
+            if timeline.final == END:
+                self._end(before)
+                self._purge()
+            elif timeline.final >= self._failing.since:
+                self._list_failures()
+        return []
+
+    def resume(self, ground: int) -> list[Delta]:
+        """See ``Unit``. A detector goes on from its present state."""
+        self.timeline.resume(ground + self._backdate if ground != NEVER else NEVER)  # so all new results are later
+        return []
+
+    # -- what comes in, and what is ready -------------------------------------------------------------------------------
+
+    def _columns_of(self, delta: Delta) -> Columns | None:
+        """Columns stay columns if many come, but not beside rows: of an event that comes twice the first counts."""
+        keeps = self._runs.keep_columns(delta, self._waiting, self._columns)
+        if not keeps and delta.inserted:
+            self._unpack()
+        return delta.columns if keeps else None
+
+    def _arrange(self, events: list[Event], top: int) -> Ready:
+        if self.timeline.alpha:  # they are put in order as they wait
+            return Ready([], events.copy())
+        return Ready(*split(events, top))
+
+    def _may_hold(self, event: Event) -> bool:
+        return self._lanes.holds(event)
+
+    def _has_to_wait(self) -> bool:
+        return True  # the buffer puts them in order
+
+    def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
+        return bool(ready or removed)
+
+    # -- what the detector does -----------------------------------------------------------------------------------------
+
+    def _execute(self, ready: Ready, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
+        """Run the detector in the mode that costs least: forward, and again where events came behind the AEP."""
+        settings, counts, timeline = self._settings, self.counts, self.timeline
+        if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
+            settings.retraction = mode
+            self._lanes.configure(settings)
+        deltas, spent = self._runs.emit(self._lanes, ready, removed, timeline.clock, settled, timeline.final, self.costs.timer)
+        if (fault := self._fault()) is not None:
+            deltas += self._set_aside(fault, settled)
+        if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:  # else results are to be withdrawn first
+            deltas = list(filter(None, [composed(deltas)]))
+        self._failing.note(counts.failures + counts.left_out, max(timeline.emitted, timeline.final))
+        return deltas, spent
+
+    def _fault(self) -> str | None:
+        """Why the results of the detector are worth nothing. What its instances share is looked at often at first, and at the
+        end."""
+        if self._batches is not None and self._batches.fault is not None:
+            return self._batches.fault
+        return self._look() if self._emitted >= self._look_at or self.timeline.final == END else None
+
+    def _look(self) -> str | None:
+        """The fault, if the detector has changed a value that its instances share."""
+        if self.halted is not None:
+            return None
+        self._look_at = self._emitted + min(3 * self._emitted, _LOOK_EVERY)
+        try:
+            self._constants.check(self.name)
+        except DetectorError as error:
+            return str(error)
+        return None
+
+    def _learn(self, step: Step) -> float | None:
+        cost = super()._learn(step)
+        if self._choice is not None and cost is not None:
+            mode = self._settings.retraction
+            # full retraction publishes again what it withdraws, which is as much work downstream
+            changes = step.affected * 2 if mode is Retraction.FULL else step.affected
+            self._choice.learn(mode, (cost + changes * self.costs.downstream) / step.rollbacks)
+        return cost
+
+    # -- what becomes final ---------------------------------------------------------------------------------------------
+
+    def standing(self) -> list[Event]:
+        return [] if self.halted is not None else self._lanes.standing(self.watermark)
+
+    def _withdrawal(self, promised: int) -> list[Delta]:
+        gone = self._lanes.standing(promised)
+        return [Delta(retracts=gone)] if gone else []
+
+    def _latest_result(self, promised: int) -> int:
+        newest: int = max(self._lanes.newest, *map(TS, self._lanes.standing(promised)), NEVER)
+        return newest
+
+    def _purge(self) -> None:
+        final = self.timeline.final
+        if final == END and (fault := self._look()) is not None:
+            self.set_aside(fault)
+        if self.policies.spacing is None and final != END:
+            self._space()
+        super()._purge()
+
+    def _purged(self, final: int, everywhere: bool) -> list[Published]:
+        failures = self._lanes.purge(final, everywhere=everywhere or self._is_single)
+        self._newest = max(self._newest, self._lanes.newest)
+        return failures
+
+    def _space(self) -> None:
+        """Set the distance between snapshots that costs least."""
+        self.costs.measure_snapshot(self._lanes.snapshot)
+        best = self.costs.spacing()
+        if best is not None and not 0.7 < best / self._settings.spacing < 1.4:  # small moves are not worth it
+            self._settings.spacing = best
+            self._lanes.configure(self._settings)
+
+    # -- what others ask ------------------------------------------------------------------------------------------------
+
+    def _measures(self) -> dict[str, Any]:
+        choice = self._choice
+        return {
+            "held": self._lanes.held,
+            "keys": len(self._lanes),
+            "spacing": self._settings.spacing,
+            "retraction": self._settings.retraction if choice is None else choice.mode,
+            "switches": choice.switches if choice is not None else 0,
+        }
+
+    def _detector_state(self) -> LanesState:
+        if (fault := self._look()) is not None:
+            raise DetectorError(fault)
+        final = self.timeline.final
+        self.quarantine += self._purged(final, everywhere=False)
+        lanes = self._lanes.state(final)
+        if not self._is_single:
+            return lanes
+        only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)] or [unused_lane(self.detector)]
+        return LanesState(only, *lanes[1:])  # it goes with the rest
+
+    def part(self, count: int) -> list[KeyedLane]:
+        return self._lanes.part(count)
+
+    def _restore_detector(self, state: Any, version: int | None) -> None:
+        self._lanes.restore(state if version is None else migrated_state(state, self.detector, version))
+
+    def restore_part(self, part: list[KeyedLane], version: int | None = None) -> None:
+        self._lanes.restore_part(part if version is None else migrated_lanes(part, self.detector, version))
+
+    def check(self) -> None:
+        super().check()
+        self._lanes.check()
