@@ -258,6 +258,10 @@ def test_changes_of_a_type_that_is_not_known_are_of_events_that_came() -> None:
     assert kept == Delta([ping(3)], [(ping(1), ping(1, text="new"))], [ping(2)])
     assert (head.inserts, head.revises, head.retracts) == (1, 1, 1)
     assert ingress.drops == {"duplicate": 1, "change to an event never seen": 3}
+    bounds = Bounds(ping(1).ts)  # the promise includes its own time
+    (part,) = encode_delta("Ping", Delta(revises=[(ping(1, text="new"), ping(1, text="newer"))]))
+    assert ingress.admit(*part, decode=False, bounds=bounds) == []
+    assert [each.reason for each in ingress.turned] == ["late"]
     assert ingress.admit(BlockHead("Ping", 1, plain=False), b"\xc1", decode=False) == []
 
 

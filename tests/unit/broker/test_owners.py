@@ -13,7 +13,7 @@ from middleware.broker.log import Log
 from middleware.broker.records import Record
 from middleware.broker.rights import Rights, Sender, sender_of
 from middleware.durability import lives
-from middleware.link.codec import Changes, Drops, EventCodec, Gap, Interest, Payload, decode_payload, encode
+from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, Payload, decode_payload, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, decode_frame
@@ -239,6 +239,17 @@ def test_what_others_own_is_left_out_of_every_form_of_a_block(types: EventTypes,
     assert [(event.source, event.id) for events in kept for event in events] == [("p", 1), ("p", 2)]
     assert [(each.reason, each.source, each.id) for each in ingress.turned] == [("source", "q", 1)]
     assert ("q", 1) not in ingress.seen
+
+
+def test_a_row_that_is_no_event_is_not_asked_whose_it_is() -> None:
+    ingress = Ingress(EventTypes(), EventCodec(EventTypes()), Drops())
+    ingress.owners = Owners(lambda name: True)
+    ingress.owners.objection("q", Sender("publisher owner"))
+    (event,) = (ping(1, "q"),)
+    block = encode([[], event, [1, "q", 0]])
+    assert ingress.admit(BlockHead("Ping", 3), block, False, sender=Sender("publisher other")) == []
+    assert [(each.reason, each.source) for each in ingress.turned] == [("source", "q")]
+    assert ingress.drops == {"malformed event": 2}
 
 
 def test_sources_of_keys_outlive_the_node_and_those_of_publishers_do_not() -> None:

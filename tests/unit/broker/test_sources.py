@@ -257,3 +257,11 @@ def test_an_old_event_that_comes_first_after_a_restart_does_not_make_others_run_
         sources.attach(key, 0)
     sources.reached(A, 5, 0)
     assert sources.limit(B, 7 * AHEAD, 7 * AHEAD, 0, by_clock=True) == limit
+
+
+def test_the_leader_may_go_on_from_where_the_second_has_come_by_now() -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    for key, newest in ((A, 1_000), (B, 990)):
+        sources.attach(key, 0)
+        sources.reached(key, newest, 0)
+    assert sources.limit(A, 9_999, 9_999, 50, by_clock=True) == 990 + 50 + IDLE

@@ -153,6 +153,17 @@ def test_an_end_counts_in_the_next_life_too_if_the_one_who_held_it_was_not_heard
     assert broker.waiting([]).streams["Reading"].promised == (None if spoke else END)
 
 
+def test_the_log_notes_who_has_left_for_good() -> None:
+    log = Log(1, lambda offset, size: [])
+    broker, peer = durable(log), ("publisher", "p")
+    assert log.close({}, even_empty=True) is not None
+    log.subscribed(peer, Interest(1, raw=["Reading"]))
+    broker.leave(peer)
+    record = log.close({})
+    assert record is not None
+    assert record.entries == [Subscribed(peer, Interest(1, raw=["Reading"])), Detached(peer)]
+
+
 def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
