@@ -1,4 +1,4 @@
-"""Text patterns: LIKE by segments, REGEX by RE2. Neither ever backtracks, whatever the pattern and text.
+"""Text patterns: LIKE by segments, REGEX in the core. Neither ever backtracks, whatever the pattern and text.
 
 Python's ``re`` tries every way in which a text may be divided among the parts of a pattern: exponentially many for some
 (``(a+)+b``), and n^k for k times ``%`` in a LIKE.
@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from middleware import native
+
 Matches = Callable[[str], bool]
 """Whether a text matches."""
 
@@ -20,7 +22,7 @@ _KEPT = 64
 """How many patterns that come with the data are cached, of each kind."""
 
 _MEMORY, _MEMORY_OF_DATA = 8 << 20, 1 << 20
-"""Bytes that RE2 may use for a pattern: one in a query, and one that comes with the data."""
+"""Bytes that a compiled pattern may take: one in a query, and one that comes with the data."""
 
 _PARTS = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL)
 
@@ -100,23 +102,10 @@ def regex(pattern: str, memory: int = _MEMORY) -> Matches:
     >>> regex("^a.c$")("abc"), regex("(a+)+$")("a" * 100_000 + "b")
     (True, False)
     """
-    import re2  # few queries need it
-
-    options = re2.Options()
-    options.log_errors, options.max_mem = False, memory
     try:
-        search = re2.compile(pattern, options).search
-    except (re2.error, UnicodeError) as error:
-        why = error.args[0] if error.args else error
-        raise PatternError(why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)) from None
-
-    def matches(text: str) -> bool:
-        try:
-            return search(text) is not None
-        except UnicodeEncodeError:  # half a surrogate pair, which is no character
-            return search(text.encode("utf-8", "replace").decode("utf-8")) is not None
-
-    return matches
+        return native.Pattern(pattern, memory).is_in
+    except ValueError as error:  # half a surrogate pair is no pattern, either
+        raise PatternError(str(error)) from None
 
 
 _like_of_data = lru_cache(_KEPT)(like)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-_VERSION = 52
+_VERSION = 53
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
@@ -43,6 +43,7 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
     KeyedLanes,
     KeyedWindows,
     Pairs,
+    Pattern,
     PlainFields,
     Projection,
     Selection,
@@ -84,6 +85,7 @@ __all__ = [
     "KeyedLanes",
     "KeyedWindows",
     "Pairs",
+    "Pattern",
     "PlainFields",
     "Projection",
     "Selection",

@@ -1,4 +1,4 @@
-//! The native core of Slackline: hot data structures, each of which has a twin in Python that serves where this is not built.
+//! The core of Slackline: its hot data structures. Tests hold many of them against readable models in Python (`tests/oracles`).
 //!
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
 //! there is one account of what those mean.
@@ -37,6 +37,7 @@ mod order;
 mod packing;
 mod pairs;
 mod panes;
+mod pattern;
 mod program;
 mod projection;
 mod repacking;
@@ -100,6 +101,8 @@ mod _core {
     #[pymodule_export]
     use crate::panes::windows::KeyedWindows;
     #[pymodule_export]
+    use crate::pattern::Pattern;
+    #[pymodule_export]
     use crate::projection::Projection;
     #[pymodule_export]
     use crate::repacking::{block_of, pack};
@@ -119,5 +122,5 @@ mod _core {
     use crate::waiting::Waiting;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 52;
+    const VERSION: u32 = 53;
 }

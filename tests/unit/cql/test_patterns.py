@@ -57,6 +57,61 @@ def test_regex_never_goes_back(pattern):
     assert not regex(pattern)("a" * 20_000 + "!")
 
 
+ATOMS = [
+    "a",
+    "b",
+    "é",
+    ".",
+    r"\d",
+    r"\D",
+    r"\w",
+    r"\W",
+    r"\s",
+    r"\S",
+    r"\b",
+    r"\A",
+    "[ab]",
+    "[^a]",
+    r"[\d_]",
+    r"[^\w]",
+    "(?s:.)",
+    "(a|b)",
+    "|",
+    "(?:b)",
+]
+REPEATS = ["", "", "*", "+", "?", "{2}", "{1,3}", "*?"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_regex_finds_what_re_finds(seed):
+    """In the syntax that both have, with the classes of ASCII."""
+    random = Random(seed)
+    for _ in range(200):
+        chosen = random.choices(ATOMS, k=random.randrange(1, 5))
+        pattern = "".join(atom + ("" if atom in ("|", r"\b", r"\A") else random.choice(REPEATS)) for atom in chosen)
+        finds, searched = regex(pattern), re.compile(pattern, re.ASCII)
+        for _ in range(5):
+            text = "".join(random.choices("aabé1_- \n\u0661\u00a0", k=random.randrange(7)))
+            assert finds(text) == (searched.search(text) is not None), (pattern, text)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "found"),
+    [
+        ("a$", "a\n", False), ("(?m)a$", "a\n", True), ("(?i)É", "é", True), (r"\s", "\x0b", False), (r"\pL", "ß", True),
+        ("[[:alpha:]]", "é", False), ("^.$", "\U0001f600", True), (r"\?", "\ud800", True), ("", "", True),
+    ],
+)  # fmt: skip
+def test_regex_is_that_of_re2(pattern, text, found):
+    assert regex(pattern)(text) == found
+
+
+@pytest.mark.parametrize("pattern", ["[[a]b]", "[a&&b]", "(?x)a", r"\<a", "\ud800"])
+def test_what_others_read_otherwise_is_no_regular_expression(pattern):
+    with pytest.raises(PatternError):
+        regex(pattern)
+
+
 @pytest.mark.parametrize("pattern", ["(", r"(a)\1", "(?=a)", "(?<!a)b", "a{2000}", "((a{100}){100}){100}", "(?P<n>a)(?P=n)"])
 def test_what_regex_cannot_do_is_refused_where_it_stands(pattern):
     with pytest.raises(PatternError):
