@@ -31,6 +31,7 @@ from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha import INTERVAL
 from middleware.ordering.records import Listed
+from middleware.runtime.calm import rest
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.latencies import Histogram, Latencies
 from middleware.runtime.plain_runner import PlainRunner
@@ -44,6 +45,9 @@ from middleware.runtime.watchdog import Watchdog
 
 _POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
 _QUIET_SHARE = 8
+
+_REST = SECOND
+"""A node with nothing to do for this long makes up for what would hold its steps up. Less may be a stall of its publishers."""
 
 _EVENTS_A_STEP = 8_192
 _FULL_STEP = WINDOW // 2
@@ -333,9 +337,13 @@ class Node:
 
     def _timeout(self) -> float:
         """How long to wait for messages, s."""
-        now, due = time.monotonic_ns(), self._broker.due_at() if self._processor is not None else None
-        wait = wait_after(0 if self._runner.checkpointing else now - self._active_at)
-        return (wait if due is None else max(0, min(wait, due - now))) / SECOND
+        now = time.monotonic_ns()
+        wait = wait_after(now - self._active_at)
+        if (due := self._runner.due_at) is not None:
+            wait = min(wait, max(MILLISECOND, due - now))  # while the ledger waits for room, what is due stays due
+        if self._processor is not None and (due := self._broker.due_at()) is not None:
+            wait = max(0, min(wait, due - now))
+        return wait / SECOND
 
     def _step(self, timeout: float) -> None:
         if self._relist.is_set():
@@ -376,6 +384,9 @@ class Node:
         start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
+        if not sockets and now - self._active_at >= _REST:
+            rest()
+            now = time.monotonic_ns()
         if self._waker.is_set:
             self._waker.clear()
         broker.wall_is(time.time_ns(), now)

@@ -9,7 +9,8 @@ from middleware.broker.effects import Effects
 class PlainRunner:
     """See the module, and ``DurableRunner``, in whose place it stands. ``worked``: how long the node has worked (ns)."""
 
-    is_durable = checkpointing = False
+    is_durable = False
+    due_at = None
 
     def __init__(self, broker: Broker) -> None:
         self.worked = 0

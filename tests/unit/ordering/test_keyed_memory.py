@@ -68,6 +68,22 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
         assert lanes.held == 100
 
 
+@pytest.mark.skipif(not native.AVAILABLE, reason="what is kept in Python is not worth it")
+@pytest.mark.parametrize("of_each", [3, 10, 40])
+def test_lanes_to_which_events_keep_coming_in_order_keep_little_that_is_final(of_each):
+    """No snapshot is taken for the sake of replays, as nothing is out of order: each lane kept up to 256 final events."""
+    keys, lateness = 100, 1_000
+    lanes = native.KeyedLanes("Counter", Counter(), 1, Settings(spacing=512), key_function(Counter()))
+    step, number, results = lateness // of_each, 0, []
+    for ts in range(0, 40 * lateness, step):
+        steps = [Step(key, ts=ts, id=(number := number + 1), source="s") for key in range(keys)]
+        for delta in lanes.emit(Ready([], steps), [], ts, 0, ts - lateness):
+            results += delta.inserts
+        assert lanes.held <= keys * (2 * of_each + 2 * 16)
+    lanes.check()
+    assert [event.count for event in results] == [1 + at // keys for at in range(number)]
+
+
 def test_keys_that_come_and_go_leave_few_events_behind():
     unit = unit_for("Counter", Counter(), policies=Policies(alpha=0.0))
     for first in range(0, 120_000, 1_000):

@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 
-from middleware.runtime.calm import calm, spare
+from middleware.runtime.calm import calm, rest, spare
 
 
 class Knot:
@@ -16,22 +16,61 @@ class Knot:
         self.me = self
 
 
-def test_what_survived_a_collection_is_left_alone_until_there_is_twice_as_much() -> None:
-    size = [100]
+MIB = 2**20
+
+
+def _forgotten() -> weakref.ref[Knot]:
+    """A cycle that nothing refers to, and that has survived a collection."""
+    knot = Knot()
+    gone = weakref.ref(knot)
+    gc.collect()
+    del knot
+    gc.collect()
+    assert gone() is not None, "it was looked at again"
+    return gone
+
+
+def test_old_garbage_is_found_at_a_quiet_moment_once_the_process_has_doubled() -> None:
+    size = [200 * MIB]
     before = gc.get_freeze_count()
     with calm(lambda: size[0]):
-        knot = Knot()
-        gone = weakref.ref(knot)
-        gc.collect()
+        gone = _forgotten()
         assert gc.get_freeze_count() > before
-        del knot
+        rest()
+        assert gone() is not None, "the process has not grown"
+        size[0] = 401 * MIB
         gc.collect()
-        assert gone() is not None, "it was looked at again"
-        size[0] = 201
+        assert gone() is not None, "a busy process had to wait for it"
+        rest()
+        assert gone() is None
+        gone = _forgotten()
+        rest()
+        assert gone() is not None, "it has not doubled again"
+    assert gc.get_freeze_count() == 0
+
+
+def test_old_garbage_of_a_process_that_is_never_quiet_is_found_once_there_is_four_times_as_much() -> None:
+    size = [200 * MIB]
+    with calm(lambda: size[0]):
+        gone = _forgotten()
+        size[0] = 801 * MIB
         gc.collect()
         gc.collect()
         assert gone() is None
-    assert gc.get_freeze_count() == 0
+
+
+def test_a_small_process_counts_as_one_of_128_mib() -> None:
+    size = [10 * MIB]
+    with calm(lambda: size[0]):
+        gone = _forgotten()
+        size[0] = 256 * MIB
+        gc.collect()
+        rest()
+        assert gone() is not None
+        size[0] = 257 * MIB
+        gc.collect()
+        rest()
+        assert gone() is None
 
 
 def test_what_is_spared_is_looked_at_by_no_collection_in_a_calm_process_alone() -> None:
