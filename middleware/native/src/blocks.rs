@@ -542,8 +542,22 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub fn integer(&mut self) -> Option<i64> {
-        let tag = self.tag()?;
-        self.integer_of(tag)
+        // branches for the forms of most times and ids, which a processor predicts better than a jump by table
+        match self.rest {
+            [0xCF, a, b, c, d, e, f, g, h, rest @ ..] => {
+                self.rest = rest;
+                u64::from_be_bytes([*a, *b, *c, *d, *e, *f, *g, *h]).try_into().ok()
+            }
+            [0xCE, a, b, c, d, rest @ ..] => {
+                self.rest = rest;
+                Some(u32::from_be_bytes([*a, *b, *c, *d]).into())
+            }
+            [tag, rest @ ..] => {
+                self.rest = rest;
+                self.integer_of(*tag)
+            }
+            [] => None,
+        }
     }
 
     #[inline]

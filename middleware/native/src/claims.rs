@@ -33,18 +33,30 @@ impl<'a> Claims<'a> {
         (count == rows && rows > 0).then(|| Self { runs, before, by_source, met: vec![false; rows], now: 0 })
     }
 
-    fn has(&self, run: usize, source: &[u8], id: i64) -> bool {
+    /// The place of an identity in `met`, if it lies in this run.
+    #[inline]
+    fn place(&self, run: usize, source: &[u8], id: i64) -> Option<usize> {
         let (name, first, last) = self.runs[run];
-        first <= id && id <= last && name == source
+        let offset = id.wrapping_sub(first) as u64; // of an id before the first one it is larger than any length
+        (offset <= last.wrapping_sub(first) as u64 && name == source).then(|| self.before[run] + offset as usize)
     }
 
     /// Meet an identity: None if it is not named, or was met before.
+    #[inline]
     fn meet(&mut self, source: &[u8], id: i64) -> Option<()> {
-        if !self.has(self.now, source, id) {
-            self.now = *self.by_source.get(source)?.iter().find(|run| self.has(**run, source, id))?;
-        }
-        let at = self.before[self.now] + usize::try_from(id - self.runs[self.now].1).ok()?;
-        (!std::mem::replace(&mut self.met[at], true)).then_some(())
+        let at = match self.place(self.now, source, id) {
+            Some(at) => at,
+            None => self.find(source, id)?,
+        };
+        (!std::mem::replace(self.met.get_mut(at)?, true)).then_some(())
+    }
+
+    /// The same for an identity of another run than the one before.
+    #[cold]
+    fn find(&mut self, source: &[u8], id: i64) -> Option<usize> {
+        let (run, at) = self.by_source.get(source)?.iter().find_map(|run| Some((*run, self.place(*run, source, id)?)))?;
+        self.now = run;
+        Some(at)
     }
 }
 
