@@ -8,9 +8,9 @@ use super::block::{Blocks, Columns, object};
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
 use super::stack::{Instance, Partition};
-use super::value::Value;
-use crate::fields::Stamps;
-use crate::tuples::is_sparse;
+use crate::event::fields::Stamps;
+use crate::expr::tuples::is_sparse;
+use crate::expr::value::Value;
 
 /// An event in one of its roles.
 #[derive(Clone, Copy)]

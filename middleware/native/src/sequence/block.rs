@@ -12,12 +12,12 @@ use pyo3::types::{PyAny, PyString};
 use super::identity::Encoder;
 use super::plan::{Component, Layout};
 use super::stack::Instance;
-use super::value::Value;
-use crate::arrow::{Cells, Column};
-use crate::event_batch::EventBatch;
-use crate::fields::{Field, Stamps};
-use crate::program::{Cell, Input};
-use crate::tuples::of_object;
+use crate::block::arrow::{Cells, Column};
+use crate::block::event_batch::EventBatch;
+use crate::event::fields::{Field, Stamps};
+use crate::expr::program::{Cell, Input};
+use crate::expr::tuples::of_object;
+use crate::expr::value::Value;
 
 /// Rows of a record batch, with what matches need of them: no object an event, unless Python asks for one.
 pub struct Columns {

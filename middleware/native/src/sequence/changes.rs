@@ -8,13 +8,13 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::block::Blocks;
 use super::identity::Encoder;
-use super::partitions::Scattered;
 use super::plan::Plan;
 use super::stack::Instance;
 use super::standing::{Bound, View};
-use crate::blocks::Block;
-use crate::fields::Stamps;
-use crate::program::gathered;
+use crate::block::blocks::Block;
+use crate::event::fields::Stamps;
+use crate::expr::program::gathered;
+use crate::hashing::Scattered;
 
 /// Matches that were made or withdrawn, one after the other. Their results are made at the end of the step, of those that are left.
 #[derive(Default)]

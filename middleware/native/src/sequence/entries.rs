@@ -8,8 +8,8 @@ use pyo3::types::PyTuple;
 
 use super::partitions::{Content, LITTLE};
 use super::plan::{Component, Plan};
-use super::value::Value;
-use crate::fields::Field;
+use crate::event::fields::Field;
+use crate::expr::value::Value;
 
 /// A component that an event may be, and what conditions read of it as that.
 pub struct Role {

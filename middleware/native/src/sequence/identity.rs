@@ -4,8 +4,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::fields::Stamps;
-use crate::msgpack::encode;
+use crate::block::wire::msgpack::encode;
+use crate::event::fields::Stamps;
 
 /// The msgpack encoding of the parts of an identity.
 #[derive(Default)]

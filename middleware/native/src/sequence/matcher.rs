@@ -15,8 +15,8 @@ use super::plan::{Component, Plan};
 use super::search::{Scratch, Search, Wanted};
 use super::stack::{Partition, Stack};
 use super::standing::View;
-use crate::event_batch::EventBatch;
-use crate::fields::Stamps;
+use crate::block::event_batch::EventBatch;
+use crate::event::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
 ///

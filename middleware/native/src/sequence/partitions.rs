@@ -1,36 +1,10 @@
 //! Partitions by key. Whole numbers are looked up here; any other key as Python sees it, in a dict.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
-
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 
-/// 2^63: whole numbers from -LIMIT to just below LIMIT fit.
-const LIMIT: f64 = 9_223_372_036_854_775_808.0;
-
-/// Whole numbers scattered by one multiplication (Fibonacci hashing, Knuth vol. 3, 6.4).
-#[derive(Default)]
-pub struct Scatter(u64);
-
-impl Hasher for Scatter {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
-    }
-    fn write_i64(&mut self, number: i64) {
-        self.write_u64(number as u64);
-    }
-}
-
-pub type Scattered<K, V> = HashMap<K, V, BuildHasherDefault<Scatter>>;
+use crate::event::wholes::whole;
+use crate::hashing::Scattered;
 
 /// The key of an event.
 pub enum Key<'py> {
@@ -83,15 +57,6 @@ fn is_nan(value: &Bound<'_, PyAny>) -> bool {
     value.cast::<PyFloat>().is_ok_and(|number| number.value().is_nan())
 }
 
-/// The whole number that a value equals, if it is a kind of integer (truth values are), or a float that equals one.
-pub fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
-    if let Ok(number) = value.cast::<PyInt>() {
-        return number.extract().ok();
-    }
-    let number = value.cast::<PyFloat>().ok()?.value();
-    (number.fract() == 0.0 && (-LIMIT..LIMIT).contains(&number)).then_some(number as i64)
-}
-
 /// How a partition is found, to forget it again.
 enum Found {
     Only,
@@ -135,7 +100,7 @@ impl<P: Content> Partitions<P> {
             free: Vec::new(),
             spare: Vec::new(),
             only: None,
-            whole: HashMap::default(),
+            whole: Scattered::default(),
             objects,
         }
     }

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-use super::expression::Condition;
-use crate::fields::{Field, Maker};
-use crate::program::Made;
-use crate::results::{Stamping, StampingSpec};
+use crate::block::results::{Stamping, StampingSpec};
+use crate::event::fields::{Field, Maker};
+use crate::expr::expression::Condition;
+use crate::expr::program::Made;
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {

@@ -12,10 +12,11 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::entries::{Entries, Entry, Role};
 use super::identity::Encoder;
-use super::partitions::{Content, Key, Partitions, Scattered};
+use super::partitions::{Content, Key, Partitions};
 use super::plan::{Component, Plan};
-use super::value::Value;
-use crate::fields::Stamps;
+use crate::event::fields::Stamps;
+use crate::expr::value::Value;
+use crate::hashing::Scattered;
 
 /// Conditions to check when an event is taken for a place, and when the group of a place is complete.
 struct Due {

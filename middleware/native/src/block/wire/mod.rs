@@ -1,0 +1,6 @@
+//! Blocks as bytes: Arrow's stream of one batch, and rows in MessagePack.
+
+pub mod flat;
+pub mod ipc;
+pub mod msgpack;
+pub mod packing;

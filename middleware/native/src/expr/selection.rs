@@ -1,0 +1,70 @@
+//! Selection and projection of columns: tests and fields that are programs, in a pass over a record batch.
+//!
+//! Twin of `detectors.cql.mapped` without the core. Whatever is not decided here as Python would decide it leaves the batch to Python.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+
+use pyo3::prelude::*;
+
+use crate::block::arrow::Column;
+use crate::block::blocks::Block;
+use crate::block::event_batch::EventBatch;
+use crate::block::results::{Stamping, StampingSpec};
+use crate::expr::program::{Input, Projector, Rows, Spec, Unsuited, Values};
+
+#[pyclass(module = "middleware.native")]
+pub struct Selection {
+    projector: Projector,
+    /// Where in a batch the columns lie that programs read.
+    places: Vec<usize>,
+    results: Stamping,
+}
+
+#[pymethods]
+impl Selection {
+    /// `test`, `fields`: expressions as nested tuples, fields with the kind of their values and whether these may be missing.
+    #[new]
+    fn new(
+        test: Option<Bound<'_, PyAny>>,
+        fields: Vec<Spec<'_>>,
+        places: Vec<usize>,
+        results: StampingSpec<'_>,
+    ) -> PyResult<Self> {
+        Ok(Self { projector: Projector::new(test.as_ref(), fields)?, places, results: Stamping::new(results) })
+    }
+
+    /// The results of a block, in order of time, with the identity id ^ number of the source; None: ask Python.
+    fn of(&self, block: &Bound<'_, EventBatch>, numbers: &Bound<'_, PyAny>) -> PyResult<Option<Block>> {
+        let (py, block) = (block.py(), block.get());
+        let (times, ids) = (block.times(py)?, block.ids(py)?);
+        let Some(sources) = block.sources(numbers)? else { return Ok(None) };
+        let columns = self.places.iter().map(|at| Ok((block.column(py, *at)?, OnceCell::new()))).collect::<PyResult<_>>()?;
+        let inputs = Inputs(columns);
+        let Ok(chosen) = self.projector.chosen(times.len(), &inputs, |row| times[row]) else { return Ok(None) };
+        let Ok(made) = self.projector.made(&chosen, &inputs) else { return Ok(None) };
+        let rows = || chosen.iter().map(|row| *row as usize);
+        let ids = rows().map(|row| ids[row] ^ sources.get(row)).collect();
+        Ok(self.results.block(made, rows().map(|row| times[row]).collect(), ids))
+    }
+}
+
+/// The columns of a batch, each read when it is first asked for.
+struct Inputs<'a>(Vec<(Column<'a>, OnceCell<Input<'a>>)>);
+
+impl Inputs<'_> {
+    fn input(&self, at: usize) -> &Input<'_> {
+        let (column, input) = &self.0[at];
+        input.get_or_init(|| Input::of(*column))
+    }
+}
+
+impl Rows for Inputs<'_> {
+    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+        self.input(at).run(rows)
+    }
+
+    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+        self.input(at).some(rows)
+    }
+}

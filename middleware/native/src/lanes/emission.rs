@@ -1,0 +1,57 @@
+//! What one call of `emit` gathers on its way: results, and what came out of order.
+
+use pyo3::prelude::*;
+use pyo3::types::PyList;
+
+use crate::event::entry::Entry;
+use crate::lanes::shared::Shared;
+
+/// What came out of order for one lane, and what was withdrawn from it.
+pub struct Pending {
+    pub lane: usize,
+    pub behind: Vec<Entry>,
+    pub gone: Vec<Entry>,
+}
+
+pub struct Emission<'py> {
+    pub clk: Bound<'py, PyAny>,
+    pub k: Bound<'py, PyAny>,
+    /// What lies at or below it is final.
+    pub settled: i64,
+    /// Published in order.
+    pub results: Bound<'py, PyList>,
+    pub pending: Vec<Pending>,
+}
+
+impl<'py> Emission<'py> {
+    /// The change that publishes results for the first time; None if there are none.
+    pub fn inserted(&self, results: &Bound<'py, PyList>, shared: &Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if results.is_empty() {
+            return Ok(None);
+        }
+        let inserted = shared.twins.inserted.bind(results.py());
+        inserted.call1((results, &self.clk, &self.k)).map(Some)
+    }
+}
+
+/// Changes by the round in which they must come: one lane's in sequence, different lanes' together.
+#[derive(Default)]
+pub struct Rounds<'py>(Vec<Vec<Bound<'py, PyAny>>>);
+
+impl<'py> Rounds<'py> {
+    pub fn add(&mut self, round: usize, delta: Bound<'py, PyAny>) {
+        if self.0.len() <= round {
+            self.0.resize_with(round + 1, Vec::new);
+        }
+        self.0[round].push(delta);
+    }
+
+    /// One change for each round in which there is any.
+    pub fn combined(self, py: Python<'py>, shared: &Shared) -> PyResult<Bound<'py, PyList>> {
+        let whole = PyList::empty(py);
+        for deltas in self.0.into_iter().filter(|deltas| !deltas.is_empty()) {
+            whole.append(shared.twins.combined.bind(py).call1((deltas,))?)?;
+        }
+        Ok(whole)
+    }
+}

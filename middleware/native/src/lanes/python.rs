@@ -1,0 +1,429 @@
+//! Keyed lanes: the class that Python sees, and how it gives each event to the lane of its key.
+
+use std::hint::black_box;
+
+use pyo3::exceptions::PyAssertionError;
+use pyo3::gc::{PyTraverseError, PyVisit};
+use pyo3::intern;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList, PyTuple};
+
+use crate::event::entry::Entry;
+use crate::event::placing::place_of;
+use crate::event::twins::Twins;
+use crate::lanes::counts::Counts;
+use crate::lanes::detector::{Detector, State};
+use crate::lanes::emission::{Emission, Pending, Rounds};
+use crate::lanes::keyless::Keyless;
+use crate::lanes::keys::{Key, Numbers};
+use crate::lanes::lane::{Lane, LaneState};
+use crate::lanes::shared::Shared;
+use crate::lanes::stamp::Stamp;
+use crate::lanes::writing::Writing;
+
+/// What `middleware.ordering.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
+type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
+type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
+
+/// What lies at or below it is all there is.
+const END: i64 = 1 << 62;
+
+/// How many lanes one purge looks at: a unit purges after 1,024 events, so silent lanes keep some four events a key.
+const SWEEP: usize = 256;
+
+/// Holds a mutable borrow of itself while Python runs: a detector or a key that came back in would get a `RuntimeError`.
+#[pyclass(module = "middleware.native")]
+pub struct KeyedLanes {
+    name: Py<PyAny>,
+    level: Py<PyAny>,
+    key: Key,
+    /// In the initial state; each lane gets a copy.
+    detector: Py<PyAny>,
+    initial: State,
+    /// The number of each key's lane.
+    numbers: Numbers,
+    lanes: Vec<Lane>,
+    shared: Shared,
+    keyless: Keyless,
+    /// The lane at which the next purge begins.
+    sweep: usize,
+    calls: u64,
+    /// The lanes whose state is being written down, a few at a time.
+    writing: Writing,
+}
+
+#[pymethods]
+impl KeyedLanes {
+    #[new]
+    fn new(
+        name: Bound<'_, PyAny>,
+        detector: Bound<'_, PyAny>,
+        level: Bound<'_, PyAny>,
+        settings: Bound<'_, PyAny>,
+        key: Bound<'_, PyAny>,
+    ) -> PyResult<Self> {
+        let py = name.py();
+        let stamp = Stamp::new(&detector, &name, &level, Twins::get(py)?)?;
+        let shared = Shared::new(&settings, &detector, stamp, !key.is_none())?;
+        Ok(Self {
+            name: name.unbind(),
+            level: level.unbind(),
+            key: Key::new(&detector, key)?,
+            detector: shared.twins.fresh.call1(py, (&detector,))?,
+            initial: State::of(detector.call_method0("snapshot")?, &shared),
+            numbers: Numbers::new(py),
+            lanes: Vec::new(),
+            keyless: Keyless::new(py),
+            shared,
+            sweep: 0,
+            calls: 0,
+            writing: Writing::default(),
+        })
+    }
+
+    fn __len__(&self) -> usize {
+        self.lanes.len()
+    }
+
+    /// What the lanes have done so far.
+    #[getter]
+    fn counts(&self, py: Python<'_>) -> Py<Counts> {
+        self.shared.counts.clone_ref(py)
+    }
+
+    /// Whether an emitted event stands here, and is kept.
+    fn holds(&mut self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        match self.key.of(event).and_then(|key| self.numbers.get(&key)) {
+            Ok(Some(number)) => {
+                let entry = Entry::new(event)?;
+                Ok(place_of(event.py(), &self.lanes[number].history, &entry, self.shared.twins)?.is_ok())
+            }
+            Ok(None) => Ok(false),
+            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => Err(error),
+            Err(_) => self.keyless.holds(event, &self.shared),
+        }
+    }
+
+    /// Take changed settings.
+    fn configure(&mut self, settings: Bound<'_, PyAny>) -> PyResult<()> {
+        self.shared.configure(&settings)
+    }
+
+    /// How many emitted events are kept, because they may still be disturbed or lie behind the last snapshot. O(keys).
+    #[getter]
+    fn held(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.history.len()).sum()
+    }
+
+    /// The latest time of the results that were forgotten, as they are final.
+    #[getter]
+    fn newest(&self) -> i64 {
+        self.shared.newest
+    }
+
+    /// Take a snapshot of some lane and forget it, to see what it costs. If that fails, the lane will say so by itself.
+    fn snapshot(&self, py: Python<'_>) -> PyResult<()> {
+        match self.lanes.first().map(|lane| lane.detector.state(py, &self.shared)) {
+            Some(Err(error)) if !self.shared.twins.is_failure(py, &error) => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    /// Give each event to the lane of its key; then correct the lanes with something out of order.
+    ///
+    /// A lane that published in this call and is corrected by it does so in two deltas, in sequence.
+    fn emit<'py>(
+        &mut self,
+        ready: Bound<'py, PyAny>,
+        removed: Bound<'py, PyList>,
+        clk: Bound<'py, PyAny>,
+        k: Bound<'py, PyAny>,
+        settled: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let results = PyList::empty(ready.py());
+        let mut emission = Emission { clk, k, settled, results, pending: Vec::new() };
+        self.calls += 1;
+        let outcome = self.emit_all(&ready, &removed, &mut emission);
+        for work in emission.pending {
+            self.lanes[work.lane].settle(); // an error came before its turn
+        }
+        outcome
+    }
+
+    /// Run events in total order, before which no others will come, so nothing is kept to go back to; their results are added to
+    /// `results`. What is raised at one of them ends it: then these lanes are of no use.
+    fn run(&mut self, events: &Bound<'_, PyList>, results: &Bound<'_, PyList>) -> PyResult<()> {
+        for event in events {
+            let number = self.lane_of(&event)?;
+            self.lanes[number].detector.run_into(&event, results, &mut self.shared)?;
+        }
+        Ok(())
+    }
+
+    /// Run events in total order, lane after lane: at each of the places `starts` the next lane begins, and no more comes of those
+    /// before. Returns how many events were run, and the state of the last lane (see `LaneState`), to go back to. If a detector
+    /// raises at one of them, or its state cannot be copied, these are the events before its lane, `results` are those of them, and
+    /// there is no state.
+    fn run_lanes<'py>(
+        &mut self,
+        events: &Bound<'py, PyList>,
+        starts: Vec<usize>,
+        results: &Bound<'py, PyList>,
+    ) -> PyResult<(usize, Option<Bound<'py, PyTuple>>)> {
+        let (py, mut starts) = (events.py(), starts.into_iter().peekable());
+        let mut began = (0, results.len());
+        let mut outcome = Ok(());
+        for (at, event) in events.iter().enumerate() {
+            if starts.next_if_eq(&at).is_some() {
+                began = (at, results.len());
+                self.lanes.clear();
+                self.numbers.clear(py);
+                outcome = self.key.of(&event).and_then(|key| self.new_lane(key, &self.shared.twins.fresh)).map(|_| ());
+            }
+            outcome = outcome.and_then(|()| self.lanes[0].detector.run_into(&event, results, &mut self.shared));
+            if outcome.is_err() {
+                break;
+            }
+        }
+        match outcome.and_then(|()| self.lanes[0].detector.state(py, &self.shared)?.boxed(py)) {
+            Ok(state) => Ok((events.len(), Some(state))),
+            Err(error) if self.shared.twins.is_failure(py, &error) => {
+                results.del_slice(began.1, results.len())?;
+                Ok((began.0, None))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Copy the state of each lane, and drop it: raises what a state that cannot be copied raises. O(states).
+    fn copy_states(&self, py: Python<'_>) -> PyResult<()> {
+        self.lanes.iter().try_for_each(|lane| lane.detector.state(py, &self.shared).map(|_| ()))
+    }
+
+    /// Forget what is final, in the next few lanes; in all of them at the end. Returns failures that became final.
+    ///
+    /// Busy lanes purge themselves as they run; this sweep is for those that fell silent. `everywhere`: in all lanes now.
+    #[pyo3(name = "purge", signature = (r#final, everywhere=false))]
+    fn purge_some(&mut self, py: Python<'_>, r#final: i64, everywhere: bool) -> PyResult<Vec<Py<PyAny>>> {
+        let count = if everywhere || r#final == END { self.lanes.len() } else { SWEEP.min(self.lanes.len()) };
+        for _ in 0..count {
+            self.sweep = if self.sweep + 1 < self.lanes.len() { self.sweep + 1 } else { 0 };
+            let lane = &mut self.lanes[self.sweep];
+            if !lane.history.is_empty() && (everywhere || lane.last <= r#final) {
+                self.writing.before(py, self.sweep, lane, &mut self.shared)?;
+                lane.purge(py, r#final, &mut self.shared)?;
+            }
+        }
+        self.keyless.settle(py, r#final, &mut self.shared)?;
+        Ok(std::mem::take(&mut self.shared.failures))
+    }
+
+    /// Results later than `promised`, of all lanes. O(what is kept).
+    fn standing<'py>(&self, py: Python<'py>, promised: i64) -> PyResult<Bound<'py, PyList>> {
+        let found = PyList::empty(py);
+        for record in self.lanes.iter().flat_map(|lane| &lane.records) {
+            for event in record.published.bind(py).get_item(1)?.try_iter()? {
+                let event = event?;
+                if event.getattr(intern!(py, "ts"))?.extract::<i64>()? > promised {
+                    found.append(event)?;
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// All that the lanes need to go on in another process, but for the lanes themselves, which `part` gives as they are now.
+    /// O(1). `final`: how far the unit has got. What was begun before and has not been given to the end is given up.
+    #[pyo3(signature = (r#final))]
+    fn state<'py>(&mut self, py: Python<'py>, r#final: i64) -> PyResult<Bound<'py, PyTuple>> {
+        self.writing = Writing::of(self.lanes.len(), r#final);
+        let failures = PyList::new(py, &self.shared.failures)?;
+        PyTuple::new(py, [PyList::empty(py).as_any(), self.keyless.all(py).copy()?.as_any(), failures.as_any()])
+    }
+
+    /// The next lanes, at most `count`, as they were when `state` was called: (key, lane); none if that was all.
+    fn part<'py>(&mut self, py: Python<'py>, count: usize) -> PyResult<Bound<'py, PyList>> {
+        let part = PyList::empty(py);
+        for number in self.writing.next(count) {
+            let lane = &mut self.lanes[number];
+            let state = self.writing.state_of(py, number, lane, &mut self.shared)?;
+            part.append((&lane.key, state))?;
+        }
+        Ok(part)
+    }
+
+    /// Become the lanes that gave `state`, here or in the twin.
+    fn restore(&mut self, py: Python<'_>, state: LanesState<'_>) -> PyResult<()> {
+        let (lanes, keyless, failures) = state;
+        self.keyless.restore(py, &keyless)?;
+        self.shared.failures = failures;
+        self.restore_part(py, lanes)
+    }
+
+    /// Add lanes that `part` gave.
+    fn restore_part(&mut self, py: Python<'_>, lanes: Vec<KeyedLane<'_>>) -> PyResult<()> {
+        for (key, lane) in lanes {
+            let number = self.new_lane(key, &self.shared.twins.blank)?;
+            self.lanes[number].restore(py, lane, &mut self.shared)?;
+        }
+        Ok(())
+    }
+
+    /// Raise `AssertionError` if an invariant does not hold.
+    fn check(&self, py: Python<'_>) -> PyResult<()> {
+        for lane in &self.lanes {
+            if let Some(fault) = lane.fault(py, &self.shared)? {
+                return Err(PyAssertionError::new_err(fault));
+            }
+        }
+        Ok(())
+    }
+
+    /// Events are left out: they are leaves to the collector, which never sees inside them (`gc=False`).
+    fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
+        self.key.traverse(&visit)?;
+        visit.call(&self.detector)?;
+        self.initial.traverse(&visit)?;
+        self.numbers.traverse(&visit)?;
+        self.writing.traverse(&visit)?;
+        self.lanes.iter().try_for_each(|lane| lane.traverse(&visit))
+    }
+
+    /// Whatever leads back here does so through a detector or a key function, and a function clears itself.
+    fn __clear__(&mut self, py: Python<'_>) {
+        self.numbers.clear(py);
+        self.writing = Writing::default();
+        self.lanes.clear();
+    }
+}
+
+impl KeyedLanes {
+    fn emit_all<'py>(
+        &mut self,
+        ready: &Bound<'py, PyAny>,
+        removed: &Bound<'py, PyList>,
+        emission: &mut Emission<'py>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = ready.py();
+        for event in removed {
+            self.withdraw(&event, emission)?;
+        }
+        for events in ["behind", "ahead"] {
+            let events = ready.getattr(events)?.cast_into::<PyList>()?;
+            let numbers = self.look_up(&events)?;
+            for (at, event) in events.iter().enumerate() {
+                self.give(&event, numbers.get(at).copied().flatten(), emission)?;
+            }
+        }
+        let mut rounds = Rounds::default();
+        if let Some(inserted) = emission.inserted(&emission.results, &self.shared)? {
+            rounds.add(0, inserted);
+        }
+        let pending = std::mem::take(&mut emission.pending);
+        for work in &pending {
+            self.lanes[work.lane].settle();
+        }
+        for work in pending {
+            let lane = &mut self.lanes[work.lane];
+            let first = usize::from(lane.published_in == self.calls);
+            for (index, delta) in lane.correct(emission, work, &mut self.shared)?.into_iter().enumerate() {
+                rounds.add(first + index, delta);
+            }
+            lane.trim(py, emission.settled, &mut self.shared)?;
+        }
+        rounds.combined(py, &self.shared)
+    }
+
+    /// The numbers of the lanes of events, where they are known without a call. Of many lanes, most are not in the caches, and to
+    /// wait for one takes as long as for all of a batch: so all are looked at before the first runs.
+    fn look_up(&mut self, events: &Bound<'_, PyList>) -> PyResult<Vec<Option<usize>>> {
+        let Key::Attribute(field) = &self.key else { return Ok(Vec::new()) };
+        let (py, mut numbers) = (events.py(), Vec::with_capacity(events.len()));
+        for event in events {
+            let number = match field.of(&event).and_then(|key| self.numbers.get(&key)) {
+                Err(error) if !self.shared.twins.is_failure(py, &error) => return Err(error),
+                found => found.unwrap_or(None), // what fails here will fail in its turn
+            };
+            if let Some(number) = number {
+                black_box(self.lanes[number].look(py));
+            }
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    /// Give an event to the lane of its key if it is in order there; else it waits until all others were given.
+    #[inline]
+    fn give<'py>(&mut self, event: &Bound<'py, PyAny>, known: Option<usize>, emission: &mut Emission<'py>) -> PyResult<()> {
+        let py = event.py();
+        let found = known.map_or_else(|| self.lane_of(event), Ok);
+        let (number, entry) = match found.and_then(|number| Ok((number, Entry::new(event)?))) {
+            Ok(found) => found,
+            Err(error) => return self.keyless.add(event, error, &mut self.shared),
+        };
+        let lane = &mut self.lanes[number];
+        self.writing.before(py, number, lane, &mut self.shared)?;
+        if entry.ts > lane.last {
+            if let Some(published) = lane.advance(py, entry, emission.settled, &mut self.shared)? {
+                emission.results.append(published)?;
+                lane.published_in = self.calls;
+            }
+        } else {
+            self.pending(number, emission).behind.push(entry);
+        }
+        Ok(())
+    }
+
+    /// The number of an event's lane. The first event of a key makes it, from the detector's initial state.
+    #[inline]
+    fn lane_of(&mut self, event: &Bound<'_, PyAny>) -> PyResult<usize> {
+        if matches!(self.key, Key::Same) && !self.lanes.is_empty() {
+            return Ok(0);
+        }
+        let key = self.key.of(event)?;
+        match self.numbers.get(&key)? {
+            Some(number) => Ok(number),
+            None => self.new_lane(key, &self.shared.twins.fresh),
+        }
+    }
+
+    /// `made` makes its detector: `fresh`, or `blank` where it is about to be given its state.
+    fn new_lane(&mut self, key: Bound<'_, PyAny>, made: &Py<PyAny>) -> PyResult<usize> {
+        let py = key.py();
+        let number = self.lanes.len();
+        let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
+        let instance = made.bind(py).call1((&self.detector,))?;
+        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive)?, self.initial.clone_ref(py));
+        self.numbers.add(key, number)?;
+        self.lanes.push(lane);
+        Ok(number)
+    }
+
+    /// The work that waits for a lane. Whatever else comes for the lane in this call must wait for its turn.
+    fn pending<'a>(&mut self, number: usize, emission: &'a mut Emission<'_>) -> &'a mut Pending {
+        let at = self.lanes[number].pending.unwrap_or_else(|| {
+            emission.pending.push(Pending { lane: number, behind: Vec::new(), gone: Vec::new() });
+            emission.pending.len() - 1
+        });
+        self.lanes[number].wait_for(at);
+        &mut emission.pending[at]
+    }
+
+    /// Note that an emitted event is withdrawn. One whose key cannot be found never went to a lane.
+    fn withdraw<'py>(&mut self, event: &Bound<'py, PyAny>, emission: &mut Emission<'py>) -> PyResult<()> {
+        let found = self.key.of(event).and_then(|key| {
+            let number = self.numbers.get(&key)?;
+            Ok((number, Entry::new(event)?))
+        });
+        match found {
+            Ok((Some(number), entry)) => {
+                self.writing.before(event.py(), number, &mut self.lanes[number], &mut self.shared)?;
+                self.pending(number, emission).gone.push(entry);
+            }
+            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => return Err(error),
+            _ if self.keyless.withdraw(event, &self.shared)? => {}
+            _ => self.shared.counts.get().unknown.add(1),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,4 @@
+//! Windows: panes where they are in step with each other, trees elsewhere.
+
+pub mod fiba;
+pub mod panes;

@@ -1,0 +1,84 @@
+//! What windows there are, and what is read and calculated; the same for all keys.
+
+use pyo3::prelude::*;
+
+use super::aggregate::What;
+use crate::event::fields::{Field, Stamps};
+
+/// A field that is read: floats, or integers.
+pub struct Column {
+    pub field: Field,
+    pub is_float: bool,
+}
+
+pub struct Plan {
+    /// Sizes of the windows that end at one time.
+    pub sizes: Vec<i64>,
+    pub longest: i64,
+    pub every: i64,
+    pub offset: i64,
+    pub columns: Vec<Column>,
+    /// What of which column; events are counted without one.
+    pub aggregates: Vec<(What, Option<usize>)>,
+}
+
+impl Plan {
+    /// The first end that is not before `ts`.
+    #[inline]
+    pub fn end(&self, ts: i64) -> i64 {
+        -(self.offset - ts).div_euclid(self.every) * self.every + self.offset
+    }
+
+    /// The pane (start, end] of a time: no window begins or ends within it.
+    pub fn pane(&self, ts: i64) -> (i64, i64) {
+        let (before, end) = (self.end(ts) - self.every, self.end(ts));
+        let starts = self.sizes.iter().map(|size| end - size.rem_euclid(self.every));
+        let mut bounds = (before, end);
+        for start in starts {
+            if start < ts {
+                bounds.0 = bounds.0.max(start);
+            } else {
+                bounds.1 = bounds.1.min(start);
+            }
+        }
+        bounds
+    }
+
+    /// Whether an aggregate reads floats.
+    pub fn is_float(&self, column: Option<usize>) -> bool {
+        column.is_some_and(|column| self.columns[column].is_float)
+    }
+
+    /// Numbers a row takes: time, which columns are there, and the columns.
+    pub fn width(&self) -> usize {
+        2 + self.columns.len()
+    }
+}
+
+/// An event as windows keep it: see `Plan::width`.
+pub type Row = Vec<u64>;
+
+impl Plan {
+    /// Read an event into a row; its time. A value of None is not there.
+    #[inline]
+    pub fn read(&self, event: &Bound<'_, PyAny>, stamps: &Stamps, row: &mut Row) -> PyResult<i64> {
+        let time = stamps.ts(event)?;
+        row.clear();
+        row.push(time.cast_unsigned());
+        row.push(0);
+        for (number, column) in self.columns.iter().enumerate() {
+            let value = column.field.of(event)?;
+            let bits = if value.is_none() {
+                0
+            } else if column.is_float {
+                row[1] |= 1 << number;
+                value.extract::<f64>()?.to_bits()
+            } else {
+                row[1] |= 1 << number;
+                value.extract::<i64>()?.cast_unsigned()
+            };
+            row.push(bits);
+        }
+        Ok(time)
+    }
+}
