@@ -28,7 +28,7 @@ def extensions() -> list[RustExtension]:
     if BUILDING.intersection(sys.argv) and (fault := _fault()):
         sys.exit(
             f"error: Slackline's core is written in Rust, and {fault}: install Rust {_least()} or later "
-            "(https://rustup.rs), or take a wheel of Slackline for this Python"
+            "(https://rustup.rs; Debian 12, as root: apt-get install cargo-web), or take a wheel of Slackline for this Python"
         )
     core = RustExtension(
         "middleware.native._core",

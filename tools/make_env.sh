@@ -18,18 +18,23 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 fingerprint() {
     { pwd; cat pyproject.toml requirements.lock setup.py Makefile tools/make_env.sh tools/share_classes.sh tools/train_spark.py
-      if [ -d middleware/native ]; then command -v cargo || true; find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +; fi
+      find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +
     } | cksum
 }
 
 # May we install system packages?
 can_install() { [ "$(id -u)" = 0 ] && have apt-get; }
 
-# apt_install PACKAGE...: one update a run, then install; fails if apt fails.
+# The lists of packages are fetched once a run.
 UPDATED=no
+apt_update() {
+    if [ $UPDATED = no ]; then apt-get update -qq </dev/null || true; UPDATED=yes; fi
+}
+
+# apt_install PACKAGE...: fails if apt fails.
 apt_install() {
     say "installing $* (apt-get)"
-    if [ $UPDATED = no ]; then apt-get update -qq </dev/null || true; UPDATED=yes; fi
+    apt_update
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" </dev/null >&2
 }
 
@@ -49,6 +54,32 @@ ensure_python() {
     can_install || fail "no Python >= 3.11 with venv found. Install one (Debian, as root: apt-get install python3 python3-venv), then run make env again."
     apt_install python3 python3-venv || fail "apt-get could not install python3 and python3-venv: is a package mirror reachable? See what it says above."
     PYTHON=$(find_python) || fail "Python >= 3.11 is needed, but this system's own is $(python3 -V 2>&1). Install a newer one by hand, then run make env again."
+}
+
+# The first version of Rust that can build the core.
+RUST=$(sed -n 's/^rust-version = "\(.*\)"/\1/p' middleware/native/Cargo.toml)
+
+# is_enough VERSION: whether a version of Rust can build the core.
+is_enough() { [ -n "$1" ] && [ "$(printf '%s\n' "$RUST" "$1" | sort -V | head -n 1)" = "$RUST" ]; }
+
+has_rust() { have cargo && is_enough "$(cargo --version 2>/dev/null | cut -d ' ' -f 2)"; }
+
+# candidate PACKAGE: the version of a package that apt-get would install.
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/^ *Candidate: \([0-9]*:\)\{0,1\}\([0-9.]*\).*/\2/p'; }
+
+# The core is written in Rust. Where Debian's own is too old, it may have a newer one for browsers (cargo-web), or rustup.
+ensure_rust() {
+    if [ -x "$HOME/.cargo/bin/cargo" ]; then PATH=$HOME/.cargo/bin:$PATH; fi
+    if ! has_rust && can_install; then
+        apt_update
+        if is_enough "$(candidate cargo)"; then apt_install cargo
+        elif is_enough "$(candidate cargo-web)"; then apt_install cargo-web
+        elif have rustup || apt_install rustup; then rustup default stable >&2 && PATH=$HOME/.cargo/bin:$PATH
+        fi || true
+    fi
+    has_rust || fail "Rust $RUST or later (cargo) is needed to build the core. Install it (https://rustup.rs; Debian, as root: apt-get install cargo-web, or cargo where it is new enough), then run make env again."
+    if ! have cc && can_install; then apt_install gcc libc6-dev || true; fi
+    have cc || fail "a linker (cc) is needed to build the core. Install one (Debian, as root: apt-get install gcc libc6-dev), then run make env again."
 }
 
 # The major version of the Java that Spark will find, or 0.
@@ -118,6 +149,7 @@ share_classes() {
 built() { wait $building || { cat $VENV/slackline.log >&2; return 1; }; }
 
 install() {
+    ensure_rust
     if [ -e $BUILDING ] || { [ -e $VENV ] && ! works; }; then
         say "$VENV is broken or was left half made: starting anew"
         rm -rf $VENV

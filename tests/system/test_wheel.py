@@ -82,6 +82,14 @@ def test_it_has_the_core(wheel: Path) -> None:
     assert "none-any" not in wheel.name
 
 
+def test_without_rust_a_build_says_what_to_install(tmp_path: Path) -> None:
+    build = [sys.executable, "setup.py", "-q", "build", "--build-base", str(tmp_path)]
+    ran = subprocess.run(build, cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    (line,) = ran.stderr.splitlines()
+    assert ran.returncode == 1
+    assert line.startswith("error: Slackline's core is written in Rust, and there is no cargo: install Rust 1.")
+
+
 def test_it_works_without_the_checkout(installed: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     ran = subprocess.run(

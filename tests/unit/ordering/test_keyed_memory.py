@@ -68,7 +68,6 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
         assert lanes.held == 100
 
 
-@pytest.mark.skipif(not native.AVAILABLE, reason="what is kept in Python is not worth it")
 @pytest.mark.parametrize("of_each", [3, 10, 40])
 def test_lanes_to_which_events_keep_coming_in_order_keep_little_that_is_final(of_each):
     """No snapshot is taken for the sake of replays, as nothing is out of order: each lane kept up to 256 final events."""
