@@ -2,5 +2,5 @@
 
 from middleware.cli.command import CommandEntry
 
-SQL = CommandEntry("detectors.cql.shell.command:sql", "Continuous queries in a language like SQL.")
-QUERY = CommandEntry("detectors.sequence.command:query", "Run a sequence query over a trace, a scenario, or a node.")
+SQL = CommandEntry("detectors.cql.shell.sql_command:sql", "Continuous queries in a language like SQL.")
+QUERY = CommandEntry("detectors.sequence.query_command:query", "Run a sequence query over a trace, a scenario, or a node.")

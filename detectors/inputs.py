@@ -37,7 +37,7 @@ def lateness_of(text: str) -> int:
     return max(1, parse_duration(text))
 
 
-class Files:
+class FileInput:
     """Events in CSV, JSON lines, Parquet or Arrow files: by a mapping (a TOML file), or by the names of their columns.
 
     ``types``: the event types that they hold: made from the mapping, unless ``types`` are given. Raises TraceError.
@@ -98,7 +98,7 @@ class Files:
         return [_told(one) for one in self.mappings]
 
 
-class Source(msgspec.Struct):
+class QueryInput(msgspec.Struct):
     """Where events come from: the types that a query may name, detectors that derive some of them, and the recording.
 
     ``scenario``
@@ -110,7 +110,7 @@ class Source(msgspec.Struct):
     trace: Path | None = None
     address: str = ""
     scenario: Scenario | None = None
-    files: Files | None = None
+    files: FileInput | None = None
 
     def arrivals(self) -> Iterator[list[Event]]:
         """The recorded events in order of arrival, in lists of any length."""
@@ -141,28 +141,28 @@ class Source(msgspec.Struct):
         return int((np.maximum.accumulate(ts) - ts).max(initial=0))
 
 
-def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | None = None) -> Source:
+def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | None = None) -> QueryInput:
     """What is meant by names of files, the folder of a trace, a scenario or a node. Raises SlacklineError."""
     from middleware.spark.traces import DESCRIPTION
 
     types = event_types(list(modules)) if modules else None
     if all(Path(source).is_file() for source in sources):
-        files = Files(sources, mapping, types)
-        return Source(files.types, {}, files=files)
+        files = FileInput(sources, mapping, types)
+        return QueryInput(files.types, {}, files=files)
     if mapping is not None or len(sources) > 1:
         raise SlacklineError(f"{listed([s for s in sources if not Path(s).is_file()])}: there is no such file")
     (source,) = sources
     if "://" in source:
         if types is None:
             raise SlacklineError(f"what {source} publishes is typed: name the module with its event classes (--types-from)")
-        return Source(types, {}, address=source)
+        return QueryInput(types, {}, address=source)
     folder = Path(source)
     if (folder / DESCRIPTION).exists():
-        return Source(types if types is not None else _described_types(folder), {}, folder)
+        return QueryInput(types if types is not None else _described_types(folder), {}, folder)
     from middleware.runtime.scenario import load_scenario
 
     scenario = load_scenario(source)
-    return Source(scenario.types, scenario.detectors, scenario=scenario)
+    return QueryInput(scenario.types, scenario.detectors, scenario=scenario)
 
 
 def _described_types(folder: Path) -> EventTypes:

@@ -11,8 +11,8 @@ import msgspec
 from detectors.cql import statements as s
 from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
-from detectors.language.errors import QueryError, Span, nearest
-from detectors.language.types import INTEGERS, PYTHON, Type, ValueKind, kind_of, kind_of_members
+from detectors.language.query_errors import QueryError, TextSpan, nearest
+from detectors.language.value_types import INTEGERS, PYTHON, Type, ValueKind, kind_of, kind_of_members
 from middleware.model.event import MAX_TS, Event, EventType, type_name
 from middleware.model.schema import fields_of
 from middleware.model.words import listed
@@ -43,7 +43,7 @@ class Attribute(NamedTuple):
 Schema = tuple[Attribute, ...]
 
 
-class Stream:
+class CatalogStream:
     """A stream: its name, attributes, event type, and where it comes from.
 
     ``timestamp``
@@ -89,7 +89,7 @@ def attribute(name: str, kind: ValueKind) -> Attribute:
     return Attribute(name, kind, name if name == TS else f"{name.strip('_') or 'field'}_" if taken else name)
 
 
-def checked_schema(attributes: Iterable[tuple[str, ValueKind, Span]]) -> Schema:
+def checked_schema(attributes: Iterable[tuple[str, ValueKind, TextSpan]]) -> Schema:
     """A schema of these attributes. Raises QueryError if two have the same name, or ``ts`` is no Long."""
     schema: list[Attribute] = []
     for name, kind, span in attributes:
@@ -102,7 +102,7 @@ def checked_schema(attributes: Iterable[tuple[str, ValueKind, Span]]) -> Schema:
             raise QueryError(f"{name!r} cannot stand beside {listed(a.name for a in schema)}: rename it", span)
         schema.append(made)
     if not any(each.name != TS for each in schema):
-        span = attributes[0][2] if isinstance(attributes, list) and attributes else Span(0, 0)
+        span = attributes[0][2] if isinstance(attributes, list) and attributes else TextSpan(0, 0)
         raise QueryError("a stream needs an attribute besides ts", span)
     return tuple(schema)
 
@@ -121,7 +121,7 @@ def make_event_type(name: str, schema: Schema) -> EventType:
     return made  # type: ignore[no-any-return]
 
 
-def schema_of(event_type: EventType, span: Span) -> Schema:
+def schema_of(event_type: EventType, span: TextSpan) -> Schema:
     """The schema of a Python event type; fields that the language has no type for are left out."""
     found = []
     for name, hint in fields_of(event_type).items():
@@ -147,9 +147,9 @@ class Catalog:
     def __init__(self, types: Iterable[EventType] = ()) -> None:
         self._types = {type_name(each).lower(): each for each in types}
         self._schemas: dict[str, tuple[str, Schema]] = {}
-        self._streams: dict[str, Stream] = {}
+        self._streams: dict[str, CatalogStream] = {}
 
-    def __iter__(self) -> Iterator[Stream]:
+    def __iter__(self) -> Iterator[CatalogStream]:
         return iter(self._streams.values())
 
     def copied(self) -> Catalog:
@@ -201,16 +201,16 @@ class Catalog:
             own = checked_schema([(each.name, each.kind, statement.schema.span) for each in (*inherited, *own)])
         self._schemas[statement.name.name.lower()] = statement.name.name, own
 
-    def find(self, name: str) -> Stream | None:
+    def find(self, name: str) -> CatalogStream | None:
         """A stream by name, or None; an event type of the broker becomes a stream when it is first requested."""
         found = self._streams.get(name.lower())
         if found is None and name.lower() in self._types:
             event_type = self._types[name.lower()]
-            found = Stream(type_name(event_type), schema_of(event_type, Span(0, 0)), event_type)
+            found = CatalogStream(type_name(event_type), schema_of(event_type, TextSpan(0, 0)), event_type)
             self._streams[name.lower()] = found
         return found
 
-    def stream(self, ident: s.Ident) -> Stream:
+    def stream(self, ident: s.Ident) -> CatalogStream:
         """A stream by name. Raises QueryError with the nearest known name if there is none."""
         found = self.find(ident.name)
         if found is None:
@@ -224,8 +224,8 @@ class Catalog:
         return name.lower() not in self._streams and name.lower() not in self._types
 
     def add(
-        self, name: str, schema: Schema, span: Span, timestamp: s.Timestamp | None = None, system_time: str | None = None
-    ) -> Stream:
+        self, name: str, schema: Schema, span: TextSpan, timestamp: s.Timestamp | None = None, system_time: str | None = None
+    ) -> CatalogStream:
         """Add a stream. With the name of an event type of the broker, it uses that type, which its schema must fit."""
         if name.lower() in self._streams:
             raise QueryError(f"there is a stream {name!r} already: choose another name", span)
@@ -234,7 +234,7 @@ class Catalog:
             event_type = make_event_type(name, schema)
         else:
             schema = _fitting(event_type, schema, span)
-        stream = Stream(name if event_type is None else type_name(event_type), schema, event_type)
+        stream = CatalogStream(name if event_type is None else type_name(event_type), schema, event_type)
         if timestamp is not None and timestamp.form is not None:
             written = _known(stream, timestamp.attribute, timestamp.span)
             stream.written = written, time_reader(timestamp.form, written.kind, timestamp.span)
@@ -245,7 +245,7 @@ class Catalog:
         return stream
 
 
-def _known(stream: Stream, name: str, span: Span) -> Attribute:
+def _known(stream: CatalogStream, name: str, span: TextSpan) -> Attribute:
     """An attribute of a stream. Raises QueryError if there is none of that name."""
     found = stream.attribute(name)
     if found is None:
@@ -254,7 +254,7 @@ def _known(stream: Stream, name: str, span: Span) -> Attribute:
     return found
 
 
-def _system_time(stream: Stream, name: str | None, span: Span) -> Attribute | None:
+def _system_time(stream: CatalogStream, name: str | None, span: TextSpan) -> Attribute | None:
     if name is None or name.lower() == TS:
         return None
     found = _known(stream, name, span)
@@ -263,7 +263,7 @@ def _system_time(stream: Stream, name: str | None, span: Span) -> Attribute | No
     return found
 
 
-def _timestamp(stream: Stream, name: str, span: Span) -> Attribute | None:
+def _timestamp(stream: CatalogStream, name: str, span: TextSpan) -> Attribute | None:
     if name.lower() == TS:
         return None
     found = _known(stream, name, span)
@@ -274,7 +274,7 @@ def _timestamp(stream: Stream, name: str, span: Span) -> Attribute | None:
     return found
 
 
-def _fitting(event_type: EventType, schema: Schema, span: Span) -> Schema:
+def _fitting(event_type: EventType, schema: Schema, span: TextSpan) -> Schema:
     """The declared attributes, with the fields of an existing event type."""
     there = schema_of(event_type, span)
     fitted = []

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from detectors.cql.changes import packed, unpacker
-from detectors.cql.plan import Joined, Side
+from detectors.cql.query_plan import JoinQueryPlan, Side
 from detectors.cql.relation import NOTHING, joining_keys
-from detectors.cql.timeline import Timeline, plain
-from detectors.cql.windows import Measure
+from detectors.cql.tuple_timeline import TupleTimeline, plain
+from detectors.cql.window_plans import Measure
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta
@@ -38,7 +38,7 @@ class CurrentWindows:
         self._size, self._slide = window.size.amount, window.slide.amount
         self._phase, self._start = window.phase, window.start
         self._is_clocked = window.slide.measure is Measure.CLOCK
-        self.timeline = Timeline(clock_of)
+        self.timeline = TupleTimeline(clock_of)
 
     @property
     def reach(self) -> int | None:
@@ -118,7 +118,7 @@ class CurrentWindows:
 class CurrentJoin(Operation):
     """Runs the join. A change costs O(both windows + results) for each moment that it touches."""
 
-    def __init__(self, plan: Joined, name: str, level: int) -> None:
+    def __init__(self, plan: JoinQueryPlan, name: str, level: int) -> None:
         super().__init__()
         self.plan = plan
         self._sides_of = [(plan.left, plan.left.source.event_type), (plan.right, plan.right.source.event_type)]

@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from detectors.cql import statements as s
-from detectors.cql.timeline import Timeline, WindowKey
-from detectors.cql.windows import Measure, Point, Shape, WindowPlan
+from detectors.cql.tuple_timeline import TupleTimeline, WindowKey
+from detectors.cql.window_plans import Measure, Point, Shape, WindowPlan
 from detectors.window.kinds import end_at
 from middleware.model.event import Event, Order, Value
 
@@ -50,7 +50,7 @@ class _Cuts:
             return end_at(time, self.slide, self.plan.phase)
         return max(least, end_at(time, self.slide, least))
 
-    def low(self, timeline: Timeline, count: int, ts: int, clock: int | None) -> tuple[int, int | None]:
+    def low(self, timeline: TupleTimeline, count: int, ts: int, clock: int | None) -> tuple[int, int | None]:
         """The first tuple of a window that ends with the first ``count``, and its lower bound.
 
         ``ts``, ``clock``: its end, for windows whose size is measured in event time or by that clock.
@@ -66,7 +66,7 @@ class _Cuts:
         assert clock is not None
         return timeline.clock_after(clock - size.amount, count), clock - size.amount
 
-    def landmark(self, timeline: Timeline, count: int) -> int:
+    def landmark(self, timeline: TupleTimeline, count: int) -> int:
         """How many of the first ``count`` tuples lie before the lower bound of a landmark window."""
         lower = self.plan.lower
         if lower is None:
@@ -75,7 +75,7 @@ class _Cuts:
             return timeline.clock_after(lower, count)
         return min(count, timeline.after(lower))
 
-    def kept(self, timeline: Timeline, settled: int, ts: int) -> int:
+    def kept(self, timeline: TupleTimeline, settled: int, ts: int) -> int:
         """How many of the first ``settled`` tuples are not in any window that ends after these tuples, at ``ts`` or later."""
         if self._size is None or not settled:
             return 0
@@ -89,19 +89,19 @@ class TimedCuts(_Cuts):
         super().__init__(plan)
         self._length = plan.size.amount if plan.size is not None and plan.size.measure is Measure.TS else None
 
-    def end(self, ts: int, timeline: Timeline) -> int:
+    def end(self, ts: int, timeline: TupleTimeline) -> int:
         """The first boundary at or after a time."""
         if self.plan.upper is not None:
             return self.plan.upper
         return self.boundary(ts, self._first(timeline))
 
-    def _first(self, timeline: Timeline) -> int | None:
+    def _first(self, timeline: TupleTimeline) -> int | None:
         """The first boundary of all, if there is one. The first of anchored windows starts with the first tuple."""
         if self.plan.is_anchored and timeline.first is not None:
             return timeline.first + self.slide - max(self.plan.slide.tick, 1)
         return self._least
 
-    def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
+    def touched(self, timeline: TupleTimeline, places: list[Order], emitted: int) -> set[int]:
         """The boundaries to check after tuples at these places came or went.
 
         Those up to ``emitted`` whose windows may have changed, and the first after it; ``following`` gives the others.
@@ -125,7 +125,7 @@ class TimedCuts(_Cuts):
                 touched.add(coming)
         return touched
 
-    def following(self, timeline: Timeline, boundary: int) -> int | None:
+    def following(self, timeline: TupleTimeline, boundary: int) -> int | None:
         """The next boundary with a tuple in its window, if windows are measured in time."""
         if self._length is None:
             return None
@@ -133,7 +133,7 @@ class TimedCuts(_Cuts):
         first = timeline.first_after(coming - self._length)
         return None if first is None else max(coming, self.end(first, timeline))
 
-    def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
+    def cut(self, timeline: TupleTimeline, boundary: int) -> Cut | None:
         """The window that ends at a boundary, or None if there is nothing to report."""
         high = timeline.after(boundary)
         if self.plan.shape is not Shape.FIXED and not self._is_news(timeline, boundary, high):
@@ -142,7 +142,7 @@ class TimedCuts(_Cuts):
         bounds = lower, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
-    def _is_news(self, timeline: Timeline, boundary: int, high: int) -> bool:
+    def _is_news(self, timeline: TupleTimeline, boundary: int, high: int) -> bool:
         """Whether to report the window: always, only if it differs from the one before, or if tuples have come since."""
         before, first = boundary - self.slide, timeline.first
         if self._length is None:
@@ -153,7 +153,7 @@ class TimedCuts(_Cuts):
         low, low_before = timeline.after(boundary - self._length), timeline.after(before - self._length)
         return low != low_before or high != timeline.after(before)
 
-    def needed(self, timeline: Timeline, final: int) -> int:
+    def needed(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         if self.plan.shape is Shape.FIXED:
             assert self.plan.upper is not None
@@ -171,7 +171,7 @@ class SessionCuts:
         self.plan = plan
         self.gap = plan.slide.amount
 
-    def touched(self, timeline: Timeline, places: list[Order], emitted: int) -> set[int]:
+    def touched(self, timeline: TupleTimeline, places: list[Order], emitted: int) -> set[int]:
         """Where sessions end or ended that these places are in, or next to."""
         touched: set[int] = set()
         for ts in {order[0] for order in places}:
@@ -183,14 +183,14 @@ class SessionCuts:
                 touched.add(timeline.events[self._end(timeline, after) - 1].ts + self.gap)
         return touched
 
-    def _end(self, timeline: Timeline, at: int) -> int:
+    def _end(self, timeline: TupleTimeline, at: int) -> int:
         """The place after the session that the tuple at a place is in."""
         events, gap, at = timeline.events, self.gap, at + 1
         while at < len(events) and events[at].ts - events[at - 1].ts <= gap:
             at += 1
         return at
 
-    def _start(self, timeline: Timeline, at: int) -> int:
+    def _start(self, timeline: TupleTimeline, at: int) -> int:
         """The first place of the session that ends before a place."""
         events, gap, at = timeline.events, self.gap, at - 1
         while at and events[at].ts - events[at - 1].ts <= gap:
@@ -198,11 +198,11 @@ class SessionCuts:
         return at
 
     @staticmethod
-    def following(timeline: Timeline, boundary: int) -> int | None:
+    def following(timeline: TupleTimeline, boundary: int) -> int | None:
         """None: every end is known from the tuples that it follows."""
         return None
 
-    def cut(self, timeline: Timeline, boundary: int) -> Cut | None:
+    def cut(self, timeline: TupleTimeline, boundary: int) -> Cut | None:
         """The session that ends at a time, or None if none does."""
         last = boundary - self.gap
         high = timeline.after(last)
@@ -214,7 +214,7 @@ class SessionCuts:
         bounds = timeline.events[low].ts, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds)
 
-    def needed(self, timeline: Timeline, final: int) -> int:
+    def needed(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final sessions need."""
         count = timeline.after(final - self.gap)
         if count and count < len(timeline) and timeline.events[count].ts - timeline.events[count - 1].ts <= self.gap:
@@ -228,10 +228,12 @@ class TupleCuts(_Cuts):
     def __init__(self, plan: WindowPlan, batch_of: Callable[[Event], object] | None) -> None:
         super().__init__(plan)
         self._batch_of = batch_of
-        self._is_joint = plan.model is s.Model.TIME or batch_of is not None  # one window for all tuples of a moment or batch
+        self._is_joint = (
+            plan.model is s.ExecutionModel.TIME or batch_of is not None
+        )  # one window for all tuples of a moment or batch
         self._is_grouped = self._is_joint or plan.has_peers
 
-    def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
+    def touched(self, timeline: TupleTimeline, places: list[Order]) -> list[tuple[int, int]]:
         """Ranges [start, end) of the tuples whose windows may have changed, in order."""
         ranges: list[list[int]] = []
         for order in sorted(places):
@@ -243,7 +245,7 @@ class TupleCuts(_Cuts):
                 ranges.append([start, end])
         return [(start, end) for start, end in ranges]
 
-    def _reach(self, timeline: Timeline, order: Order) -> int:
+    def _reach(self, timeline: TupleTimeline, order: Order) -> int:
         size = self._size
         if self.slide > 1 or size is None or size.measure is Measure.CLOCK:
             return len(timeline)
@@ -253,19 +255,19 @@ class TupleCuts(_Cuts):
             end = timeline.before(order[0] + size.amount)
         return self._group_edge(timeline, end, 1)
 
-    def _group_edge(self, timeline: Timeline, at: int, step: int) -> int:
+    def _group_edge(self, timeline: TupleTimeline, at: int, step: int) -> int:
         """The first place from ``at`` forward (``step`` 1) or backward (-1) where another moment or batch begins."""
         if self._is_grouped:
             while 0 < at < len(timeline) and self._same(timeline, at - 1, at):
                 at += step
         return at
 
-    def _same(self, timeline: Timeline, one: int, other: int) -> bool:
+    def _same(self, timeline: TupleTimeline, one: int, other: int) -> bool:
         """Whether two neighbours belong to the same moment or batch."""
         a, b = timeline.events[one], timeline.events[other]
         return a.ts == b.ts and (self._batch_of is None or self._batch_of(a) == self._batch_of(b))
 
-    def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
+    def cuts(self, timeline: TupleTimeline, start: int, end: int) -> Iterator[Cut]:
         """The windows that end with one of the tuples [start, end)."""
         passed = timeline.dropped + start
         for at in range(start, end):
@@ -275,14 +277,14 @@ class TupleCuts(_Cuts):
             if passed // self.slide > before // self.slide:
                 yield self._cut(timeline, at)
 
-    def _cut(self, timeline: Timeline, at: int) -> Cut:
+    def _cut(self, timeline: TupleTimeline, at: int) -> Cut:
         event = timeline.events[at]
         low, lower = self.low(timeline, at + 1, event.ts, timeline.clock_before(at + 1))
         high = timeline.after(event.ts) if self.plan.has_peers else at + 1
         last = event if self.plan.is_over else None
         return Cut(timeline.orders[at], event.ts, low, high, (lower, event.ts), (event.source, event.id), last)
 
-    def needed(self, timeline: Timeline, final: int) -> int:
+    def needed(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         return self.kept(timeline, timeline.after(final), final)
 
@@ -290,11 +292,11 @@ class TupleCuts(_Cuts):
 class ClockCuts(_Cuts):
     """Boundaries on a separate application time: a tuple beyond a boundary shows that it has passed (Vu 2015, Algorithm 2)."""
 
-    def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
+    def touched(self, timeline: TupleTimeline, places: list[Order]) -> list[tuple[int, int]]:
         """One range, to the end: a tuple may move the clock for all tuples that follow."""
         return [(timeline.place(min(places)), len(timeline))]
 
-    def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
+    def cuts(self, timeline: TupleTimeline, start: int, end: int) -> Iterator[Cut]:
         """The windows that one of the tuples [start, end) closes."""
         for at in range(start, end):
             shown = timeline.clock_before(at)
@@ -314,7 +316,7 @@ class ClockCuts(_Cuts):
             return range(first, min(now, shown + size.amount), self.slide)  # later ones are empty
         return [first] if first < now else []  # later ones are the same
 
-    def _cut(self, timeline: Timeline, at: int, boundary: int) -> Cut | None:
+    def _cut(self, timeline: TupleTimeline, at: int, boundary: int) -> Cut | None:
         if not at:
             return None
         closing, size = timeline.events[at], self._size
@@ -323,7 +325,7 @@ class ClockCuts(_Cuts):
             lower = None  # it is not a time of that clock
         return Cut((timeline.orders[at], boundary), closing.ts, low, at, (lower, boundary), (boundary,)) if at > low else None
 
-    def needed(self, timeline: Timeline, final: int) -> int:
+    def needed(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         settled = timeline.after(final)
         if not settled:
@@ -343,7 +345,7 @@ class DeltaCuts:
         self.plan = plan
         self.measure = measure
 
-    def touched(self, timeline: Timeline, places: list[Order]) -> list[tuple[int, int]]:
+    def touched(self, timeline: TupleTimeline, places: list[Order]) -> list[tuple[int, int]]:
         """From the disturbed window to where windows again begin as before: each begins where the last one ended.
 
         Of the changes after the first tuple of the open window, only those that end it count. O(log n) each.
@@ -364,12 +366,12 @@ class DeltaCuts:
                 ranges.append((low, len(timeline)))
         return ranges
 
-    def _disturbed(self, timeline: Timeline, first: Order) -> int:
+    def _disturbed(self, timeline: TupleTimeline, first: Order) -> int:
         """The start of the window that a change at ``first`` may be in, or may end."""
         at = bisect_left(timeline.keys, first)
         return timeline.place(timeline.keys[at - 1]) if at else 0
 
-    def _undisturbed(self, timeline: Timeline, start: int, last: Order) -> int:
+    def _undisturbed(self, timeline: TupleTimeline, start: int, last: Order) -> int:
         """The first place after all changes where a window begins that began there before; else the end."""
         for at in self._starts(timeline, start, len(timeline)):
             order = timeline.orders[at]
@@ -377,7 +379,7 @@ class DeltaCuts:
                 return at
         return len(timeline)
 
-    def _is_ended(self, timeline: Timeline, low: int, places: list[Order]) -> bool:
+    def _is_ended(self, timeline: TupleTimeline, low: int, places: list[Order]) -> bool:
         """Whether one of these tuples ends the window that begins at ``low``."""
         origin = self.measure(timeline.events[low])
         for order in places:
@@ -387,7 +389,7 @@ class DeltaCuts:
                 return True
         return False
 
-    def _starts(self, timeline: Timeline, start: int, end: int) -> Iterator[int]:
+    def _starts(self, timeline: TupleTimeline, start: int, end: int) -> Iterator[int]:
         """Where windows begin among the tuples [start, end), the first of them at ``start``."""
         origin: Point | None = None
         for at in range(start, end):
@@ -396,7 +398,7 @@ class DeltaCuts:
                 origin = value
                 yield at
 
-    def cuts(self, timeline: Timeline, start: int, end: int) -> Iterator[Cut]:
+    def cuts(self, timeline: TupleTimeline, start: int, end: int) -> Iterator[Cut]:
         """The closed windows that begin with one of the tuples [start, end); windows begin at both bounds."""
         starts = list(self._starts(timeline, start, end))
         if end < len(timeline):
@@ -415,11 +417,11 @@ class DeltaCuts:
             return False
 
     @staticmethod
-    def _cut(timeline: Timeline, low: int, high: int) -> Cut:
+    def _cut(timeline: TupleTimeline, low: int, high: int) -> Cut:
         first, closing = timeline.events[low], timeline.events[high]
         bounds = (first.ts, timeline.events[high - 1].ts)
         return Cut(timeline.orders[low], closing.ts, low, high, bounds, (first.source, first.id))
 
-    def needed(self, timeline: Timeline, final: int) -> int:
+    def needed(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need: those in all windows closed by a final tuple."""
         return max(self._starts(timeline, 0, timeline.after(final)), default=0)

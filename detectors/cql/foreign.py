@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from detectors.language.errors import QueryError, Span
+from detectors.language.query_errors import QueryError, TextSpan
 
 _QUOTED = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -44,4 +44,4 @@ def check_foreign(text: str) -> None:
     if found:
         match, advice = min(found, key=lambda each: each[0].start(1))
         words = " ".join(match[1].upper().split())
-        raise QueryError(f"{words} is not supported: {advice}", Span(*match.span(1))).located(text)
+        raise QueryError(f"{words} is not supported: {advice}", TextSpan(*match.span(1))).located(text)

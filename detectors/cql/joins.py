@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute
-from detectors.cql.plan import Side
-from detectors.cql.scopes import Source, StreamScope, window_of
-from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
-from detectors.language.code import Code, Frame, converted
+from detectors.cql.query_plan import Side
+from detectors.cql.scopes import RangeVariable, StreamScope, window_of
+from detectors.cql.window_plans import Measure, Shape, WindowExtent, WindowPlan
+from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import condition
-from detectors.language.errors import QueryError, Span
+from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.tree import Binary, Junction, Name, SyntaxNode, names
-from detectors.language.types import NUMBERS, Type, ValueKind, common
+from detectors.language.value_types import NUMBERS, Type, ValueKind, common
 
 _IN_JOIN = "{name} cannot stand in the condition of a join: aggregate in a sub-select first"
 _Keys = list[tuple[Code, Code]]
@@ -30,7 +30,7 @@ class JoinPlan(NamedTuple):
     after: Code | None
 
 
-def plan_join(select: s.Select, left: Source, right: Source, frame: Frame) -> JoinPlan:
+def plan_join(select: s.Select, left: RangeVariable, right: RangeVariable, frame: CodeFrame) -> JoinPlan:
     """The parts of the plan of a join. Raises QueryError if it cannot be run."""
     assert select.join is not None
     if select.execution is not None:
@@ -76,7 +76,7 @@ class LookupPlan(NamedTuple):
     after: Code | None
 
 
-def plan_lookup(select: s.Select, left: Source, table: Source, frame: Frame) -> LookupPlan:
+def plan_lookup(select: s.Select, left: RangeVariable, table: RangeVariable, frame: CodeFrame) -> LookupPlan:
     """The parts of the plan of a join with a table. Raises QueryError if it has no meaning."""
     join = select.join
     assert join is not None
@@ -96,7 +96,7 @@ def plan_lookup(select: s.Select, left: Source, table: Source, frame: Frame) -> 
 class _Conditions:
     """The conditions of a join: pairs of equal keys, those on one side alone, and the rest."""
 
-    def __init__(self, scope: StreamScope, keys: _Keys, frame: Frame) -> None:
+    def __init__(self, scope: StreamScope, keys: _Keys, frame: CodeFrame) -> None:
         self._scope, self._frame = scope, frame
         self.keys = keys
         self.before: tuple[list[Code], list[Code]] = ([], [])
@@ -117,7 +117,7 @@ class _Conditions:
                 self.rest.append(code)
 
 
-def _window(select: s.Select, reference: s.Reference, source: Source, frame: Frame) -> WindowPlan:
+def _window(select: s.Select, reference: s.Reference, source: RangeVariable, frame: CodeFrame) -> WindowPlan:
     if reference.window is None:
         raise QueryError(
             f"a join of endless streams would have to keep them for ever: give {source.alias} a window over time, "
@@ -127,12 +127,12 @@ def _window(select: s.Select, reference: s.Reference, source: Source, frame: Fra
     plan = window_of(reference.window, source, select.execution, frame)
     if plan.shape is not Shape.SIZE or plan.size is None or plan.size.measure is Measure.COUNT:
         raise QueryError("joins work on windows over time: [SIZE 10 seconds], or [SIZE 60 ON timestamp]", reference.window.span)
-    if plan.size.measure is not plan.slide.measure and plan.slide != Extent(Measure.COUNT, 1):
+    if plan.size.measure is not plan.slide.measure and plan.slide != WindowExtent(Measure.COUNT, 1):
         raise QueryError("in a join, EVERY is measured as SIZE is, or it is EVERY 1 on both sides", reference.window.span)
     return plan
 
 
-def _check_pair(left: WindowPlan, right: WindowPlan, is_outer: bool, span: Span) -> None:
+def _check_pair(left: WindowPlan, right: WindowPlan, is_outer: bool, span: TextSpan) -> None:
     counted = [plan.slide.measure is Measure.COUNT for plan in (left, right)]
     if not any(counted):
         return
@@ -150,7 +150,7 @@ def _check_pair(left: WindowPlan, right: WindowPlan, is_outer: bool, span: Span)
         raise QueryError("whether a tuple has no partner is known when its window ends: give both sides an EVERY in time", span)
 
 
-def _using(shared: tuple[Name, ...], left: Source, right: Source, frame: Frame) -> _Keys:
+def _using(shared: tuple[Name, ...], left: RangeVariable, right: RangeVariable, frame: CodeFrame) -> _Keys:
     keys = []
     for name in shared:
         own = StreamScope([left], _IN_JOIN).resolve(name)[1]
@@ -159,11 +159,11 @@ def _using(shared: tuple[Name, ...], left: Source, right: Source, frame: Frame) 
     return keys
 
 
-def _key(part: SyntaxNode, scope: StreamScope, frame: Frame) -> tuple[Code, Code] | None:
+def _key(part: SyntaxNode, scope: StreamScope, frame: CodeFrame) -> tuple[Code, Code] | None:
     """The two attributes of ``a.x = b.y``, left one first."""
     if not (isinstance(part, Binary) and part.operator == "=" and isinstance(part.left, Name) and isinstance(part.right, Name)):
         return None
-    resolved: dict[str, tuple[Source, Attribute]] = {}
+    resolved: dict[str, tuple[RangeVariable, Attribute]] = {}
     for name in (part.left, part.right):
         source, attribute = scope.resolve(name)
         resolved[source.variable] = source, attribute
@@ -173,7 +173,7 @@ def _key(part: SyntaxNode, scope: StreamScope, frame: Frame) -> tuple[Code, Code
     return _alike(codes[0], codes[1], part.span, frame)
 
 
-def _alike(one: Code, other: Code, span: Span, frame: Frame) -> tuple[Code, Code]:
+def _alike(one: Code, other: Code, span: TextSpan, frame: CodeFrame) -> tuple[Code, Code]:
     if {one.type, other.type} <= NUMBERS or {one.type, other.type} == {Type.CHAR, Type.STRING}:
         return one, other  # Python compares numbers of any kind, and a Char is a text
     target = common(one.type, other.type)
@@ -202,9 +202,9 @@ def _all(codes: list[Code]) -> Code | None:
 
 def all_joined(select: s.Select, scope: StreamScope) -> s.Select:
     """The join with all attributes, and the times that the query reads."""
-    targets = [s.Target(None, span=select.span)]
+    targets = [s.SelectItem(None, span=select.span)]
     for source in _read_times(select, scope):
-        targets.append(s.Target(Name(TS, source.name, span=select.span), f"{source.name}_ts", span=select.span))
+        targets.append(s.SelectItem(Name(TS, source.name, span=select.span), f"{source.name}_ts", span=select.span))
     return replace(
         select, targets=tuple(targets), group_by=(), having=None, into=None, is_distinct=False, order_by=(), limit=None
     )
@@ -232,7 +232,7 @@ def renaming(scope: StreamScope, known: list[str]) -> Callable[[SyntaxNode], Syn
     return change
 
 
-def _read_times(select: s.Select, scope: StreamScope) -> list[Source]:
+def _read_times(select: s.Select, scope: StreamScope) -> list[RangeVariable]:
     """The streams whose ``ts`` the query reads."""
     nodes = [each.expression for each in select.targets]
     nodes += [select.having, *select.group_by, *(each.key for each in select.order_by)]

@@ -12,12 +12,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from detectors.cql.changes import unpacker
-from detectors.cql.operator import QueryOperator
 from detectors.cql.pattern import attempt
-from detectors.cql.plan import Matched
+from detectors.cql.query_operator import QueryOperator
+from detectors.cql.query_plan import PatternPlan
 from detectors.cql.relation import parting
 from detectors.cql.statements import Skip
-from detectors.cql.timeline import Timeline, plain
+from detectors.cql.tuple_timeline import TupleTimeline, plain
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Order, Value
@@ -36,7 +36,7 @@ Bound = tuple[Any, ...]
 """A place in the total order, or one between two: a longer tuple is behind the one that it begins with."""
 
 
-class Attempted(NamedTuple):
+class Attempt(NamedTuple):
     """An attempt that is decided.
 
     ``until``
@@ -52,28 +52,28 @@ class Attempted(NamedTuple):
     certain: int
 
 
-_FIRST = Attempted((), (), NEVER)
+_FIRST = Attempt((), (), NEVER)
 _until, _certain = attrgetter("until"), attrgetter("certain")
 
 
-class Partition:
+class MatchPartition:
     """The tuples of a partition, its attempts in order, and the last of those that are forgotten."""
 
     __slots__ = ("attempts", "forgotten", "timeline")
 
     def __init__(self) -> None:
-        self.timeline = Timeline(None)
-        self.attempts: list[Attempted] = []
+        self.timeline = TupleTimeline(None)
+        self.attempts: list[Attempt] = []
         self.forgotten = _FIRST
 
     @property
-    def last(self) -> Attempted:
+    def last(self) -> Attempt:
         """The last attempt that is decided."""
         return self.attempts[-1] if self.attempts else self.forgotten
 
 
-class MatchOperator(QueryOperator[Matched]):
-    """The operator of a ``Matched`` query."""
+class MatchOperator(QueryOperator[PatternPlan]):
+    """The operator of a ``PatternPlan`` query."""
 
     def start(self, name: str, level: int) -> Operation:
         return MatchOperation(self.plan, name, level)
@@ -82,7 +82,7 @@ class MatchOperator(QueryOperator[Matched]):
 class MatchOperation(Operation):
     """Tuples in order cost an attempt each, and what is open is attempted again; a late one costs all attempts behind it."""
 
-    def __init__(self, plan: Matched, name: str, level: int) -> None:
+    def __init__(self, plan: PatternPlan, name: str, level: int) -> None:
         super().__init__()
         self.plan = plan
         origin = Origin(name, level)
@@ -91,7 +91,7 @@ class MatchOperation(Operation):
         more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
         result = plan.constructor("ts", "id_(*window)")
         self._result = plan.frame.define(f"def made(r, s, i, l, ts, window):\n    return {result}\n", more)
-        self._partitions: dict[_Key, Partition] = {}
+        self._partitions: dict[_Key, MatchPartition] = {}
         self._due: dict[int, dict[_Key, None]] = {}  # open attempts by the time at which no tuple can join them any more
         self._heap: list[int] = []
         self._emitted = self._final = NEVER
@@ -106,7 +106,7 @@ class MatchOperation(Operation):
         for key, (retracts, inserts) in parts.items():
             partition = self._partitions.get(key)
             if partition is None:
-                partition = self._partitions[key] = Partition()
+                partition = self._partitions[key] = MatchPartition()
             self._held += len(inserts) - len(retracts)
             self._changed += len(inserts) + len(retracts)
             places = partition.timeline.change(retracts, inserts)
@@ -119,7 +119,7 @@ class MatchOperation(Operation):
             self._purge()
         return out
 
-    def _advance(self, key: _Key, partition: Partition, changed: Order | None, out: Delta) -> None:
+    def _advance(self, key: _Key, partition: MatchPartition, changed: Order | None, out: Delta) -> None:
         """Redo the attempts that a change touches, and go on as far as tuples are there."""
         timeline, attempts = partition.timeline, partition.attempts
         if changed is not None:
@@ -140,7 +140,7 @@ class MatchOperation(Operation):
         for start in gone:
             self._publish(timeline, start, [], out)
 
-    def _attempt(self, key: _Key, partition: Partition, begin: int) -> list[Event] | None:
+    def _attempt(self, key: _Key, partition: MatchPartition, begin: int) -> list[Event] | None:
         """The results of the attempt that begins at a place; None if it is not decided yet."""
         plan, timeline = self.plan, partition.timeline
         events, first = timeline.events, timeline.events[begin]
@@ -157,14 +157,14 @@ class MatchOperation(Operation):
         before = partition.last
         certain = max(certain, before.certain)
         resume = self._resume(timeline, begin, labels[:length])
-        partition.attempts.append(Attempted(max(until, before.until), resume, certain))
+        partition.attempts.append(Attempt(max(until, before.until), resume, certain))
         if not length:
             return []
         known = tuple(map(canonical, key))
         identity = (known[0] if len(known) == 1 else known, first.source, first.id)
         return [self._result(events, begin, begin + length - 1, labels, certain, identity)]
 
-    def _resume(self, timeline: Timeline, begin: int, labels: list[int]) -> Bound:
+    def _resume(self, timeline: TupleTimeline, begin: int, labels: list[int]) -> Bound:
         """Where the next attempt begins."""
         after_first: Bound = (*timeline.orders[begin], 0)
         if not labels or self.plan.skip is Skip.NEXT:
@@ -177,7 +177,7 @@ class MatchOperation(Operation):
         return max(after_first, timeline.orders[begin + places[0 if self.plan.skip is Skip.FIRST else -1]])
 
     @staticmethod
-    def _publish(timeline: Timeline, start: Order, results: list[Event], out: Delta) -> None:
+    def _publish(timeline: TupleTimeline, start: Order, results: list[Event], out: Delta) -> None:
         changed = difference(timeline.publish(start, results), results)
         out.inserts += changed.inserts
         out.revises += changed.revises
@@ -226,9 +226,9 @@ class MatchOperation(Operation):
         unpack, unpack_results = unpacker(self.plan.source.event_type), unpacker(self.plan.target.event_type)
         self._partitions = {}
         for key, saved, _ in timelines:
-            partition = self._partitions[key] = Partition()
+            partition = self._partitions[key] = MatchPartition()
             partition.timeline.restore(saved, unpack, unpack_results)
-            partition.forgotten = Attempted(*forgotten[key])
+            partition.forgotten = Attempt(*forgotten[key])
             self._advance(key, partition, None, Delta())  # attempts again what was published
         self._due = {limit: dict.fromkeys(keys) for limit, keys in due}
         self._heap = sorted(self._due)

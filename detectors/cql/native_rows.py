@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql.plan import Joined, Mapping
-from detectors.language.written import NotPlainError, Writer
+from detectors.cql.query_plan import JoinQueryPlan, TuplePlan
+from detectors.language.written import ConditionWriter, NotPlainError
 from middleware import native
 from middleware.model.making import recipe
 
 
-def projection(plan: Mapping | Joined, names: Sequence[str], source: str, level: int) -> native.Projection | None:
+def projection(plan: TuplePlan | JoinQueryPlan, names: Sequence[str], source: str, level: int) -> native.Projection | None:
     """The columns of a plan for tuples that pass its test, made in the native core; None if it cannot make them."""
-    test = plan.where if isinstance(plan, Mapping) else plan.condition
-    writer = Writer(names, plan.frame.globals)
+    test = plan.where if isinstance(plan, TuplePlan) else plan.condition
+    writer = ConditionWriter(names, plan.frame.globals)
     try:
         chosen = writer.written(test.holds) if test is not None else None
         columns = [writer.written(column.value) for column in plan.ordered]

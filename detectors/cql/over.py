@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS
-from detectors.cql.scopes import NESTED, Source, StreamScope
-from detectors.cql.windows import Extent, Measure, Shape, WindowPlan
-from detectors.language.aggregates import NAMES, PLACE, Aggregate, Fold, aggregate
-from detectors.language.code import Code, Frame
+from detectors.cql.scopes import NESTED, RangeVariable, StreamScope
+from detectors.cql.window_plans import Measure, Shape, WindowExtent, WindowPlan
+from detectors.language.aggregate_functions import NAMES, PLACE, Fold, QueryAggregate, aggregate
+from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis
-from detectors.language.errors import QueryError, nearest
+from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls
-from detectors.language.types import Type, ValueKind
+from detectors.language.value_types import Type, ValueKind
 
 BLOCKING = (
     "{name} would block: over an endless stream it never comes to a result; "
@@ -43,7 +43,7 @@ class OverWindow(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Over(Call):
+class OverCall(Call):
     """A call with its OVER."""
 
     window: OverWindow = field(default=OverWindow(), kw_only=True)
@@ -52,17 +52,17 @@ class Over(Call):
         return f"{Call.__str__(self)} OVER (...)"
 
 
-def over_calls(select: s.Select) -> list[Over]:
+def over_calls(select: s.Select) -> list[OverCall]:
     """The calls with OVER in a SELECT. Raises QueryError if one stands elsewhere."""
     for node in (select.where, select.having):
-        found = [call for call in calls(node) if isinstance(call, Over)] if node is not None else []
+        found = [call for call in calls(node) if isinstance(call, OverCall)] if node is not None else []
         if found:
             raise QueryError("OVER is known after WHERE is decided: filter the result in an outer SELECT", found[0].span)
     nodes = [each.expression for each in select.targets if each.expression is not None]
-    return [call for node in nodes for call in calls(node) if isinstance(call, Over)]
+    return [call for node in nodes for call in calls(node) if isinstance(call, OverCall)]
 
 
-def plan_over(made: list[Over], source: Source) -> WindowPlan:
+def plan_over(made: list[OverCall], source: RangeVariable) -> WindowPlan:
     """The window of a SELECT with these calls. Raises QueryError if they do not have one window."""
     first = made[0].window
     for call in made:
@@ -77,16 +77,16 @@ def plan_over(made: list[Over], source: Source) -> WindowPlan:
                 f"OVER goes by time, and {call.window.order.name} is not that of {source.alias}: {best}", call.span
             )
     frame = _common_frame(made)
-    slide = Extent(Measure.COUNT, 1)
+    slide = WindowExtent(Measure.COUNT, 1)
     if frame.amount is None:
-        return WindowPlan(Shape.LANDMARK, s.Model.TUPLE, slide, is_over=True, has_peers=not frame.is_rows)
-    size = Extent(Measure.COUNT if frame.is_rows else Measure.TS, frame.amount + 1)
-    return WindowPlan(Shape.SIZE, s.Model.TUPLE, slide, size, is_over=True, has_peers=not frame.is_rows)
+        return WindowPlan(Shape.LANDMARK, s.ExecutionModel.TUPLE, slide, is_over=True, has_peers=not frame.is_rows)
+    size = WindowExtent(Measure.COUNT if frame.is_rows else Measure.TS, frame.amount + 1)
+    return WindowPlan(Shape.SIZE, s.ExecutionModel.TUPLE, slide, size, is_over=True, has_peers=not frame.is_rows)
 
 
-def _common_frame(made: list[Over]) -> Preceding:
+def _common_frame(made: list[OverCall]) -> Preceding:
     """The one frame of all calls; that of LAG and ROW_NUMBER follows from what they are."""
-    frames: dict[Preceding, Over] = {}
+    frames: dict[Preceding, OverCall] = {}
     least = 0
     for call in made:
         if call.name == "lag":
@@ -113,7 +113,7 @@ def _common_frame(made: list[Over]) -> Preceding:
     return frame
 
 
-def _distance(call: Over) -> int:
+def _distance(call: OverCall) -> int:
     """How many tuples back LAG looks."""
     match call.arguments:
         case (_,):
@@ -126,13 +126,13 @@ def _distance(call: Over) -> int:
 class OverScope(StreamScope):
     """The scope of a SELECT with OVER: attributes of the current tuple, and aggregates."""
 
-    def __init__(self, source: Source, frame: Frame) -> None:
+    def __init__(self, source: RangeVariable, frame: CodeFrame) -> None:
         super().__init__([source], BLOCKING)
         self._source, self._frame = source, frame
-        self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
+        self.aggregates: list[tuple[QueryAggregate, tuple[Code, ...]]] = []
 
     def call(self, call: Call) -> Code | None:
-        if not isinstance(call, Over):
+        if not isinstance(call, OverCall):
             return super().call(call)
         analysis = Analysis(StreamScope([self._source], NESTED), self._frame)
         arguments = [self._frame.sealed(analysis.visit(each)) for each in call.arguments]
@@ -140,7 +140,7 @@ class OverScope(StreamScope):
         self.aggregates.append(made)
         return Code(f"a[{len(self.aggregates) - 1}]", made[0].kind)
 
-    def _aggregate(self, call: Over, arguments: list[Code]) -> tuple[Aggregate, tuple[Code, ...]]:
+    def _aggregate(self, call: OverCall, arguments: list[Code]) -> tuple[QueryAggregate, tuple[Code, ...]]:
         if call.name == "row_number":
             if arguments or call.is_star:
                 raise QueryError("row_number() takes no arguments", call.span)
@@ -154,7 +154,7 @@ class OverScope(StreamScope):
             if not arguments or (call.name in _PLACES and len(arguments) > 1):
                 raise QueryError(f"{call.name} takes one argument", call.span)
             kept = Code(f"({arguments[0].value},)", ValueKind(Type.ANY))  # a tuple, so that NULLs count
-            return Aggregate(f"{name} {PLACE}", fold, kind), (kept,)
+            return QueryAggregate(f"{name} {PLACE}", fold, kind), (kept,)
         if call.name not in NAMES:
             known = [*NAMES, *_PLACES, "lag", "row_number"]
             raise QueryError(f"{call.name} is no aggregate{nearest(call.name, known)}: OVER is for aggregates", call.span)

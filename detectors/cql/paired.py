@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from detectors.columnar import KINDS, has_plain_columns, plain_kinds, stamping
-from detectors.cql.plan import Joined, Side
+from detectors.cql.query_plan import JoinQueryPlan, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
+from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.event import EventType
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class PairedColumns:
     """Tells ``native.Pairs`` how to join columns. Raises NotPlainError if it does not know some of the query's code."""
 
-    def __init__(self, plan: Joined, name: str, level: int) -> None:
+    def __init__(self, plan: JoinQueryPlan, name: str, level: int) -> None:
         target = plan.target.event_type
         results = stamping(target, name, level)
         if results is None or not has_plain_columns(target):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from detectors.language.errors import NOWHERE, QueryError, Span
+from detectors.language.query_errors import NOWHERE, QueryError, TextSpan
 from middleware.model.event import Event
 
 LONGEST = 1000
@@ -18,7 +18,7 @@ LONGEST = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class RowVariable:
     """A row for which the condition of this name holds."""
 
     name: str
@@ -48,7 +48,7 @@ class Repeat:
     is_greedy: bool = True
 
 
-Part = Variable | Chain | Choice | Repeat
+Part = RowVariable | Chain | Choice | Repeat
 
 
 class Take(NamedTuple):
@@ -70,7 +70,7 @@ Step = Take | Fork | None
 
 def variables(part: Part) -> list[str]:
     """The variables of a pattern in the order of the text, each once."""
-    if isinstance(part, Variable):
+    if isinstance(part, RowVariable):
         return [part.name]
     parts = (part.part,) if isinstance(part, Repeat) else part.parts
     return list(dict.fromkeys(name for each in parts for name in variables(each)))
@@ -80,12 +80,12 @@ def is_endless(part: Part) -> bool:
     """Whether there is no longest match."""
     if isinstance(part, Repeat):
         return part.most is None or is_endless(part.part)
-    return not isinstance(part, Variable) and any(map(is_endless, part.parts))
+    return not isinstance(part, RowVariable) and any(map(is_endless, part.parts))
 
 
 def _may_be_empty(part: Part) -> bool:
     match part:
-        case Variable():
+        case RowVariable():
             return False
         case Chain(parts):
             return all(map(_may_be_empty, parts))
@@ -95,7 +95,7 @@ def _may_be_empty(part: Part) -> bool:
             return not least or _may_be_empty(inner)
 
 
-def program(part: Part, span: Span = NOWHERE) -> tuple[Step, ...]:
+def program(part: Part, span: TextSpan = NOWHERE) -> tuple[Step, ...]:
     """The steps of a pattern. Raises QueryError if it may match no row, or is too long."""
     if _may_be_empty(part):
         raise QueryError("this pattern may match no row at all: leave out * or ?, or write +", span)
@@ -104,11 +104,11 @@ def program(part: Part, span: Span = NOWHERE) -> tuple[Step, ...]:
     return (*steps, None)
 
 
-def _write(part: Part, numbers: dict[str, int], steps: list[Step], span: Span) -> None:
+def _write(part: Part, numbers: dict[str, int], steps: list[Step], span: TextSpan) -> None:
     if len(steps) > LONGEST:
         raise QueryError(f"this pattern has more than {LONGEST:,} steps: repeat less", span)
     match part:
-        case Variable(name):
+        case RowVariable(name):
             steps.append(Take(numbers[name]))
         case Chain(parts):
             for each in parts:
@@ -119,7 +119,7 @@ def _write(part: Part, numbers: dict[str, int], steps: list[Step], span: Span) -
             _write_repeat(part, numbers, steps, span)
 
 
-def _write_choice(parts: Sequence[Part], numbers: dict[str, int], steps: list[Step], span: Span) -> None:
+def _write_choice(parts: Sequence[Part], numbers: dict[str, int], steps: list[Step], span: TextSpan) -> None:
     """A fork before each alternative but the last; behind each a fork to the end, whose ways are one."""
     ends = []
     for each in parts[:-1]:
@@ -134,7 +134,7 @@ def _write_choice(parts: Sequence[Part], numbers: dict[str, int], steps: list[St
         steps[end] = Fork(len(steps), -1)
 
 
-def _write_repeat(part: Repeat, numbers: dict[str, int], steps: list[Step], span: Span) -> None:
+def _write_repeat(part: Repeat, numbers: dict[str, int], steps: list[Step], span: TextSpan) -> None:
     if (part.most is None or part.most > 1) and _may_be_empty(part.part):
         raise QueryError("this repeats what may be no row at all: leave out one of the quantifiers", span)
     for _ in range(part.least):
@@ -150,7 +150,7 @@ def _write_repeat(part: Repeat, numbers: dict[str, int], steps: list[Step], span
         steps[fork] = Fork(fork + 1, len(steps)) if part.is_greedy else Fork(len(steps), fork + 1)
 
 
-class Found(NamedTuple):
+class AttemptResult(NamedTuple):
     """What an attempt came to.
 
     ``length``
@@ -175,7 +175,7 @@ Test = Callable[[Sequence[Event], int, int, list[int]], object]
 
 def attempt(
     steps: Sequence[Step], tests: Sequence[Test | None], rows: Sequence[Event], start: int, limit: int | None, upto: int
-) -> Found:
+) -> AttemptResult:
     """Match rows from ``start`` on, none later than ``limit``. All rows up to the time ``upto`` are there."""
     labels: list[int] = []
     waiting = [(0, start)]
@@ -186,7 +186,7 @@ def attempt(
         while True:
             step = steps[number]
             if step is None:
-                return Found(at - start, labels, read, is_cut)
+                return AttemptResult(at - start, labels, read, is_cut)
             if isinstance(step, Fork):
                 if step.second >= 0:
                     waiting.append((step.second, at))
@@ -194,7 +194,7 @@ def attempt(
                 continue
             if at == len(rows) or (limit is not None and rows[at].ts > limit):
                 if at == len(rows) and (limit is None or limit > upto):
-                    return Found(None, labels, read, is_cut)
+                    return AttemptResult(None, labels, read, is_cut)
                 is_cut = True
                 break
             read = max(read, at - start + 1)
@@ -203,4 +203,4 @@ def attempt(
             if test is not None and not test(rows, start, at, labels):
                 break
             number, at = number + 1, at + 1
-    return Found(0, [], read, is_cut)
+    return AttemptResult(0, [], read, is_cut)

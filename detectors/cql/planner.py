@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from detectors.cql import statements as s
-from detectors.cql.catalog import TS, Attribute, Catalog, Schema, Stream, checked_schema
-from detectors.cql.content import (
+from detectors.cql.catalog import TS, Attribute, Catalog, CatalogStream, Schema, checked_schema
+from detectors.cql.content_plan import (
     IN_WHERE,
-    Content,
+    ContentPlan,
     check_grouped,
     check_windowless,
     is_made_of_content,
@@ -18,23 +18,22 @@ from detectors.cql.content import (
     key_name,
 )
 from detectors.cql.joins import all_joined, plan_join, plan_lookup, renaming
+from detectors.cql.lookup_tables import read_table
 from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
 from detectors.cql.pattern import program, variables
-from detectors.cql.plan import Joined, Lookup, Matched, Plan, Windowed
-from detectors.cql.plan import Mapping as Mapped
+from detectors.cql.query_plan import JoinQueryPlan, LookupQueryPlan, PatternPlan, Plan, TuplePlan, WindowQueryPlan
 from detectors.cql.recognize import RowScope, check_recognize
 from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
-from detectors.cql.scopes import NESTED, AggregateScope, Source, StreamScope, window_of
-from detectors.cql.tables import read_table
-from detectors.cql.windows import Distance, Measure, measures_arrival
-from detectors.language.code import Code, Frame, converted
+from detectors.cql.scopes import NESTED, AggregateScope, RangeVariable, StreamScope, window_of
+from detectors.cql.window_plans import Distance, Measure, measures_arrival
+from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import analyse, condition
-from detectors.language.errors import QueryError, Span
+from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.tree import Name, SyntaxNode
-from detectors.language.types import Type, ValueKind, converts
+from detectors.language.value_types import Type, ValueKind, converts
 from middleware.model.event import field_names, stable_hash
 
-Columns = list[tuple[str, Code, Span]]
+Columns = list[tuple[str, Code, TextSpan]]
 
 
 class Planner:
@@ -47,7 +46,7 @@ class Planner:
         self.plans: list[Plan] = []
         self._queries = 0
 
-    def statement(self, statement: s.Statement) -> list[Stream]:
+    def statement(self, statement: s.Statement) -> list[CatalogStream]:
         """Plan one statement; returns the streams that it writes for the caller. Raises QueryError."""
         match statement:
             case s.CreateSchema():
@@ -59,24 +58,24 @@ class Planner:
                 table = self.catalog.add(name.name, self.catalog.resolve(schema), name.span)
                 table.source, table.rows = source, read_table(table, source, self._folder)
                 return []
-            case s.Insert(target, source):
+            case s.InsertStatement(target, source):
                 stream = self._writable(target)
                 return [self._derive(source, stream.name, stream)]
             case s.Merge():
                 return [self._merge(statement, statement.into)]
-            case s.Split():
+            case s.SplitStatement():
                 return self._split(statement)
             case s.Select():
                 return [self._select(statement, self._query_name(statement.into), None)]
             case s.Explain(inner):
                 return self.statement(inner)
 
-    def state(self) -> tuple[Catalog, int, int, list[Stream]]:
+    def state(self) -> tuple[Catalog, int, int, list[CatalogStream]]:
         """The state that ``reset`` needs to undo later statements."""
         derived = [stream for stream in self.catalog if stream.is_derived]
         return self.catalog.copied(), len(self.plans), self._queries, derived
 
-    def reset(self, state: tuple[Catalog, int, int, list[Stream]]) -> None:
+    def reset(self, state: tuple[Catalog, int, int, list[CatalogStream]]) -> None:
         """Forget everything planned since ``state``."""
         catalog, count, queries, derived = state
         self.catalog.become(catalog)
@@ -87,7 +86,7 @@ class Planner:
 
     # streams
 
-    def _create_stream(self, statement: s.CreateStream) -> list[Stream]:
+    def _create_stream(self, statement: s.CreateStream) -> list[CatalogStream]:
         name, source = statement.name, statement.source
         schema = None if statement.schema is None else self.catalog.resolve(statement.schema)
         if isinstance(source, s.Host | s.File) or source is None:
@@ -106,7 +105,7 @@ class Planner:
         target = None if schema is None else self.catalog.add(name.name, schema, name.span)
         return [self._derive(source, name.name, target)]
 
-    def _writable(self, ident: s.Ident) -> Stream:
+    def _writable(self, ident: s.Ident) -> CatalogStream:
         stream = self.catalog.stream(ident)
         if stream.source is not None:
             raise QueryError(f"{stream.name} has a raw source already: INSERT completes streams without one", ident.span)
@@ -131,7 +130,7 @@ class Planner:
 
     # queries
 
-    def _derive(self, source: s.Ident | s.Select | s.Merge, name: str, target: Stream | None) -> Stream:
+    def _derive(self, source: s.Ident | s.Select | s.Merge, name: str, target: CatalogStream | None) -> CatalogStream:
         """Plan the content of a derived stream; if ``target`` is None, a new stream ``name`` with the resulting schema."""
         if isinstance(source, s.Merge):
             return self._merge(source, s.Ident(name, span=source.span), target)
@@ -139,11 +138,11 @@ class Planner:
             if source.into is not None:
                 raise QueryError(f"this query writes to {name} already: leave INTO out", source.into.span)
             return self._select(source, name, target)
-        read = Source(self.catalog.stream(source), None)
+        read = RangeVariable(self.catalog.stream(source), None)
         columns = [(each.name, each.code(), source.span) for each in read.stream.schema]
-        return self._mapping(read, columns, None, Frame(), name, target, source.span)
+        return self._mapping(read, columns, None, CodeFrame(), name, target, source.span)
 
-    def _merge(self, statement: s.Merge, into: s.Ident | None, target: Stream | None = None) -> Stream:
+    def _merge(self, statement: s.Merge, into: s.Ident | None, target: CatalogStream | None = None) -> CatalogStream:
         streams = [self.catalog.stream(each) for each in statement.streams]
         first = streams[0]
         for ident, stream in zip(statement.streams, streams, strict=True):
@@ -161,21 +160,23 @@ class Planner:
             ]
             for stream in streams
         ]
-        target, frame = target or (self._into(into) if into else None), Frame()
+        target, frame = target or (self._into(into) if into else None), CodeFrame()
         name = target.name if target is not None else into.name if into else self._query_name(None)
         target, codes = self._target(name, target, given[0], statement.span, frame)
         others = tuple(self._target(name, target, columns, statement.span, frame)[1] for columns in given[1:])
-        self._add(Mapped(self._operator_name(name), target, codes, frame, tuple(streams), None, others), target, statement.span)
+        self._add(
+            TuplePlan(self._operator_name(name), target, codes, frame, tuple(streams), None, others), target, statement.span
+        )
         names = {stream.timestamp.name if stream.timestamp is not None else None for stream in streams}
         if first.timestamp is not None and len(names) == 1:
             target.timestamp = target.attribute(first.timestamp.name)
         return target
 
-    def _split(self, statement: s.Split) -> list[Stream]:
-        read = Source(self.catalog.stream(statement.source), None)
+    def _split(self, statement: s.SplitStatement) -> list[CatalogStream]:
+        read = RangeVariable(self.catalog.stream(statement.source), None)
         written = []
         for clause in statement.clauses:
-            frame = Frame()
+            frame = CodeFrame()
             scope = StreamScope([read], BLOCKING)
             columns = self._columns(clause.targets, scope, [read], frame)
             where = _condition(clause.where, [read], frame)
@@ -183,8 +184,8 @@ class Planner:
             written.append(self._mapping(read, columns, where, frame, clause.target.name, target, clause.span))
         return written
 
-    def _select(self, select: s.Select, name: str, target: Stream | None) -> Stream:
-        frame = Frame()
+    def _select(self, select: s.Select, name: str, target: CatalogStream | None) -> CatalogStream:
+        frame = CodeFrame()
         select = group_window(select)
         source = self._reference(select.source, name, "e")
         if select.join is not None:
@@ -203,7 +204,7 @@ class Planner:
         target = target or (self._into(select.into) if select.into else None)
         return self._mapping(source, columns, where, frame, name, target, select.span)
 
-    def _part(self, select: s.Select, name: str) -> Stream:
+    def _part(self, select: s.Select, name: str) -> CatalogStream:
         """The stream of its own that a part of the query ``name`` gets."""
         return self._select(select, self._part_name(name), None)
 
@@ -213,10 +214,10 @@ class Planner:
             number += 1
         return f"{name}Part{number}"
 
-    def _matched(self, recognize: s.Recognize, source: Source, name: str) -> Stream:
+    def _matched(self, recognize: s.Recognize, source: RangeVariable, name: str) -> CatalogStream:
         """The stream of its own that the matches of a pattern get."""
         check_recognize(recognize, source)
-        frame, inner = Frame(), StreamScope([source], NESTED)
+        frame, inner = CodeFrame(), StreamScope([source], NESTED)
         known = variables(recognize.pattern)
         scope = RowScope(source, known, frame)
         tests: list[Code | None] = [None] * len(known)
@@ -231,7 +232,7 @@ class Planner:
             raise QueryError("nothing is asked of a match: write MEASURES LAST(A.x) AS x", recognize.span)
         target, codes = self._target(self._part_name(name), None, columns, recognize.span, frame)
         skip_to = [name.lower() for name in known].index(recognize.skip_to.name.lower()) if recognize.skip_to else -1
-        query = Matched(
+        query = PatternPlan(
             self._operator_name(target.name),
             target,
             codes,
@@ -248,40 +249,47 @@ class Planner:
         self._add(query, target, recognize.span)
         return target
 
-    def _reference(self, reference: s.Reference, name: str, variable: str) -> Source:
+    def _reference(self, reference: s.Reference, name: str, variable: str) -> RangeVariable:
         """The stream that is read; a sub-select gets its own, and so do the matches of a pattern."""
         if reference.matched is not None:
             source = self._reference(replace(reference, matched=None, alias=None), name, variable)
-            return Source(self._matched(reference.matched, source, name), reference.alias, variable)
+            return RangeVariable(self._matched(reference.matched, source, name), reference.alias, variable)
         if isinstance(reference.base, s.Ident):
             stream = self.catalog.stream(reference.base)
             if stream.rows is not None:
                 raise QueryError(f"{stream.name} is a table: a stream may JOIN it", reference.span)
             if stream.system_time is not None and reference.window is not None and measures_arrival(reference.window):
-                return Source(self._as_arrived(stream, name, reference.span), reference.alias or stream.name, variable)
-            return Source(stream, reference.alias, variable)
+                return RangeVariable(self._as_arrived(stream, name, reference.span), reference.alias or stream.name, variable)
+            return RangeVariable(stream, reference.alias, variable)
         if reference.base.into is not None:
             raise QueryError("a sub-select writes to the query around it: leave INTO out", reference.base.into.span)
-        return Source(self._part(reference.base, name), reference.alias, variable)
+        return RangeVariable(self._part(reference.base, name), reference.alias, variable)
 
-    def _as_arrived(self, stream: Stream, name: str, span: Span) -> Stream:
+    def _as_arrived(self, stream: CatalogStream, name: str, span: TextSpan) -> CatalogStream:
         """The stream with the time of arrival as ``ts``, and so in the order of arrival."""
         assert stream.system_time is not None
         columns = [(each.name, each.code(), span) for each in stream.schema]
-        target, codes = self._target(self._part_name(name), None, columns, span, Frame())
+        target, codes = self._target(self._part_name(name), None, columns, span, CodeFrame())
         self._add(
-            Mapped(self._operator_name(target.name), target, codes, Frame(), (stream,), time=stream.system_time.code()),
+            TuplePlan(self._operator_name(target.name), target, codes, CodeFrame(), (stream,), time=stream.system_time.code()),
             target,
             span,
         )
         return target
 
     def _mapping(
-        self, read: Source, columns: Columns, where: Code | None, frame: Frame, name: str, target: Stream | None, span: Span
-    ) -> Stream:
+        self,
+        read: RangeVariable,
+        columns: Columns,
+        where: Code | None,
+        frame: CodeFrame,
+        name: str,
+        target: CatalogStream | None,
+        span: TextSpan,
+    ) -> CatalogStream:
         target, codes = self._target(name, target, columns, span, frame)
         was_derived = target.is_derived
-        self._add(Mapped(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
+        self._add(TuplePlan(self._operator_name(target.name), target, codes, frame, (read.stream,), where), target, span)
         own = [each for each in target.schema if each.name != TS]
         kept = None if read.stream.timestamp is None else read.stream.timestamp.code().value
         timestamp = next((each for each, code in zip(own, codes, strict=True) if code.value == kept), None)
@@ -293,19 +301,21 @@ class Planner:
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and what this query gives is not", span)
         return target
 
-    def _windowed(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+    def _windowed(
+        self, select: s.Select, source: RangeVariable, name: str, target: CatalogStream | None, frame: CodeFrame
+    ) -> CatalogStream:
         assert select.source.window is not None
         window = select.source.window
         plan = window_of(window, source, select.execution, frame, self._distances)
         if is_ranked_apart(select, plan):
             part = self._part(without_ranking(select), name)
             return self._select(ranking_of(select, part.name, [each.name for each in part.schema]), name, target)
-        content = Content(select, source, plan, frame)
+        content = ContentPlan(select, source, plan, frame)
         columns = self._columns(select.targets, content.scope, [source], frame)
         having, ranking = content.having(), content.ranking()
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        query = Windowed(
+        query = WindowQueryPlan(
             self._operator_name(target.name),
             target,
             codes,
@@ -324,7 +334,9 @@ class Planner:
         self._add(query, target, select.span)
         return target
 
-    def _over(self, select: s.Select, source: Source, name: str, target: Stream | None, frame: Frame) -> Stream:
+    def _over(
+        self, select: s.Select, source: RangeVariable, name: str, target: CatalogStream | None, frame: CodeFrame
+    ) -> CatalogStream:
         if select.group_by:
             raise QueryError("OVER gives a result for each tuple, GROUP BY for each group: use two queries", select.span)
         made = over_calls(select)
@@ -334,14 +346,14 @@ class Planner:
         where = _condition(select.where, [source], frame)
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        query = Windowed(
+        query = WindowQueryPlan(
             self._operator_name(target.name), target, codes, frame, source.stream, plan, where, partition,
             aggregates=tuple(scope.aggregates),
         )  # fmt: skip
         self._add(query, target, select.span)
         return target
 
-    def _join(self, select: s.Select, left: Source, name: str, target: Stream | None) -> Stream:
+    def _join(self, select: s.Select, left: RangeVariable, name: str, target: CatalogStream | None) -> CatalogStream:
         assert select.join is not None
         base = select.join.other.base
         if isinstance(base, s.Ident) and self.catalog.stream(base).rows is not None:
@@ -350,7 +362,9 @@ class Planner:
         right.is_optional, left.is_optional = select.join.keeps
         return self._joined(select, left, right, name, target)
 
-    def _lookup(self, select: s.Select, left: Source, table: Stream, name: str, target: Stream | None) -> Stream:
+    def _lookup(
+        self, select: s.Select, left: RangeVariable, table: CatalogStream, name: str, target: CatalogStream | None
+    ) -> CatalogStream:
         assert select.join is not None
         assert table.rows is not None
         if is_made_of_content(select):
@@ -358,13 +372,13 @@ class Planner:
                 "a stream with what it looks up is still endless: write FROM (SELECT ... JOIN ...) [SIZE ...] GROUP BY ...",
                 select.span,
             )
-        frame, right = Frame(), Source(table, select.join.other.alias, "f")
+        frame, right = CodeFrame(), RangeVariable(table, select.join.other.alias, "f")
         right.is_optional = select.join.keeps[0]
         join = plan_lookup(select, left, right, frame)
         columns = self._columns(select.targets, join.scope, [left, right], frame)
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
-        query = Lookup(
+        query = LookupQueryPlan(
             self._operator_name(target.name),
             target,
             codes,
@@ -381,8 +395,10 @@ class Planner:
         self._add(query, target, select.span)
         return target
 
-    def _joined(self, select: s.Select, left: Source, right: Source, name: str, target: Stream | None) -> Stream:
-        frame = Frame()
+    def _joined(
+        self, select: s.Select, left: RangeVariable, right: RangeVariable, name: str, target: CatalogStream | None
+    ) -> CatalogStream:
+        frame = CodeFrame()
         join = plan_join(select, left, right, frame)
         if is_made_of_content(select):
             part = self._joined(all_joined(select, join.scope), left, right, self._part_name(name), None)
@@ -399,7 +415,7 @@ class Planner:
         target = target or (self._into(select.into) if select.into else None)
         target, codes = self._target(name, target, columns, select.span, frame)
         assert select.join is not None
-        query = Joined(
+        query = JoinQueryPlan(
             self._operator_name(target.name), target, codes, frame, *join.sides, join.condition, select.join.keeps, join.after
         )  # fmt: skip
         self._add(query, target, select.span)
@@ -409,10 +425,10 @@ class Planner:
 
     def _columns(
         self,
-        targets: Sequence[s.Target],
+        targets: Sequence[s.SelectItem],
         scope: StreamScope | AggregateScope | RowScope,
-        sources: Sequence[Source],
-        frame: Frame,
+        sources: Sequence[RangeVariable],
+        frame: CodeFrame,
     ) -> Columns:
         columns: Columns = []
         used: set[str] = set()
@@ -430,7 +446,7 @@ class Planner:
 
     @staticmethod
     def _all(
-        target: s.Target, scope: StreamScope | AggregateScope | RowScope, sources: Sequence[Source], used: set[str]
+        target: s.SelectItem, scope: StreamScope | AggregateScope | RowScope, sources: Sequence[RangeVariable], used: set[str]
     ) -> Columns:
         chosen = [each for each in sources if target.qualifier is None or each.answers(target.qualifier)]
         if not chosen:
@@ -450,13 +466,13 @@ class Planner:
         bounds = scope.bounds.columns if scope.bounds is not None and target.qualifier is None else {}
         return [*columns, *((free_name(name, used), code, target.span) for name, code in bounds.items())]
 
-    def _into(self, ident: s.Ident) -> Stream | None:
+    def _into(self, ident: s.Ident) -> CatalogStream | None:
         """The stream that INTO names, if it exists already."""
         return self._writable(ident) if not self.catalog.is_free(ident.name) else None
 
     def _target(
-        self, name: str, target: Stream | None, columns: Columns, span: Span, frame: Frame
-    ) -> tuple[Stream, tuple[Code, ...]]:
+        self, name: str, target: CatalogStream | None, columns: Columns, span: TextSpan, frame: CodeFrame
+    ) -> tuple[CatalogStream, tuple[Code, ...]]:
         """The stream that is written, and the columns in its form. Raises QueryError if they do not fit."""
         if target is None:
             kept = _without_ts(columns)
@@ -479,20 +495,20 @@ class Planner:
             )
         return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(wanted, given, strict=True))
 
-    def _add(self, plan: Plan, target: Stream, span: Span) -> None:
+    def _add(self, plan: Plan, target: CatalogStream, span: TextSpan) -> None:
         upstream = list(plan.sources)
         for stream in upstream:  # grows as it is gone through
             behind = [read for other in self.plans if other.target is stream for read in other.sources]
             upstream += [read for read in behind if read not in upstream]
         if target in upstream:
             raise QueryError(f"{target.name} would be derived from itself", span)
-        if target.timestamp is not None and not isinstance(plan, Mapped):
+        if target.timestamp is not None and not isinstance(plan, TuplePlan):
             raise QueryError(f"{target.name} is ordered by {target.timestamp.name}, and results of windows are not", span)
         target.is_derived = True
         self.plans.append(plan)
 
 
-def _condition(node: SyntaxNode | None, sources: Sequence[Source], frame: Frame) -> Code | None:
+def _condition(node: SyntaxNode | None, sources: Sequence[RangeVariable], frame: CodeFrame) -> Code | None:
     return None if node is None else condition(node, StreamScope(sources, IN_WHERE), frame)
 
 
@@ -504,7 +520,7 @@ def _without_ts(columns: Columns) -> Columns:
     return [column for column in columns if column[0].lower() != TS]
 
 
-def _fitted(own: Attribute, code: Code, span: Span, target: Stream, frame: Frame) -> Code:
+def _fitted(own: Attribute, code: Code, span: TextSpan, target: CatalogStream, frame: CodeFrame) -> Code:
     if not converts(code.type, own.kind.type):
         raise QueryError(
             f"{target.name}.{own.name} is a {own.kind}, and this is a {code.type}: CAST(... AS {own.kind}) converts it", span

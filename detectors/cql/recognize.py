@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from detectors.cql import statements as s
 from detectors.cql.catalog import TS
 from detectors.cql.pattern import is_endless, variables
-from detectors.cql.scopes import NESTED, Source, StreamScope
-from detectors.language.aggregates import NAMES, aggregate, values_code
-from detectors.language.code import Code, Frame
+from detectors.cql.scopes import NESTED, RangeVariable, StreamScope
+from detectors.language.aggregate_functions import NAMES, aggregate, values_code
+from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis
-from detectors.language.errors import QueryError, nearest
+from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls, names
-from detectors.language.types import Type, ValueKind
+from detectors.language.value_types import Type, ValueKind
 from middleware.model.event import Event
 from middleware.model.words import listed
 
@@ -52,7 +52,7 @@ def rows_of(rows: Sequence[Event], first: int, labels: Sequence[int], variable: 
 class RowScope:
     """The scope of DEFINE and MEASURES. ``back``: how many rows before the first PREV may look at."""
 
-    def __init__(self, source: Source, known: Sequence[str], frame: Frame) -> None:
+    def __init__(self, source: RangeVariable, known: Sequence[str], frame: CodeFrame) -> None:
         self._known = {name.lower(): number for number, name in enumerate(known)}
         self._names = tuple(known)
         self._rows = StreamScope([source], NESTED)
@@ -159,7 +159,7 @@ class _OneRow:
         return None
 
 
-def check_recognize(recognize: s.Recognize, source: Source) -> None:
+def check_recognize(recognize: s.Recognize, source: RangeVariable) -> None:
     """Refuse what has no meaning. Raises QueryError."""
     known = [name.lower() for name in variables(recognize.pattern)]
     defined: set[str] = set()

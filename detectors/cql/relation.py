@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import astuple
 
-from detectors.cql.plan import Ranking, Windowed
-from detectors.language.aggregates import values_code
+from detectors.cql.query_plan import Ranking, WindowQueryPlan
+from detectors.language.aggregate_functions import values_code
 from detectors.language.code import Code, Made
-from detectors.language.types import REALS, Type
+from detectors.language.value_types import REALS, Type
 from middleware.model.event import Event, Value
 from middleware.model.operator import Origin
 
@@ -20,7 +20,7 @@ Evaluate = Callable[[Sequence[Event], Bounds | Event, int, tuple[Value, ...]], l
 """Results of (content, bounds or for OVER the tuple they are about, time of the results, identity of the window)."""
 
 
-def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
+def evaluation(plan: WindowQueryPlan, origin: Origin) -> Evaluate:
     """The function that gives the results of a window. O(content), and O(n log n) for n results that are sorted."""
     more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
     lines = ["def made(events, w, ts, window):"]
@@ -47,7 +47,7 @@ def evaluation(plan: Windowed, origin: Origin) -> Evaluate:
     return lambda events, w, ts, window: ranked(ranking, evaluate(events, w, ts, window))  # type: ignore[arg-type]
 
 
-def _with_keys(plan: Windowed, result: str) -> str:
+def _with_keys(plan: WindowQueryPlan, result: str) -> str:
     """Code of a result, with the values that it is ranked by if it is."""
     if plan.ranking is None:
         return result
@@ -55,20 +55,20 @@ def _with_keys(plan: Windowed, result: str) -> str:
     return f"(({keys}{',' if keys else ''}), {result})"
 
 
-def _tested(plan: Windowed, result: str) -> str:
+def _tested(plan: WindowQueryPlan, result: str) -> str:
     """Code of the list of the one result of a group, which is empty if HAVING leaves it out."""
     test = f" if {plan.having.holds} else []" if plan.having is not None else ""
     return f"[{result}]{test}"
 
 
-def single_result(plan: Windowed, origin: Origin) -> Callable[..., list[Event]]:
+def single_result(plan: WindowQueryPlan, origin: Origin) -> Callable[..., list[Event]]:
     """The function of (first tuple, values of the aggregates, bounds, time, identity of the window) that gives its results."""
     more: dict[str, object] = {"source_": origin.source, "level_": origin.level, "id_": origin.id}
     result = _tested(plan, plan.constructor("ts", "id_(*window)"))
     return plan.frame.define(f"def made(e, a, w, ts, window):\n    return {result}\n", more)
 
 
-def _aggregation(plan: Windowed, more: dict[str, object]) -> Made:
+def _aggregation(plan: WindowQueryPlan, more: dict[str, object]) -> Made:
     """The function that gives the results of a group: one, or none."""
     lines = ["def made(events, w, ts, window):"]
     folded = []

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from detectors.cql import statements as s
-from detectors.language.errors import QueryError, Span, nearest
+from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, rewritten
-from detectors.language.types import Type
+from detectors.language.value_types import Type
 
-MOMENT = s.Window(s.Size(s.Spec(s.Axis.SYSTEM, 1)))
+MOMENT = s.WindowClause(s.SizeClause(s.Spec(s.Axis.SYSTEM, 1)))
 """A window that holds the tuples of one time stamp."""
 
 
@@ -49,7 +49,7 @@ def sort_keys(select: s.Select) -> tuple[s.Ordering, ...]:
     return tuple(replace(each, key=meant(each.key)) for each in select.order_by)
 
 
-def _numbered(select: s.Select, number: int, span: Span) -> SyntaxNode:
+def _numbered(select: s.Select, number: int, span: TextSpan) -> SyntaxNode:
     """The expression of a column by its number. Raises QueryError if there is none, or a ``*`` stands before it."""
     before = [target.expression for target in select.targets[: max(number, 0)]]
     if None in before:
@@ -63,7 +63,7 @@ def _numbered(select: s.Select, number: int, span: Span) -> SyntaxNode:
 def without_ranking(select: s.Select) -> s.Select:
     """The query whose results are to be ranked: with a column more for each key of ORDER BY that is no column."""
     more = [key for key, place in _places_of_keys(select) if place is None]
-    keys = [s.Target(key.key, f"sort_key_{number}", span=key.span) for number, key in enumerate(more, 1)]
+    keys = [s.SelectItem(key.key, f"sort_key_{number}", span=key.span) for number, key in enumerate(more, 1)]
     return replace(select, targets=(*select.targets, *keys), is_distinct=False, order_by=(), limit=None, into=None)
 
 
@@ -71,7 +71,7 @@ def ranking_of(select: s.Select, inner: str, names: Sequence[str]) -> s.Select:
     """The query that ranks the results of ``without_ranking``, which are the stream ``inner`` with these attributes."""
     placed = _places_of_keys(select)
     count = len(names) - sum(place is None for _, place in placed)
-    targets = tuple(s.Target(Name(name, span=select.span), span=select.span) for name in names[:count])
+    targets = tuple(s.SelectItem(Name(name, span=select.span), span=select.span) for name in names[:count])
     more = iter(names[count:])
     keys = [(key, next(more) if place is None else names[place]) for key, place in placed]
     order = tuple(replace(each, key=Name(name, span=each.span)) for each, name in keys)
@@ -92,7 +92,9 @@ def _places_of_keys(select: s.Select) -> list[tuple[s.Ordering, int | None]]:
     return [(key, shown.index(key.key) if None not in shown and key.key in shown else None) for key in sort_keys(select)]
 
 
-def over(select: s.Select, inner: str, window: s.Window | None, change: Callable[[SyntaxNode], SyntaxNode | None]) -> s.Select:
+def over(
+    select: s.Select, inner: str, window: s.WindowClause | None, change: Callable[[SyntaxNode], SyntaxNode | None]
+) -> s.Select:
     """The query over the stream ``inner`` instead, with changed expressions; names of its columns stay as they are."""
 
     def changed(node: SyntaxNode | None) -> SyntaxNode | None:
@@ -130,7 +132,7 @@ def group_window(select: s.Select) -> s.Select:
     kind = window_function(name.upper(), [length(each) for each in lengths], call.span)
     keys = tuple(each for each in select.group_by if each is not call)
     partition = tuple(each for each in keys if isinstance(each, Name)) if name == "session" else ()
-    window = s.Window(kind, partition, time=time, span=call.span)
+    window = s.WindowClause(kind, partition, time=time, span=call.span)
 
     def bound(node: SyntaxNode) -> SyntaxNode | None:
         if isinstance(node, Call) and node.name.startswith(f"{name}_") and node.name[len(name) + 1 :] in _PARTS:
@@ -148,19 +150,19 @@ def group_window(select: s.Select) -> s.Select:
     return replace(select, targets=targets, source=replace(select.source, window=window), group_by=group, having=having)
 
 
-def _alias(target: s.Target, place: int) -> str | None:
+def _alias(target: s.SelectItem, place: int) -> str | None:
     return None if target.expression is None else name_of(target.expression, place)
 
 
-def window_function(name: str, lengths: list[s.Spec], span: Span) -> s.Kind:
+def window_function(name: str, lengths: list[s.Spec], span: TextSpan) -> s.Kind:
     """The window that a window function of SQL stands for: [start, end), from the beginning of 1970 on."""
     match name, lengths:
         case "TUMBLE", [size]:
-            return s.Size(size, is_half_open=True, span=span)
+            return s.SizeClause(size, is_half_open=True, span=span)
         case "HOP", [slide, size]:
-            return s.Size(size, slide, is_half_open=True, span=span)
+            return s.SizeClause(size, slide, is_half_open=True, span=span)
         case "SESSION", [gap]:
-            return s.Session(gap, span=span)
+            return s.SessionClause(gap, span=span)
         case "TUMBLE" | "HOP" | "SESSION", _:
             takes = {"TUMBLE": "one length, the size", "HOP": "two lengths, the slide and the size", "SESSION": "one, the gap"}
             raise QueryError(f"{name} takes {takes[name]}; offsets are not supported", span)

@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from detectors.cql import statements as s
-from detectors.cql.catalog import TS, Attribute, Stream, find
-from detectors.cql.windows import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
-from detectors.language.aggregates import NAMES, Aggregate, aggregate
-from detectors.language.code import Code, Frame, converted
+from detectors.cql.catalog import TS, Attribute, CatalogStream, find
+from detectors.cql.window_plans import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
+from detectors.language.aggregate_functions import NAMES, QueryAggregate, aggregate
+from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import Analysis, analyse
-from detectors.language.errors import QueryError, nearest
+from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, calls
-from detectors.language.types import NUMBERS, Type, ValueKind
+from detectors.language.value_types import NUMBERS, Type, ValueKind
 from middleware.model.schema import fields_of
 from middleware.model.words import listed
 
 NESTED = "{name} stands inside another aggregate: compute it in a sub-select first"
 
 
-class Bounds:
+class BoundNames:
     """How a query over windows names their bounds: ``window_start()``, ``window_end()``.
 
     ``are_columns``: they are attributes, too, with ``window_time``, as window functions of SQL add them.
@@ -46,7 +46,7 @@ class Bounds:
         return self.columns.get(name.name.lower())
 
 
-class Source:
+class RangeVariable:
     """A stream under its name in a query; code calls its tuples ``variable``.
 
     ``is_optional``: whether there may be no tuple of it (outer joins): then its attributes are NULL.
@@ -54,7 +54,7 @@ class Source:
 
     is_optional = False
 
-    def __init__(self, stream: Stream, alias: str | None, variable: str = "e") -> None:
+    def __init__(self, stream: CatalogStream, alias: str | None, variable: str = "e") -> None:
         self.stream = stream
         self.alias = alias or stream.name
         self.variable = variable
@@ -83,14 +83,14 @@ class StreamScope:
     """
 
     def __init__(
-        self, sources: Sequence[Source], refusal: str, using: Sequence[str] = (), bounds: Bounds | None = None
+        self, sources: Sequence[RangeVariable], refusal: str, using: Sequence[str] = (), bounds: BoundNames | None = None
     ) -> None:
         self.sources = sources
         self.refusal = refusal
         self.using = {name.lower() for name in using}
         self.bounds = bounds
 
-    def resolve(self, name: Name) -> tuple[Source, Attribute]:
+    def resolve(self, name: Name) -> tuple[RangeVariable, Attribute]:
         """The stream and the attribute that a name means. Raises QueryError if it is unknown or ambiguous."""
         asked = self.sources
         if name.qualifier is not None:
@@ -142,12 +142,14 @@ class StreamScope:
 class AggregateScope:
     """The scope of a SELECT that aggregates: attributes by which it is grouped, aggregates, and the bounds of the window."""
 
-    def __init__(self, inner: StreamScope, grouped: Sequence[tuple[Source, Attribute]], frame: Frame, bounds: Bounds) -> None:
+    def __init__(
+        self, inner: StreamScope, grouped: Sequence[tuple[RangeVariable, Attribute]], frame: CodeFrame, bounds: BoundNames
+    ) -> None:
         self.inner = inner
         self.bounds = bounds
         self.grouped = grouped
         self.frame = frame
-        self.aggregates: list[tuple[Aggregate, tuple[Code, ...]]] = []
+        self.aggregates: list[tuple[QueryAggregate, tuple[Code, ...]]] = []
 
     def attribute(self, name: Name) -> Code:
         bound = self.bounds.column(name)
@@ -180,10 +182,10 @@ def aggregates_of(node: SyntaxNode) -> list[Call]:
 
 
 def window_of(
-    window: s.Window,
-    source: Source,
+    window: s.WindowClause,
+    source: RangeVariable,
     execution: s.Execution | None,
-    frame: Frame,
+    frame: CodeFrame,
     distances: Mapping[str, Distance] = DISTANCES,
 ) -> WindowPlan:
     """The plan of a window over a source. Raises QueryError if it makes no sense there."""
@@ -194,7 +196,7 @@ def window_of(
             own = source.stream.timestamp.name if source.stream.timestamp is not None else TS
             raise QueryError(f"{source.alias} is ordered by {own}: write DESCRIPTOR({own})", window.time.span)
     distance = DISTANCES["euclidean"]
-    if isinstance(window.kind, s.Delta):
+    if isinstance(window.kind, s.DeltaClause):
         scope = StreamScope([source], NESTED)
         codes = [frame.sealed(analyse(each, scope, frame)) for each in window.kind.measures]
         for code, node in zip(codes, window.kind.measures, strict=True):
@@ -208,6 +210,6 @@ def window_of(
                 hint = f"{nearest(window.kind.distance.name, distances)} (known: {listed(distances)})"
                 raise QueryError(f"unknown distance {window.kind.distance.name!r}{hint}", window.kind.distance.span)
             distance = named
-        if execution is not None and execution.model is not s.Model.TUPLE:
+        if execution is not None and execution.model is not s.ExecutionModel.TUPLE:
             raise QueryError("delta windows are tuple-driven: each tuple is compared with the first", execution.span)
     return plan_window(window, source.stream, execution, measured, distance)

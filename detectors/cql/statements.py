@@ -6,27 +6,27 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from detectors.cql.pattern import Part as Pattern
-from detectors.language.errors import NOWHERE, Span
+from detectors.language.query_errors import NOWHERE, TextSpan
 from detectors.language.tree import Name, SyntaxNode
-from detectors.language.types import Type
+from detectors.language.value_types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class StatementPart:
     """The base of all parts of statements: their place in the text."""
 
-    span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+    span: TextSpan = field(default=NOWHERE, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
-class Ident(Part):
+class Ident(StatementPart):
     """The name of a stream or a schema; dots set off its namespace."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class TypedAttribute(Part):
+class TypedAttribute(StatementPart):
     """``price Double [NOT NULL]``."""
 
     name: str
@@ -35,7 +35,7 @@ class TypedAttribute(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class AnonymousSchema(Part):
+class AnonymousSchema(StatementPart):
     """Attributes in brackets."""
 
     attributes: tuple[TypedAttribute, ...]
@@ -45,7 +45,7 @@ Schema = Ident | AnonymousSchema
 
 
 @dataclass(frozen=True, slots=True)
-class CreateSchema(Part):
+class CreateSchema(StatementPart):
     """``CREATE SCHEMA name (...) | other [EXTENDS parent]``."""
 
     name: Ident
@@ -54,7 +54,7 @@ class CreateSchema(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Host(Part):
+class Host(StatementPart):
     """``SOURCE HOST (host, port) [DISORDER duration]``: lines of text from a TCP server, at most so much (ns) out of order."""
 
     host: str
@@ -63,7 +63,7 @@ class Host(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class File(Part):
+class File(StatementPart):
     """``SOURCE FILE (path, delimiter) [DISORDER duration]``: lines of a text file."""
 
     path: str
@@ -80,7 +80,7 @@ class Axis(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Spec(Part):
+class Spec(StatementPart):
     """A size or a slide: ``100`` tuples, ``3 hours`` (``amount`` is nanoseconds), or ``60 ON attribute``."""
 
     axis: Axis
@@ -89,14 +89,14 @@ class Spec(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Instant(Part):
+class Instant(StatementPart):
     """A moment on the time axis of a window: a number in its units, or a Datetime as text."""
 
     value: int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Size(Part):
+class SizeClause(StatementPart):
     """``SIZE size [EVERY slide] [STARTING AT first upper bound]``: sliding, tumbling (no slide, or the same) or jumping.
 
     ``is_half_open``: [lower, upper), as the window functions of SQL have it, instead of (lower, upper].
@@ -109,7 +109,7 @@ class Size(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Landmark(Part):
+class LandmarkClause(StatementPart):
     """``LANDMARK [AT instant] EVERY slide``: the lower bound stays where it is."""
 
     start: Instant | None
@@ -117,7 +117,7 @@ class Landmark(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed(Part):
+class FixedClause(StatementPart):
     """``FIXED FROM lower TO upper [ON attribute]``: one window."""
 
     lower: Instant
@@ -126,7 +126,7 @@ class Fixed(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Delta(Part):
+class DeltaClause(StatementPart):
     """``DELTA threshold ON expressions [BY distance]``: it ends before the first tuple farther than that from its first."""
 
     threshold: float
@@ -135,17 +135,17 @@ class Delta(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Session(Part):
+class SessionClause(StatementPart):
     """``SESSION(..., gap)``: runs of tuples, none more than ``gap`` after the one before."""
 
     gap: Spec
 
 
-Kind = Size | Landmark | Fixed | Delta | Session
+Kind = SizeClause | LandmarkClause | FixedClause | DeltaClause | SessionClause
 
 
 @dataclass(frozen=True, slots=True)
-class Window(Part):
+class WindowClause(StatementPart):
     """The specification in square brackets after a stream, or a window function of SQL around it.
 
     ``time``: what DESCRIPTOR names in a window function; None for square brackets.
@@ -167,31 +167,31 @@ class Skip(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Recognize(Part):
+class Recognize(StatementPart):
     """``MATCH_RECOGNIZE (...)``; ``within`` in ns; ``measures`` and ``definitions`` have the names as aliases."""
 
     pattern: Pattern
     partition: tuple[Name, ...] = ()
     order: Name | None = None
-    measures: tuple[Target, ...] = ()
+    measures: tuple[SelectItem, ...] = ()
     skip: Skip = Skip.PAST
     skip_to: Ident | None = None
     within: int | None = None
-    definitions: tuple[Target, ...] = ()
+    definitions: tuple[SelectItem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Reference(Part):
+class Reference(StatementPart):
     """A stream, or a sub-select, with its alias and its window, or the matches of a pattern in it."""
 
     base: Ident | Select
     alias: str | None = None
-    window: Window | None = None
+    window: WindowClause | None = None
     matched: Recognize | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Join(Part):
+class Join(StatementPart):
     """``CROSS JOIN`` (neither), ``JOIN ... ON condition``, or ``JOIN ... USING (attributes)``.
 
     ``keeps``: whether tuples of the left side, and of the right one, are kept without a partner (LEFT, RIGHT, FULL).
@@ -204,7 +204,7 @@ class Join(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Target(Part):
+class SelectItem(StatementPart):
     """One entry after SELECT; ``expression`` None stands for ``*``, of the stream ``qualifier`` if given."""
 
     expression: SyntaxNode | None
@@ -212,7 +212,7 @@ class Target(Part):
     qualifier: str | None = None
 
 
-class Model(StrEnum):
+class ExecutionModel(StrEnum):
     """Execution models (Vu 2015, section 3.1)."""
 
     TUPLE = "tuple"
@@ -221,15 +221,15 @@ class Model(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Execution(Part):
+class Execution(StatementPart):
     """``EXECUTE model DRIVEN [BY attribute]``: the events the query reacts to."""
 
-    model: Model
+    model: ExecutionModel
     by: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Ordering(Part):
+class Ordering(StatementPart):
     """One key of ORDER BY. ``nulls_first``: as written; None: NULL counts as the least value."""
 
     key: SyntaxNode
@@ -238,7 +238,7 @@ class Ordering(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Limit(Part):
+class Limit(StatementPart):
     """``LIMIT count [OFFSET offset]``."""
 
     count: int
@@ -246,10 +246,10 @@ class Limit(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Select(Part):
+class Select(StatementPart):
     """A query."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[SelectItem, ...]
     source: Reference
     join: Join | None = None
     where: SyntaxNode | None = None
@@ -263,7 +263,7 @@ class Select(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Merge(Part):
+class Merge(StatementPart):
     """``MERGE a, b, ... [INTO c]``: streams of one schema as one."""
 
     streams: tuple[Ident, ...]
@@ -276,7 +276,7 @@ Source = Derived | Host | File
 
 
 @dataclass(frozen=True, slots=True)
-class Timestamp(Part):
+class Timestamp(StatementPart):
     """``TIMESTAMP attribute [FORMAT 'format']``: the attribute that orders a stream; with a format, only how lines write it."""
 
     attribute: str
@@ -284,7 +284,7 @@ class Timestamp(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateStream(Part):
+class CreateStream(StatementPart):
     """``CREATE STREAM name [schema] [TIMESTAMP attribute [FORMAT ...]] [SYSTEM TIME attribute] [AS ... | SOURCE ...]``."""
 
     name: Ident
@@ -295,7 +295,7 @@ class CreateStream(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTable(Part):
+class CreateTable(StatementPart):
     """``CREATE TABLE name schema SOURCE FILE (path, delimiter)``: rows that streams look up."""
 
     name: Ident
@@ -304,7 +304,7 @@ class CreateTable(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Insert(Part):
+class InsertStatement(StatementPart):
     """``INSERT INTO stream [AS] stream | sub-select``."""
 
     target: Ident
@@ -312,16 +312,16 @@ class Insert(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class InsertClause(Part):
+class InsertClause(StatementPart):
     """One branch of a split."""
 
     target: Ident
-    targets: tuple[Target, ...]
+    targets: tuple[SelectItem, ...]
     where: SyntaxNode | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Split(Part):
+class SplitStatement(StatementPart):
     """``ON stream INSERT INTO ... SELECT ... WHERE ...``, with one or more branches."""
 
     source: Ident
@@ -329,10 +329,10 @@ class Split(Part):
 
 
 @dataclass(frozen=True, slots=True)
-class Explain(Part):
+class Explain(StatementPart):
     """``EXPLAIN statement``."""
 
     statement: Statement
 
 
-Statement = CreateSchema | CreateStream | CreateTable | Insert | Merge | Split | Select | Explain
+Statement = CreateSchema | CreateStream | CreateTable | InsertStatement | Merge | SplitStatement | Select | Explain

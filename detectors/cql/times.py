@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from detectors.language.errors import QueryError, Span
-from detectors.language.types import INTEGERS, Type, ValueKind
+from detectors.language.query_errors import QueryError, TextSpan
+from detectors.language.value_types import INTEGERS, Type, ValueKind
 from middleware.model.quantities import nanoseconds_of
 
 Read = Callable[[Any], int | None]
@@ -29,7 +29,7 @@ _WORD = re.compile("|".join(_WORDS))
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def time_reader(form: str, kind: ValueKind, span: Span) -> Read:
+def time_reader(form: str, kind: ValueKind, span: TextSpan) -> Read:
     """The function that reads times of a format from values of a type. Raises QueryError.
 
     Whole numbers are in a unit: ``s``, ``ms``, ``us``, ``ns``. Texts are in ``ISO-8601``, with up to nine decimals and a zone

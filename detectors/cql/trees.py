@@ -10,11 +10,11 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from detectors.cql.plan import Windowed
-from detectors.cql.windows import Shape, WindowPlan
-from detectors.language.aggregates import PLACE, SQUARED, Aggregate, root
+from detectors.cql.query_plan import WindowQueryPlan
+from detectors.cql.window_plans import Shape, WindowPlan
+from detectors.language.aggregate_functions import PLACE, SQUARED, QueryAggregate, root
 from detectors.language.code import Code
-from detectors.language.types import INTEGERS, LIMITS, REALS, Type
+from detectors.language.value_types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
 from detectors.window.content import Forest
 from detectors.window.fiba import Fiba
@@ -34,7 +34,7 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
-from detectors.window.moving import Counts, Moving, Ranks
+from detectors.window.moving import Moving, Ranks, ValueCounts
 from detectors.window.ranks import middle, ranked
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
@@ -52,7 +52,7 @@ class Refold(Exception):
     """A window holds numbers beyond the range of trees, so it must be folded."""
 
 
-class Window(NamedTuple):
+class TupleRange(NamedTuple):
     """A window that is looked up: its number of tuples, the first and the last."""
 
     size: int
@@ -60,10 +60,10 @@ class Window(NamedTuple):
     last: Event
 
 
-class Source(NamedTuple):
+class TreeContent(NamedTuple):
     """The content of a tree: a monoid, or the kind of a moving window's content; and the value a tuple adds (None: nothing)."""
 
-    kind: Monoid | type[Counts | Ranks]
+    kind: Monoid | type[ValueCounts | Ranks]
     value: Callable[[Event], Value]
 
     def tree(self) -> Value:
@@ -71,7 +71,7 @@ class Source(NamedTuple):
         return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else Moving(self.kind)
 
 
-class Part(NamedTuple):
+class TreeAggregate(NamedTuple):
     """An aggregate: the numbers of its trees, and a function of the window and their results."""
 
     sources: tuple[int, ...]
@@ -89,9 +89,9 @@ class TreePlan:
         whether tuples can be replaced by a partial aggregate.
     """
 
-    def __init__(self, plan: Windowed) -> None:
+    def __init__(self, plan: WindowQueryPlan) -> None:
         self._frame, self._after = plan.frame, plan.after
-        self.sources: list[Source] = []
+        self.sources: list[TreeContent] = []
         self._known: dict[Key, int] = {}
         self.first = None if plan.after is None else self._source("event", FIRST.of(object), ("e",))
         self.parts = [self._part(aggregate, list(arguments)) for aggregate, arguments in plan.aggregates]
@@ -110,10 +110,10 @@ class TreePlan:
             if self._after is not None:
                 code = f"({code} if {self._after.holds} else None)"
             self._known[key] = len(self.sources)
-            self.sources.append(Source(kind, self._frame.function("e", code)))
+            self.sources.append(TreeContent(kind, self._frame.function("e", code)))
         return self._known[key]
 
-    def _part(self, aggregate: Aggregate, arguments: list[Code]) -> Part:
+    def _part(self, aggregate: QueryAggregate, arguments: list[Code]) -> TreeAggregate:
         name, kind = aggregate.name, arguments[0].type if arguments else Type.NULL
         is_partial = self._after is not None or any(code.nullable for code in arguments)
 
@@ -125,38 +125,42 @@ class TreePlan:
             return self._source("count", COUNT, ("1",), [code for code in arguments if code.nullable])
 
         if name == "count":
-            return Part((counted(),), _given) if is_partial else Part((), lambda window: window.size)
+            return TreeAggregate((counted(),), _given) if is_partial else TreeAggregate((), lambda window: window.size)
         if name in ("first", "last"):
             if is_partial:
-                return Part((source((FIRST if name == "first" else LAST).of(object)),), _given)
+                return TreeAggregate((source((FIRST if name == "first" else LAST).of(object)),), _given)
             value = self._frame.function("e", arguments[0].value)
-            return Part((), lambda window: value(window.first if name == "first" else window.last))
+            return TreeAggregate((), lambda window: value(window.first if name == "first" else window.last))
         if name in _NUMBERS:
             monoid, finish = _NUMBERS[name]
             if is_partial and name == "sum":
-                return Part(
+                return TreeAggregate(
                     (source(_of(monoid, kind)), counted()), lambda window, total, n: finish(window, total) if n else None
                 )
-            return Part((source(_of(monoid, kind)),), finish)
+            return TreeAggregate((source(_of(monoid, kind)),), finish)
         if name == "avg":
-            return Part((source(MEAN, lift=float if kind in INTEGERS else None),), _given)
+            return TreeAggregate((source(MEAN, lift=float if kind in INTEGERS else None),), _given)
         if name in _SQUARES:
-            return Part((source(_SQUARES[name], lift=_squared),), _deviation if name.startswith("stddev") else _variance)
+            return TreeAggregate(
+                (source(_SQUARES[name], lift=_squared),), _deviation if name.startswith("stddev") else _variance
+            )
         match name:
             case "geomean":
-                return Part((source(MEAN, lift=_logarithm),), _power)
+                return TreeAggregate((source(MEAN, lift=_logarithm),), _power)
             case "argmin" | "argmax":
-                return Part((source(_ARGS[name], "{1}", "{0}"),), lambda window, pair: None if pair is None else pair[1])
+                return TreeAggregate(
+                    (source(_ARGS[name], "{1}", "{0}"),), lambda window, pair: None if pair is None else pair[1]
+                )
             case "median":
-                return Part((source(Ranks),), _median)
+                return TreeAggregate((source(Ranks),), _median)
             case "quantile":
-                return Part((source(Ranks, "{0}"), source(LAST.of(object), "{1}")), _quantile)
+                return TreeAggregate((source(Ranks, "{0}"), source(LAST.of(object), "{1}")), _quantile)
             case "count_distinct":
-                return Part((source(Counts),), lambda window, counts: len(counts))
+                return TreeAggregate((source(ValueCounts),), lambda window, counts: len(counts))
         raise AssertionError(f"no tree serves {name}: give it one, or have tree_plan fold it")
 
 
-def tree_plan(plan: Windowed) -> TreePlan | None:
+def tree_plan(plan: WindowQueryPlan) -> TreePlan | None:
     """The plan for aggregating large windows of a query, or None if all are folded."""
     if plan.group or not plan.aggregates or plan.ranking is not None or not _overlaps(plan.window):
         return None
@@ -200,14 +204,14 @@ class Trees:
         Raises Refold if the window holds values that trees do not take.
         """
         found = self._forest.results(orders[low], orders[high - 1])
-        window = Window(high - low, events[low], events[high - 1])
+        window = TupleRange(high - low, events[low], events[high - 1])
         return window.first if self._plan.first is None else found[self._plan.first], _finished(self._plan, window, found)
 
 
 class Prefix:
     """The final part of a landmark window's content: one partial aggregate instead of tuples."""
 
-    def __init__(self, plan: TreePlan, state: tuple[Window, list[Partial]] | None = None) -> None:
+    def __init__(self, plan: TreePlan, state: tuple[TupleRange, list[Partial]] | None = None) -> None:
         self._plan = plan
         self._monoids = [source.kind.plain() for source in plan.sources if isinstance(source.kind, Monoid)]
         self.window = None if state is None else state[0]
@@ -217,7 +221,7 @@ class Prefix:
         """Add tuples that come after those it has. O(tuples)."""
         self.window, self.partials = self._with(events)
 
-    def _with(self, events: list[Event]) -> tuple[Window, list[Partial]]:
+    def _with(self, events: list[Event]) -> tuple[TupleRange, list[Partial]]:
         combined = []
         for monoid, source, partial in zip(self._monoids, self._plan.sources, self.partials, strict=True):
             for event in events:
@@ -225,9 +229,9 @@ class Prefix:
                 partial = partial if value is None else monoid.combine(partial, monoid.lift(value))
             combined.append(partial)
         if self.window is None:
-            return Window(len(events), events[0], events[-1]), combined
+            return TupleRange(len(events), events[0], events[-1]), combined
         size, first, last = self.window
-        return Window(size + len(events), first, events[-1] if events else last), combined
+        return TupleRange(size + len(events), first, events[-1] if events else last), combined
 
     def values(self, events: list[Event]) -> tuple[Event, tuple[Value, ...]]:
         """The first tuple of all, and the aggregates of its content together with these later tuples. O(tuples)."""
@@ -236,7 +240,7 @@ class Prefix:
         return window.first, _finished(self._plan, window, found)
 
 
-def _finished(plan: TreePlan, window: Window, found: list[Value]) -> tuple[Value, ...]:
+def _finished(plan: TreePlan, window: TupleRange, found: list[Value]) -> tuple[Value, ...]:
     return tuple([part.finish(window, *[found[number] for number in part.sources]) for part in plan.parts])
 
 
@@ -248,11 +252,11 @@ def _of(monoid: Monoid, kind: Type) -> Monoid:
     return monoid if kind in REALS else monoid.of(int if kind in INTEGERS or kind is Type.DATETIME else object)
 
 
-def _given(window: Window, value: Value) -> Value:
+def _given(window: TupleRange, value: Value) -> Value:
     return value
 
 
-def _whole(window: Window, value: Value) -> Value:
+def _whole(window: TupleRange, value: Value) -> Value:
     return within(value, LIMITS[Type.LONG]) if value.__class__ is int else value
 
 
@@ -262,13 +266,13 @@ def _squared(value: float) -> float:
     return value if value == 0 or 1 / SQUARED <= abs(value) <= SQUARED else math.nan
 
 
-def _variance(window: Window, value: float | None) -> float | None:
+def _variance(window: TupleRange, value: float | None) -> float | None:
     if value is not None and math.isnan(value):
         raise Refold
     return value
 
 
-def _deviation(window: Window, value: float | None) -> float | None:
+def _deviation(window: TupleRange, value: float | None) -> float | None:
     return root(_variance(window, value))
 
 
@@ -276,7 +280,7 @@ def _logarithm(value: float) -> float:
     return math.log(value) if value > 0 else -math.inf if value == 0 else math.nan
 
 
-def _power(window: Window, mean: float | None) -> float | None:
+def _power(window: TupleRange, mean: float | None) -> float | None:
     if mean is None:
         return None
     if math.isnan(mean):
@@ -287,11 +291,11 @@ def _power(window: Window, mean: float | None) -> float | None:
         raise Refold from None
 
 
-def _median(window: Window, ranks: Ranks) -> float | None:
+def _median(window: TupleRange, ranks: Ranks) -> float | None:
     return math.nan if ranks.nans else middle(ranks) if len(ranks) else None
 
 
-def _quantile(window: Window, ranks: Ranks, q: float | None) -> Value:
+def _quantile(window: TupleRange, ranks: Ranks, q: float | None) -> Value:
     if q is None:
         return None
     return math.nan if ranks.nans and 0 <= q <= 1 else ranked(ranks, q)
@@ -299,7 +303,7 @@ def _quantile(window: Window, ranks: Ranks, q: float | None) -> Value:
 
 _ARGS = {"argmin": ARGMIN, "argmax": ARGMAX}
 _SQUARES = {"variance": SAMPLE_VARIANCE, "stddev": SAMPLE_VARIANCE, "var_pop": VARIANCE, "stddev_pop": VARIANCE}
-_NUMBERS: dict[str, tuple[Monoid, Callable[[Window, Value], Value]]] = {
+_NUMBERS: dict[str, tuple[Monoid, Callable[[TupleRange, Value], Value]]] = {
     "sum": (SUM, _whole),
     "min": (MIN, _given),
     "max": (MAX, _given),

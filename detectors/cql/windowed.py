@@ -10,12 +10,12 @@ from heapq import heappop, heappush
 from detectors.cql import trees
 from detectors.cql.changes import unpacker
 from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
-from detectors.cql.operator import QueryOperator
-from detectors.cql.plan import Windowed
+from detectors.cql.query_operator import QueryOperator
+from detectors.cql.query_plan import WindowQueryPlan
 from detectors.cql.relation import evaluation, parting, single_result
-from detectors.cql.stepped import SteppedQuery, can_run
-from detectors.cql.timeline import Timeline, WindowKey, plain
-from detectors.cql.windows import Measure, Shape, WindowPlan
+from detectors.cql.stepped_queries import SteppedQuery, can_run
+from detectors.cql.tuple_timeline import TupleTimeline, WindowKey, plain
+from detectors.cql.window_plans import Measure, Shape, WindowPlan
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, Event, Value
@@ -32,8 +32,8 @@ PURGE_SHARE = 0.5
 _Key = tuple[Value, ...]
 
 
-class WindowedOperator(QueryOperator[Windowed]):
-    """The operator of a ``Windowed`` query."""
+class WindowedOperator(QueryOperator[WindowQueryPlan]):
+    """The operator of a ``WindowQueryPlan`` query."""
 
     def start(self, name: str, level: int) -> Operation:
         kind = SteppedQuery if can_run(self.plan) else WindowedOperation
@@ -43,7 +43,7 @@ class WindowedOperator(QueryOperator[Windowed]):
 class WindowedOperation(Operation):
     """A timeline for each partition. A change costs as much as the windows it touches; quiet partitions cost nothing."""
 
-    def __init__(self, plan: Windowed, name: str, level: int) -> None:
+    def __init__(self, plan: WindowQueryPlan, name: str, level: int) -> None:
         super().__init__()
         self.plan = plan
         frame, window = plan.frame, plan.window
@@ -54,7 +54,7 @@ class WindowedOperation(Operation):
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
         self._timed = _cuts_by_time(window) if window.is_timed else None
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
-        self._timelines: dict[_Key, Timeline] = {}
+        self._timelines: dict[_Key, TupleTimeline] = {}
         self._due: dict[int, dict[_Key, None]] = {}  # dicts, for an order that is the same in every process
         self._heap: list[int] = []
         self._emitted = self._final = NEVER
@@ -70,7 +70,7 @@ class WindowedOperation(Operation):
             if timeline is None:
                 if not self._can_name(key, retracts, inserts):
                     continue
-                timeline = self._timelines[key] = Timeline(self._clock_of)
+                timeline = self._timelines[key] = TupleTimeline(self._clock_of)
             self._held += len(inserts) - len(retracts)
             self._changed += len(inserts) + len(retracts)
             first = timeline.first
@@ -114,7 +114,7 @@ class WindowedOperation(Operation):
                 heappush(self._heap, boundary)
             keys[key] = None
 
-    def _move_anchor(self, key: _Key, timeline: Timeline) -> None:
+    def _move_anchor(self, key: _Key, timeline: TupleTimeline) -> None:
         """Re-anchor all windows of the partition, as its first tuple is another. Final windows have a final anchor."""
         assert self._timed is not None
         self._mark(key, timeline.keys)
@@ -135,7 +135,7 @@ class WindowedOperation(Operation):
                 if coming is not None:
                     self._mark(key, (coming,))
 
-    def _is_boundary(self, timeline: Timeline, boundary: int) -> bool:
+    def _is_boundary(self, timeline: TupleTimeline, boundary: int) -> bool:
         """Whether windows end there; boundaries move with the anchor."""
         if not isinstance(self._timed, TimedCuts) or not self.plan.window.is_anchored:
             return True
@@ -143,7 +143,7 @@ class WindowedOperation(Operation):
 
     # windows that tuples make
 
-    def _redo(self, key: _Key, timeline: Timeline, start: int, end: int, out: Delta) -> None:
+    def _redo(self, key: _Key, timeline: TupleTimeline, start: int, end: int, out: Delta) -> None:
         """Re-evaluate the windows that the tuples [start, end) make."""
         assert self._made is not None
         orders = timeline.orders
@@ -158,7 +158,7 @@ class WindowedOperation(Operation):
         for window in gone:
             self._publish(key, timeline, window, None, out)
 
-    def _publish(self, key: _Key, timeline: Timeline, window: WindowKey, cut: Cut | None, out: Delta) -> None:
+    def _publish(self, key: _Key, timeline: TupleTimeline, window: WindowKey, cut: Cut | None, out: Delta) -> None:
         """Set the results of a window, and add what changes to ``out``."""
         results: list[Event] = []
         if cut is not None:
@@ -174,7 +174,7 @@ class WindowedOperation(Operation):
         out.revises += changed.revises
         out.retracts += changed.retracts
 
-    def _results(self, timeline: Timeline, cut: Cut, identity: tuple[Value, ...]) -> list[Event]:
+    def _results(self, timeline: TupleTimeline, cut: Cut, identity: tuple[Value, ...]) -> list[Event]:
         """The results of a window: folded if it is small, else looked up."""
         events, plan, last = timeline.events, self._tree_plan, cut.last
         if timeline.prefix is not None:
@@ -207,7 +207,7 @@ class WindowedOperation(Operation):
             if key not in waiting:
                 del self._timelines[key]
 
-    def _needed(self, timeline: Timeline) -> int:
+    def _needed(self, timeline: TupleTimeline) -> int:
         """How many tuples may be forgotten. Landmark windows need all, but may have them summed up."""
         cuts = self._timed or self._made
         assert cuts is not None
@@ -252,12 +252,12 @@ class WindowedOperation(Operation):
         timelines, due, self._emitted, self._final, self._held, self._changed = state
         self._timelines = {}
         for key, saved, prefix in timelines:
-            timeline = self._timelines[key] = Timeline(self._clock_of)
+            timeline = self._timelines[key] = TupleTimeline(self._clock_of)
             unpack = unpacker(self.plan.source.event_type)
             timeline.restore(saved, unpack, unpacker(self.plan.target.event_type))
             if prefix is not None and self._tree_plan is not None:
                 size, ends, partials = prefix
-                timeline.prefix = trees.Prefix(self._tree_plan, (trees.Window(size, *unpack(ends)), partials))
+                timeline.prefix = trees.Prefix(self._tree_plan, (trees.TupleRange(size, *unpack(ends)), partials))
         self._due = {boundary: dict.fromkeys(keys) for boundary, keys in due}
         self._heap = sorted(self._due)
 
@@ -266,7 +266,7 @@ def _cuts_by_time(window: WindowPlan) -> TimedCuts | SessionCuts:
     return SessionCuts(window) if window.shape is Shape.SESSION else TimedCuts(window)
 
 
-def _cuts_by_tuples(plan: Windowed) -> TupleCuts | ClockCuts | DeltaCuts:
+def _cuts_by_tuples(plan: WindowQueryPlan) -> TupleCuts | ClockCuts | DeltaCuts:
     window, frame = plan.window, plan.frame
     if window.shape is Shape.DELTA:
         assert window.measured is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from detectors.flow.graph import Annotation
+from detectors.flow.flow_graph import Annotation
 from detectors.flow.sharding import part_of
 from middleware.model.event import Key, Value
 

@@ -29,7 +29,7 @@ def outputs(result: Value) -> Sequence[Value]:
     return [result]
 
 
-class Failures:
+class CallFailures:
     """The tracebacks of items at which a function raised, by operation and position."""
 
     def __init__(self) -> None:

@@ -9,11 +9,11 @@ import types
 from collections.abc import Callable, Iterable
 
 from detectors.flow.broadcast import copied, placed_type, remember, shard_of, spread
-from detectors.flow.checks import check
-from detectors.flow.drawing import as_svg, as_text
-from detectors.flow.graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, Fused, Graph
+from detectors.flow.flow_checks import check
+from detectors.flow.flow_drawing import as_svg, as_text
+from detectors.flow.flow_graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, Fused, Graph
+from detectors.flow.flow_operator import FlowOperator, operators
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
-from detectors.flow.operator import FlowOperator, operators
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
 from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from inspect import Parameter, signature
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from detectors.flow.graph import Annotation
+from detectors.flow.flow_graph import Annotation
 
 _MANY = (Iterable, Iterator, Generator, Sequence, list)
 

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import Any
 
-from detectors.flow.calls import Failures
-from detectors.flow.graph import FlowNode, FlowNodeKind
+from detectors.flow.calls import CallFailures
+from detectors.flow.flow_graph import FlowNode, FlowNodeKind
+from detectors.flow.flow_stages import Outlet, Stage
 from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, ROOT, Change, Position
-from detectors.flow.mapping import branched, mapped
-from detectors.flow.plan import Outlet, Stage
+from detectors.flow.map_operations import branched, mapped
 from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 
@@ -30,7 +30,7 @@ _Place = tuple[Position, int]
 class Loop:
     """See the module. ``buckets`` are those of the grouping, by key."""
 
-    def __init__(self, stage: Stage, buckets: dict[Key, Any], failures: Failures) -> None:
+    def __init__(self, stage: Stage, buckets: dict[Key, Any], failures: CallFailures) -> None:
         self._stage, self._buckets, self._failures = stage, buckets, failures
         self._nodes = [node for node in (stage.entry, *stage.maps) if node in stage.looped]
         self._rank = {node: rank for rank, node in enumerate(self._nodes)}

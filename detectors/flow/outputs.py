@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from detectors.flow.calls import Failures
+from detectors.flow.calls import CallFailures
+from detectors.flow.flow_stages import Outlet
 from detectors.flow.items import ABSENT, Change, Position, same
-from detectors.flow.plan import Outlet
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import ENDING, DetectorError
@@ -32,7 +32,7 @@ class Output:
     types: Sequence[EventType]
     outlet: Any
 
-    def publish(self, changes: list[Change], origin: Origin, out: Delta, failures: Failures | None) -> None:
+    def publish(self, changes: list[Change], origin: Origin, out: Delta, failures: CallFailures | None) -> None:
         """Add the changes of events for ``changes`` to ``out``. An item that cannot be sent is a failure."""
         if all(old is ABSENT for _, old, _ in changes):
             try:
@@ -63,11 +63,11 @@ class Output:
     def _where(self) -> str:
         return f"{self.outlet.node.name} -> {self.outlet.to.name}"
 
-    def _forgive(self, position: Position, failures: Failures | None) -> None:
+    def _forgive(self, position: Position, failures: CallFailures | None) -> None:
         if failures is not None and failures.found:
             failures.found.pop((self._where, position), None)
 
-    def _event(self, position: Position, value: Value, origin: Origin, failures: Failures | None) -> Event | None:
+    def _event(self, position: Position, value: Value, origin: Origin, failures: CallFailures | None) -> Event | None:
         try:
             return self._made(position, value, origin)
         except ENDING:
@@ -143,7 +143,7 @@ class Spread(Output):
         return made
 
 
-class Sink(Output):
+class SinkOutput(Output):
     """Publishes results: events of a type that the user declared."""
 
     def __init__(self, outlet: Outlet) -> None:

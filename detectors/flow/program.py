@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from detectors.flow.calls import Failures
-from detectors.flow.folding import FoldBucket
-from detectors.flow.graph import FlowNode, FlowNodeKind
+from detectors.flow.calls import CallFailures
+from detectors.flow.flow_graph import FlowNode, FlowNodeKind
+from detectors.flow.flow_stages import Outlet, Stage
 from detectors.flow.grouping import Bucket
 from detectors.flow.items import ABSENT, Change, Position, same
+from detectors.flow.keyed_fold import FoldBucket
 from detectors.flow.loop import Loop
-from detectors.flow.mapping import branched, mapped
-from detectors.flow.plan import Outlet, Stage
+from detectors.flow.map_operations import branched, mapped
 from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 from middleware.model.operator import Snapshot
@@ -31,7 +31,7 @@ class Program:
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
-        self.failures = Failures()
+        self.failures = CallFailures()
         self.buckets: dict[Key, AnyBucket] = {}
         self._grouping = stage.entry.kind is FlowNodeKind.GROUP
         self._fused = stage.entry.fused if not stage.looped else None

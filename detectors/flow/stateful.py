@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from detectors.flow.calls import PartialFailure, outputs
-from detectors.flow.graph import Fold
+from detectors.flow.flow_graph import Fold
 from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 from middleware.model.state import copy_state, restored_state

@@ -3,7 +3,7 @@
 >>> expression = parse_expression("price * quantity > 1000 AND symbol LIKE 'I%'")
 >>> reads = Attributes({"price": Code("e.price", ValueKind(Type.DOUBLE)), "quantity": Code("e.quantity", ValueKind(Type.INT)),
 ...                     "symbol": Code("e.symbol", ValueKind(Type.STRING, nullable=True))})
->>> frame = Frame()
+>>> frame = CodeFrame()
 >>> is_large = frame.function("e", condition(expression, reads, frame).holds)
 >>> from types import SimpleNamespace as Tick
 >>> is_large(Tick(price=81.37, quantity=30, symbol="IBM")), bool(is_large(Tick(price=81.37, quantity=30, symbol=None)))
@@ -17,18 +17,18 @@ from importlib.resources import files
 
 from lark import Lark
 
-from detectors.language.builder import ExpressionBuilder, parse_text
-from detectors.language.code import Code, Frame
+from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Attributes, Scope, analyse, condition
-from detectors.language.errors import QueryError
+from detectors.language.expression_builder import ExpressionBuilder, parse_text
 from detectors.language.parsers import parser_of
+from detectors.language.query_errors import QueryError
 from detectors.language.tree import SyntaxNode
-from detectors.language.types import Type, ValueKind
+from detectors.language.value_types import Type, ValueKind
 
 __all__ = [
     "Attributes",
     "Code",
-    "Frame",
+    "CodeFrame",
     "QueryError",
     "Scope",
     "SyntaxNode",

@@ -9,7 +9,7 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any
 
-from detectors.language.types import LIMITS, Type, ValueKind
+from detectors.language.value_types import LIMITS, Type, ValueKind
 from detectors.language.values import enum_value, single
 from middleware.model.event import Value
 
@@ -68,7 +68,7 @@ class Code:
         return self.false or (f"({self.value}) is False" if self.nullable else f"not ({self.value})")
 
 
-class Frame:
+class CodeFrame:
     """The names that the functions of one query share: constants, helpers and intermediate values."""
 
     def __init__(self) -> None:
@@ -132,7 +132,7 @@ def _compiled(source: str) -> CodeType:
         return compile(source, "<query>", "exec")
 
 
-def converted(frame: Frame, code: Code, target: Type) -> Code:
+def converted(frame: CodeFrame, code: Code, target: Type) -> Code:
     """The code with its value as ``target``, to which its type converts (Table 4.1)."""
     if code.type is target or code.type is Type.NULL:
         return Code(code.value, ValueKind(target, code.nullable), code.true, code.false, code.constant, code.most)
@@ -154,7 +154,7 @@ def number_of(character: str) -> int | None:
     return ord(character) if len(character) == 1 else None
 
 
-def literal(frame: Frame, value: object, kind: Type) -> Code:
+def literal(frame: CodeFrame, value: object, kind: Type) -> Code:
     """The code of a constant."""
     if value is None:
         return Code("None", ValueKind(Type.NULL, True), "False", "False", constant=True)
@@ -166,6 +166,6 @@ def literal(frame: Frame, value: object, kind: Type) -> Code:
     return Code(frame.constant(value), ValueKind(kind), constant=True)
 
 
-def constant_value(frame: Frame, code: Code) -> Value:
+def constant_value(frame: CodeFrame, code: Code) -> Value:
     """The value of code that reads no attribute."""
     return frame.function("", code.value)()

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import NoReturn, Protocol
 
 from detectors.language import patterns, tree, values
-from detectors.language.builder import check_depth
-from detectors.language.code import Code, Frame, constant_value, converted, literal
+from detectors.language.code import Code, CodeFrame, constant_value, converted, literal
 from detectors.language.conversions import caster
-from detectors.language.errors import QueryError, Span, nearest
+from detectors.language.expression_builder import check_depth
 from detectors.language.functions import FUNCTIONS, KNOWN, NUMBER, SAME, SYNONYMS, Function
+from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import SyntaxNode
-from detectors.language.types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Type, ValueKind, common, converts
+from detectors.language.value_types import INTEGERS, LIMITS, NAMES, NUMBERS, REALS, Type, ValueKind, common, converts
 from middleware.model.words import listed
 
 
@@ -45,13 +45,13 @@ class Attributes:
         return None
 
 
-def analyse(node: SyntaxNode, scope: Scope, frame: Frame) -> Code:
+def analyse(node: SyntaxNode, scope: Scope, frame: CodeFrame) -> Code:
     """The code of an expression. Raises QueryError if it has no meaning."""
     check_depth(node)
     return Analysis(scope, frame).visit(node)
 
 
-def condition(node: SyntaxNode, scope: Scope, frame: Frame, what: str = "WHERE") -> Code:
+def condition(node: SyntaxNode, scope: Scope, frame: CodeFrame, what: str = "WHERE") -> Code:
     """The code of an expression that must be a Boolean."""
     code = analyse(node, scope, frame)
     if code.type not in (Type.BOOLEAN, Type.NULL):
@@ -62,7 +62,7 @@ def condition(node: SyntaxNode, scope: Scope, frame: Frame, what: str = "WHERE")
 class Analysis:
     """Visits an expression bottom-up."""
 
-    def __init__(self, scope: Scope, frame: Frame) -> None:
+    def __init__(self, scope: Scope, frame: CodeFrame) -> None:
         self.scope = scope
         self.frame = frame
         frame.globals.update(_HELPERS)
@@ -91,7 +91,7 @@ class Analysis:
                 return self._maybe_not(self._junction("AND", both), negated)
             case tree.In():
                 return self._maybe_not(self._in(node), node.negated)
-            case tree.Match():
+            case tree.TextMatch():
                 return self._maybe_not(self._match(node), node.negated)
             case tree.IsNull(operand, negated):
                 test = "is not" if negated else "is"
@@ -127,7 +127,7 @@ class Analysis:
         false = f"({f' {opposite} '.join(code.fails for code in codes)})"
         return Code(value, ValueKind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
 
-    def _comparison(self, operator: str, one: SyntaxNode, other: SyntaxNode, span: Span) -> Code:
+    def _comparison(self, operator: str, one: SyntaxNode, other: SyntaxNode, span: TextSpan) -> Code:
         codes = [self.frame.sealed(self.visit(each)) for each in (one, other)]
         left, right = self._alike(codes[0], one, codes[1], other, span, operator)
         if left.type is Type.BOOLEAN and operator not in ("=", "<>"):
@@ -151,7 +151,9 @@ class Analysis:
                 names.append(operand.value)
         return f"({' and '.join([*tests, test.format(*names)])})"
 
-    def _alike(self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: Span, what: str) -> tuple[Code, Code]:
+    def _alike(
+        self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: TextSpan, what: str
+    ) -> tuple[Code, Code]:
         """Both converted to their common type."""
         if isinstance(at, tree.Literal):  # literals first: they may take the other's type
             one = self._adapted(one, at, other.type)
@@ -195,7 +197,7 @@ class Analysis:
         most = 0 if code.type not in INTEGERS or (node.operator == "~" and not code.is_loose) else code.magnitude
         return Code(value, code.kind, constant=code.constant, most=most)
 
-    def _number(self, code: Code, operator: str, span: Span, is_bitwise: bool) -> Code:
+    def _number(self, code: Code, operator: str, span: TextSpan, is_bitwise: bool) -> Code:
         if code.type is Type.CHAR:
             code = converted(self.frame, code, Type.INT)
         if code.type is Type.NULL:
@@ -258,7 +260,7 @@ class Analysis:
             return Code(f"is_in({operand.value}, {name})", ValueKind(Type.BOOLEAN, nullable))
         return Code(f"({operand.value} in {name})", ValueKind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
 
-    def _match(self, node: tree.Match) -> Code:
+    def _match(self, node: tree.TextMatch) -> Code:
         text = self._argument(self.visit(node.operand), node.operand, Type.STRING, node.operator)
         pattern = self._argument(self.visit(node.pattern), node.pattern, Type.STRING, node.operator)
         if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
@@ -270,7 +272,7 @@ class Analysis:
         return Code(value, ValueKind(Type.BOOLEAN, True))  # a pattern that comes with the data may be invalid
 
     @staticmethod
-    def _compiled(operator: str, pattern: str, span: Span) -> patterns.Matches:
+    def _compiled(operator: str, pattern: str, span: TextSpan) -> patterns.Matches:
         if operator == "LIKE":
             return patterns.like(pattern)
         try:
@@ -344,7 +346,7 @@ class Analysis:
             return next(code.type for code, p in zip(arguments, function.parameters, strict=False) if p == function.result)
         return Type(function.result)
 
-    def _cast(self, code: Code, target: Type, span: Span) -> Code:
+    def _cast(self, code: Code, target: Type, span: TextSpan) -> Code:
         code = self.frame.sealed(code)
         if code.type is target:
             return code
@@ -373,7 +375,7 @@ class Analysis:
         return Code(value, ValueKind(shared, any(code.nullable for code in codes)))
 
     @staticmethod
-    def _no_common(codes: list[Code], span: Span) -> NoReturn:
+    def _no_common(codes: list[Code], span: TextSpan) -> NoReturn:
         raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from detectors.language import values
 from detectors.language.code import number_of
-from detectors.language.types import INTEGERS, LIMITS, NUMBERS, Type
+from detectors.language.value_types import INTEGERS, LIMITS, NUMBERS, Type
 from middleware.model.event import Value
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from detectors.language import values
-from detectors.language.types import LIMITS, NAMES, Type
+from detectors.language.value_types import LIMITS, NAMES, Type
 from middleware.model.event import Value
 
 NUMBER = "number"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import copysign
 from typing import Any
 
-from detectors.language.errors import NOWHERE, Span
-from detectors.language.types import LIMITS, Type
+from detectors.language.query_errors import NOWHERE, TextSpan
+from detectors.language.value_types import LIMITS, Type
 
 Value = bool | int | float | str | None
 
@@ -20,7 +20,7 @@ Value = bool | int | float | str | None
 class SyntaxNode:
     """The base of all expressions: their place in the text."""
 
-    span: Span = field(default=NOWHERE, compare=False, kw_only=True)
+    span: TextSpan = field(default=NOWHERE, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Between(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Match(SyntaxNode):
+class TextMatch(SyntaxNode):
     """``x [NOT] LIKE pattern`` (% and _), or ``x [NOT] REGEX pattern`` (searched for)."""
 
     operator: str
@@ -174,11 +174,11 @@ COMPARISONS = frozenset({"=", "<>", "<", "<=", ">", ">="})
 
 def _inner(node: SyntaxNode) -> str:
     """A node as an operand: conditions get parentheses; all other nodes have their own or need none."""
-    is_bare = isinstance(node, In | Between | Match | IsNull) or (isinstance(node, Binary) and node.operator in COMPARISONS)
+    is_bare = isinstance(node, In | Between | TextMatch | IsNull) or (isinstance(node, Binary) and node.operator in COMPARISONS)
     return f"({node})" if is_bare or (isinstance(node, Unary) and node.operator == "NOT") else str(node)
 
 
-def _not(node: In | Between | Match | IsNull) -> str:
+def _not(node: In | Between | TextMatch | IsNull) -> str:
     return " NOT" if node.negated else ""
 
 
@@ -200,7 +200,7 @@ def children(node: SyntaxNode) -> tuple[SyntaxNode, ...]:
     match node:
         case Unary(_, operand) | IsNull(operand, _) | Cast(operand, _):
             return (operand,)
-        case Binary(_, left, right) | Match(_, left, right, _):
+        case Binary(_, left, right) | TextMatch(_, left, right, _):
             return (left, right)
         case Junction(_, operands) | Call(_, operands, _):
             return operands
@@ -223,7 +223,7 @@ def rewritten(node: SyntaxNode, change: Callable[[SyntaxNode], SyntaxNode | None
     def inside(part: object) -> object:
         if isinstance(part, SyntaxNode):
             return rewritten(part, change)
-        return tuple(map(inside, part)) if isinstance(part, tuple) and not isinstance(part, Span) else part
+        return tuple(map(inside, part)) if isinstance(part, tuple) and not isinstance(part, TextSpan) else part
 
     parts: dict[str, Any] = {each.name: inside(getattr(node, each.name)) for each in fields(node)}
     return replace(node, **parts)

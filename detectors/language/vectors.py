@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from detectors.columnar import numbers, plain_kinds
+from detectors.operator_columns import numbers, plain_kinds
 
 if TYPE_CHECKING:
     from middleware.model.columns import EventColumns

@@ -22,7 +22,7 @@ class NotPlainError(Exception):
     """The code does more than the core knows."""
 
 
-class Writer:
+class ConditionWriter:
     """Writes code that reads tuples under these names, and constants: tests and plain arithmetic on fields that are there.
 
     ``fields``: those it reads, of each tuple.
@@ -64,7 +64,7 @@ class Writer:
         raise NotPlainError
 
 
-class ProgramWriter(Writer):
+class ProgramWriter(ConditionWriter):
     """Writes all that programs over columns know (``native``): NULL, intermediate values, choices and division as well."""
 
     def __init__(self, names: Sequence[str], constants: Mapping[str, Any]) -> None:

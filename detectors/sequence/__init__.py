@@ -9,8 +9,8 @@
 'Match'
 """
 
-from detectors.language.errors import QueryError
-from detectors.sequence.builder import call, one, same, seq, some
-from detectors.sequence.operator import SequenceQuery
+from detectors.language.query_errors import QueryError
+from detectors.sequence.sequence_builder import call, one, same, seq, some
+from detectors.sequence.sequence_operator import SequenceQuery
 
 __all__ = ["QueryError", "SequenceQuery", "call", "one", "same", "seq", "some"]

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import pairwise
 
-from detectors.language.errors import QueryError, Span
+from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.tree import Binary, Junction, Literal, SyntaxNode
 from detectors.sequence.equalities import Equalities
-from detectors.sequence.expressions import Expressions, Variable
-from detectors.sequence.parser import parse
-from detectors.sequence.plan import Condition, Plan, Step
-from detectors.sequence.results import result_of
-from detectors.sequence.schema import common_columns, own_fields, resolved
-from detectors.sequence.syntax import Component, Field, Index, Query, Same
+from detectors.sequence.field_kinds import common_columns, own_fields, resolved
+from detectors.sequence.match_results import result_of
+from detectors.sequence.sequence_expressions import Expressions, PatternVariable
+from detectors.sequence.sequence_parser import parse
+from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
+from detectors.sequence.syntax import Component, FieldReference, Index, QueryTree, Same
 from middleware.model.event import Event, EventType, EventTypes
 
 Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
 
 
-def plan(query: Query | str, types: Types, name: str = "") -> Plan:
+def plan(query: QueryTree | str, types: Types, name: str = "") -> SequencePlan:
     """The plan of a query over these event types, published under ``name``. Raises QueryError if it makes no sense."""
     tree = parse(query) if isinstance(query, str) else query
     known = types if isinstance(types, EventTypes) else EventTypes(types.values() if isinstance(types, Mapping) else types)
@@ -31,7 +31,7 @@ def plan(query: Query | str, types: Types, name: str = "") -> Plan:
 
 
 class _Analysis:
-    def __init__(self, query: Query, types: EventTypes, name: str) -> None:
+    def __init__(self, query: QueryTree, types: EventTypes, name: str) -> None:
         self.query = query
         self.types = types
         self.kinds = [self._types_of(component) for component in query.components]
@@ -53,15 +53,15 @@ class _Analysis:
             found.append(self.types[known])
         return tuple(dict.fromkeys(found))
 
-    def _variables(self) -> dict[str, Variable]:
-        variables: dict[str, Variable] = {}
+    def _variables(self) -> dict[str, PatternVariable]:
+        variables: dict[str, PatternVariable] = {}
         for slot, (component, kinds) in enumerate(zip(self.query.components, self.kinds, strict=True)):
             if component.variable is None:
                 continue
             if component.variable in variables:
                 raise QueryError(f"two components are called {component.variable}: give each its own name", component.span)
             text = component.types[0] if len(component.types) == 1 else f"ANY({', '.join(component.types)})"
-            variables[component.variable] = Variable(
+            variables[component.variable] = PatternVariable(
                 component.variable, slot, common_columns(kinds), component.kleene, component.negated, text
             )
         return variables
@@ -76,11 +76,11 @@ class _Analysis:
         if query.within is None and len(query.components) > 1:
             end = len(query.text.rstrip())
             hint = "add WITHIN 10 s, for instance: without a window nothing could ever be forgotten"
-            raise QueryError(f"WITHIN is missing: {hint}", Span(end, end + 1))
+            raise QueryError(f"WITHIN is missing: {hint}", TextSpan(end, end + 1))
         if query.within is None and positive[0].kleene:
             raise QueryError("WITHIN is missing: a Kleene component needs a window", positive[0].span)
 
-    def plan(self) -> Plan:
+    def plan(self) -> SequencePlan:
         query = self.query
         conjuncts = self._conjuncts()
         equalities = Equalities(conjuncts, self.variables, query)
@@ -90,14 +90,14 @@ class _Analysis:
         constant = [test for test in tests if not test.slots]
         tests = [test for test in tests if test.slots]
         negated = {slot for slot, component in enumerate(query.components) if component.negated}
-        steps: list[Step] = []
-        negations: list[Step] = []
+        steps: list[PatternStep] = []
+        negations: list[PatternStep] = []
         for slot, component in enumerate(query.components):
             step = self._step(slot, component, len(steps), tests, negated, equalities)
             (negations if component.negated else steps).append(step)
         own = {id(test) for step in (*steps, *negations) for test in (*step.filters, *step.conditions)}
         returned = result_of(query, self.name, self.kinds, self.expressions, self.types)
-        return Plan(
+        return SequencePlan(
             query=query,
             name=self.name,
             strategy=query.strategy,
@@ -113,7 +113,7 @@ class _Analysis:
 
     def _step(
         self, slot: int, component: Component, place: int, tests: list[Condition], negated: set[int], equalities: Equalities
-    ) -> Step:
+    ) -> PatternStep:
         alone = [test for test in tests if set(test.slots) <= {slot} and not test.compiled.previous and not test.compiled.whole]
         if slot in negated:
             others = [test for test in tests if slot in test.slots and test not in alone]
@@ -121,7 +121,7 @@ class _Analysis:
                 self._check_negated(test, negated)
         else:
             others = []
-        return Step(
+        return PatternStep(
             slot=slot,
             place=place,
             variable=component.variable or "",
@@ -166,11 +166,15 @@ class _Analysis:
                     shared = set.intersection(*(set(v.columns) for v in variables)) - set(Event.__struct_fields__)
                     hint = f"they all have {', '.join(sorted(shared))}" if shared else "write the comparisons one by one"
                     raise QueryError(f"{variable.types} has no field {name}: {hint}", same.span)
-            sides = [Field(name, v.name, Index.EACH if v.kleene else None, span=same.span) for v in variables if not v.negated]
+            sides = [
+                FieldReference(name, v.name, Index.EACH if v.kleene else None, span=same.span)
+                for v in variables
+                if not v.negated
+            ]
             if len(sides) == 1 and sides[0].index is Index.EACH:
-                sides.insert(0, Field(name, sides[0].variable, Index.PREVIOUS, span=same.span))
+                sides.insert(0, FieldReference(name, sides[0].variable, Index.PREVIOUS, span=same.span))
             ends = list(pairwise(sides))
-            ends += [(sides[-1], Field(name, v.name, span=same.span)) for v in variables if v.negated]
+            ends += [(sides[-1], FieldReference(name, v.name, span=same.span)) for v in variables if v.negated]
             pairs = [Binary("=", left, right, span=same.span) for left, right in ends]
             for pair in pairs:
                 self._check_equality(pair)
@@ -180,7 +184,7 @@ class _Analysis:
     def _check_equality(self, term: SyntaxNode) -> None:
         """Refuse sure mistakes: ``s.id = c.id``, as no two events share an identity; ``s.x = NULL``, as nothing equals it."""
         match term:
-            case Binary("=", Field("id", one), Field("id", other)) if one != other:
+            case Binary("=", FieldReference("id", one), FieldReference("id", other)) if one != other:
                 variable = self.variables.get(one or "")
                 fields = own_fields(self.kinds[variable.slot][0]) if variable is not None else ()
                 hint = f": name the field that says what it is about: {', '.join(fields)}" if fields else ""

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from detectors.language.code import Made
 from detectors.sequence.algorithm import ScanWork
 from detectors.sequence.matches import Match, first_of, last_of
-from detectors.sequence.plan import Condition, Plan
-from detectors.sequence.stacks import Partition, Stack
+from detectors.sequence.sequence_plan import Condition, SequencePlan
+from detectors.sequence.stacks import Stack, StackPartition
 from middleware.model.event import MAX_TS, MIN_TS, Event
 
 Test = tuple[Made, tuple[int, ...]]
@@ -32,7 +32,7 @@ class Schedule(NamedTuple):
 Places = list[tuple[Condition, ...]]
 
 
-def schedules(plan: Plan) -> list[Schedule]:
+def schedules(plan: SequencePlan) -> list[Schedule]:
     """The schedule for each place whose event may be given; the last one is for no given event. O(steps * conditions)."""
 
     def tests(places: Places) -> tuple[tuple[Test, ...], ...]:
@@ -41,12 +41,12 @@ def schedules(plan: Plan) -> list[Schedule]:
     return [Schedule(tests(at), tests(stepwise)) for at, stepwise in scheduled(plan)]
 
 
-def scheduled(plan: Plan) -> list[tuple[Places, Places]]:
+def scheduled(plan: SequencePlan) -> list[tuple[Places, Places]]:
     """The conditions of each schedule, by place: those to check when it is bound, and those to check event by event."""
     return [_scheduled(plan, given) for given in (*range(len(plan.steps)), None)]
 
 
-def _scheduled(plan: Plan, given: int | None) -> tuple[Places, Places]:
+def _scheduled(plan: SequencePlan, given: int | None) -> tuple[Places, Places]:
     count = len(plan.steps)
     order = [place for place in reversed(range(count)) if place != given or plan.steps[place].kleene]
     known = set(range(count)) - set(order)
@@ -63,20 +63,20 @@ def _scheduled(plan: Plan, given: int | None) -> tuple[Places, Places]:
     return at, stepwise
 
 
-def _is_stepwise(test: Condition, plan: Plan, place: int, known: set[int]) -> bool:
+def _is_stepwise(test: Condition, plan: SequencePlan, place: int, known: set[int]) -> bool:
     return test.is_stepwise(plan.steps[place].slot) and _places(test, plan) <= known | {place}
 
 
-def _places(test: Condition, plan: Plan) -> set[int]:
+def _places(test: Condition, plan: SequencePlan) -> set[int]:
     return {plan.place_of_slot[slot] for slot in test.slots}
 
 
-def placed(test: Condition, plan: Plan) -> Test:
+def placed(test: Condition, plan: SequencePlan) -> Test:
     """A condition with the places of the events it reads."""
     return test.test, tuple(plan.place_of_slot[slot] for slot in test.slots)
 
 
-def due(plan: Plan, place: int) -> tuple[list[Condition], list[Condition]]:
+def due(plan: SequencePlan, place: int) -> tuple[list[Condition], list[Condition]]:
     """The conditions to check when an event is taken for a place, and when the group of the place is complete."""
     step = plan.steps[place]
     places = plan.place_of_slot
@@ -102,8 +102,8 @@ class Search:
 
     def __init__(
         self,
-        plan: Plan,
-        partition: Partition,
+        plan: SequencePlan,
+        partition: StackPartition,
         schedule: Schedule,
         given: int | None = None,
         event: Any = None,

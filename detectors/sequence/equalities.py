@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from itertools import pairwise
 
 from detectors.language.tree import Binary, SyntaxNode
-from detectors.language.types import Type
-from detectors.sequence.expressions import Variable
-from detectors.sequence.syntax import Field, Index, Query, Strategy
+from detectors.language.value_types import Type
+from detectors.sequence.sequence_expressions import PatternVariable
+from detectors.sequence.syntax import FieldReference, Index, QueryTree, Strategy
 
 _Place = tuple[int, str]
 """A slot and a field."""
@@ -25,7 +25,7 @@ class Equalities:
         equalities between positive components that follow from others and are not ensured by a partition.
     """
 
-    def __init__(self, conjuncts: list[SyntaxNode], variables: Mapping[str, Variable], query: Query) -> None:
+    def __init__(self, conjuncts: list[SyntaxNode], variables: Mapping[str, PatternVariable], query: QueryTree) -> None:
         self._variables = variables
         self._positive = [slot for slot, component in enumerate(query.components) if not component.negated]
         needed = range(len(query.components)) if query.strategy is Strategy.STRICT else self._positive
@@ -64,13 +64,13 @@ class Equalities:
     def _sides(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
         """The two fields of an equality that holds for every event of two components; else None."""
         match test:
-            case Binary("=", Field() as left, Field() as right):
+            case Binary("=", FieldReference() as left, FieldReference() as right):
                 one, other = self._node(left), self._node(right)
                 if one is not None and other is not None and one[0] != other[0]:
                     return one, other
         return None
 
-    def _node(self, field: Field) -> _Place | None:
+    def _node(self, field: FieldReference) -> _Place | None:
         variable = self._variables.get(field.variable)
         if variable is None or field.index is not (Index.EACH if variable.kleene else None):
             return None
@@ -94,7 +94,10 @@ class Equalities:
     def _uniform(self, test: SyntaxNode) -> tuple[_Place, _Place] | None:
         """The field that ``a[i].x = a[i-1].x`` makes equal in all events of a Kleene component."""
         match test:
-            case Binary("=", Field(name, one) as left, Field(again, other) as right) if (one, name) == (other, again):
+            case Binary("=", FieldReference(name, one) as left, FieldReference(again, other) as right) if (one, name) == (
+                other,
+                again,
+            ):
                 node = self._node(left) or self._node(right)
                 if node is not None and {left.index, right.index} == {Index.EACH, Index.PREVIOUS}:
                     self._same.add(node)
@@ -114,8 +117,8 @@ class Equalities:
         pairs += [((slot, by_slot[slot]), (slot, name)) for slot, name in positive if by_slot[slot] != name]
         groups = [] if is_key or self._is_any or len(first) < 2 else [each for each in map(self._field, first) if each.index]
         equal: list[SyntaxNode] = [Binary("=", self._field(one), self._field(other)) for one, other in pairs]
-        return equal + [Binary("=", Field(each.name, each.variable, Index.PREVIOUS), each) for each in groups]
+        return equal + [Binary("=", FieldReference(each.name, each.variable, Index.PREVIOUS), each) for each in groups]
 
-    def _field(self, node: _Place) -> Field:
+    def _field(self, node: _Place) -> FieldReference:
         variable = next(v for v in self._variables.values() if v.slot == node[0])
-        return Field(node[1], variable.name, Index.EACH if variable.kleene else None)
+        return FieldReference(node[1], variable.name, Index.EACH if variable.kleene else None)

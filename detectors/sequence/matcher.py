@@ -15,8 +15,8 @@ from heapq import heappop, heappush
 from detectors.sequence.algorithm import Algorithm, ScanWork
 from detectors.sequence.construction import Search, schedules
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Roles, first_of, last_of
-from detectors.sequence.plan import Plan, Step
-from detectors.sequence.stacks import Partition, Stack
+from detectors.sequence.sequence_plan import PatternStep, SequencePlan
+from detectors.sequence.stacks import Stack, StackPartition
 from middleware.model.event import NEVER, TS, Event, Key
 
 
@@ -25,7 +25,7 @@ class Matcher:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: SequencePlan,
         identify: Identify,
         fail: Fail,
         algorithm: Algorithm = Algorithm.PARTITION,
@@ -38,7 +38,7 @@ class Matcher:
         self._schedules = schedules(plan)
         self._algorithm = algorithm
         self._work = work or ScanWork()
-        self._partitions: dict[Key, Partition] = {}
+        self._partitions: dict[Key, StackPartition] = {}
         self._common = {step.slot: Stack() for step in plan.negations if step.key is None}
         self._due: list[tuple[int, int, Key]] = []
         self._pushed = 0
@@ -60,7 +60,7 @@ class Matcher:
             self._purge(final)
         return changes
 
-    def _fitting(self, event: Event) -> list[tuple[Step, Key]]:
+    def _fitting(self, event: Event) -> list[tuple[PatternStep, Key]]:
         """The roles of an event, negated ones first, because it is in no match that it rules out."""
         try:
             roles = [(step, key) for step, key in self._roles(event) if step is not None]
@@ -69,7 +69,7 @@ class Matcher:
             return []
         return sorted(roles, key=lambda role: not role[0].negated) if len(roles) > 1 else roles
 
-    def _insert(self, event: Event, step: Step, key: Key, changes: MatchChanges) -> None:
+    def _insert(self, event: Event, step: PatternStep, key: Key, changes: MatchChanges) -> None:
         if step.negated:
             for partition in self._reached(key, step):
                 for match in self._ruled_out(partition, step, event):
@@ -85,7 +85,7 @@ class Matcher:
             self._pushed += 1
             heappush(self._due, (event.ts, self._pushed, key))
 
-    def _retract(self, event: Event, step: Step, key: Key, changes: MatchChanges) -> None:
+    def _retract(self, event: Event, step: PatternStep, key: Key, changes: MatchChanges) -> None:
         partition = self._partitions.get(key)
         if not step.negated:
             if partition is not None and (at := partition.positive[step.place].index(event)) is not None:
@@ -102,29 +102,29 @@ class Matcher:
                 for match in self._ruled_out(reached, step, event):
                     changes.make(match)
 
-    def _reached(self, key: Key, step: Step) -> list[Partition]:
+    def _reached(self, key: Key, step: PatternStep) -> list[StackPartition]:
         """The partitions in which a negative may rule matches out."""
         if step.key is None:
             return list(self._partitions.values())
         partition = self._partitions.get(key)
         return [partition] if partition is not None else []
 
-    def _negatives(self, key: Key, step: Step) -> Stack:
+    def _negatives(self, key: Key, step: PatternStep) -> Stack:
         if step.key is None:
             return self._common[step.slot]
         return self._partition(key).negated[step.slot]
 
-    def _partition(self, key: Key) -> Partition:
+    def _partition(self, key: Key) -> StackPartition:
         found = self._partitions.get(key)
         if found is None:
-            found = self._partitions[key] = Partition(self._plan)
+            found = self._partitions[key] = StackPartition(self._plan)
         return found
 
-    def _search(self, partition: Partition, given: int, event: Event) -> Search:
+    def _search(self, partition: StackPartition, given: int, event: Event) -> Search:
         divides = self._algorithm is Algorithm.PARTITION
         return Search(self._plan, partition, self._schedules[given], given, event, divides, self._work)
 
-    def _ruled_out(self, partition: Partition, step: Step, event: Event) -> Iterator[Match]:
+    def _ruled_out(self, partition: StackPartition, step: PatternStep, event: Event) -> Iterator[Match]:
         """The matches that only this negative rules out; it is not on its stack."""
         ts, within, last = event.ts, self._plan.within, len(self._plan.steps) - 1
         if step.place <= last and ts >= partition.clock:
@@ -139,7 +139,7 @@ class Matcher:
             if self._rules_out(step, event, match):
                 yield match
 
-    def _standing(self, partition: Partition, search: Search) -> Iterator[Match]:
+    def _standing(self, partition: StackPartition, search: Search) -> Iterator[Match]:
         """The matches of a search that are complete and not ruled out by a negative."""
         plan = self._plan
         if plan.trails and not plan.steps[0].kleene:
@@ -150,7 +150,7 @@ class Matcher:
             if not any(self._is_ruled_out(partition, step, match) for step in plan.negations):
                 yield match
 
-    def _is_ruled_out(self, partition: Partition, step: Step, match: Match) -> bool:
+    def _is_ruled_out(self, partition: StackPartition, step: PatternStep, match: Match) -> bool:
         stack = self._common[step.slot] if step.key is None else partition.negated[step.slot]
         if not stack.times:
             return False
@@ -162,7 +162,7 @@ class Matcher:
             high = first_of(match[step.place :]).ts - 1
         return any(self._rules_out(step, event, match) for event in stack.between(low, high))
 
-    def _rules_out(self, step: Step, event: Event, match: Match) -> bool:
+    def _rules_out(self, step: PatternStep, event: Event, match: Match) -> bool:
         """Whether the conditions on a negative hold for it and a match, given that its place in the match is right."""
         places, slot = self._plan.place_of_slot, step.slot
         return all(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from operator import attrgetter
 
-from detectors.sequence.plan import Plan, Step
+from detectors.sequence.sequence_plan import PatternStep, SequencePlan
 from middleware.model.event import Event, Key, Value
 
 Part = Event | tuple[Event, ...]
@@ -55,7 +55,7 @@ class Roles:
     An event without a key matches nothing, except in a pattern of one step; there, nothing can rule it out either.
     """
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SequencePlan) -> None:
         self._roles = {
             event_type: [(step, key_maker(step), [test.test for test in step.filters]) for step in steps]
             for event_type, steps in plan.roles.items()
@@ -63,13 +63,13 @@ class Roles:
         self._alone = len(plan.steps) == 1
         self._kleene = {step.slot for step in plan.steps if step.kleene}
 
-    def __call__(self, event: Event, every: bool = False) -> list[tuple[Step | None, Key]]:
+    def __call__(self, event: Event, every: bool = False) -> list[tuple[PatternStep | None, Key]]:
         """The steps that an event fits by itself, each with a key (None: that of all partitions).
 
         With ``every``, also its keys for steps whose filters it fails, with None as the step. Raises TypeError if a key cannot
         be hashed.
         """
-        found: list[tuple[Step | None, Key]] = []
+        found: list[tuple[PatternStep | None, Key]] = []
         for step, key_of, filters in self._roles.get(event.__class__, ()):
             key = key_of(event) if key_of is not None else None
             if key is not None and not all(map(_equals_itself, key)):
@@ -90,7 +90,7 @@ def _equals_itself(value: object) -> bool:
     return value is not None and bool(value == value)  # noqa: PLR0124
 
 
-def key_maker(step: Step) -> Callable[[Event], tuple[Value, ...]] | None:
+def key_maker(step: PatternStep) -> Callable[[Event], tuple[Value, ...]] | None:
     """A function that gives the key of an event as this component; None if the event belongs to all partitions."""
     if step.key is None:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from detectors.language.aggregates import SYNONYMS
+from detectors.language.aggregate_functions import SYNONYMS
 from detectors.language.tree import (
     COMPARISONS,
     Between,
@@ -21,13 +21,13 @@ from detectors.language.tree import (
     children,
     names,
 )
-from detectors.language.types import INTEGERS, Type
-from detectors.sequence.columns import gives, layout
+from detectors.language.value_types import INTEGERS, Type
 from detectors.sequence.construction import due, scheduled
-from detectors.sequence.expressions import is_group, variable_of
-from detectors.sequence.plan import Condition, Plan, Step
-from detectors.sequence.schema import common_columns
-from detectors.sequence.syntax import Field, Index, Strategy
+from detectors.sequence.field_kinds import common_columns
+from detectors.sequence.sequence_columns import gives, layout
+from detectors.sequence.sequence_expressions import is_group, variable_of
+from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
+from detectors.sequence.syntax import FieldReference, Index, Strategy
 from middleware.model.event import stable_hash
 from middleware.model.making import recipe
 
@@ -43,13 +43,13 @@ _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "first", "last"})
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
-def specification(plan: Plan, source: str, level: int) -> dict[str, Any]:
+def specification(plan: SequencePlan, source: str, level: int) -> dict[str, Any]:
     """A plan as ``native.SequenceMatcher`` and ``native.SequenceRuns`` take it; results get ``source`` and ``level``."""
     return _Specification(plan).of(source, level)
 
 
 class _Specification:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SequencePlan) -> None:
         self._plan = plan
         self._all = sorted((*plan.steps, *plan.negations), key=lambda step: step.slot)
         self._slots = {step.variable: step.slot for step in self._all if step.variable}
@@ -81,7 +81,7 @@ class _Specification:
             "dues": dues,
         }
 
-    def _component(self, step: Step) -> dict[str, object]:
+    def _component(self, step: PatternStep) -> dict[str, object]:
         return {
             "slot": step.slot,
             "place": step.place,
@@ -93,7 +93,7 @@ class _Specification:
             "conditions": self._numbers(step.conditions),
         }
 
-    def _roles(self, steps: Iterable[Step]) -> list[int]:
+    def _roles(self, steps: Iterable[PatternStep]) -> list[int]:
         return [step.slot for step in sorted(steps, key=lambda step: not step.negated)]
 
     def _numbers(self, conditions: Iterable[Condition]) -> list[int]:
@@ -118,7 +118,7 @@ class _Specification:
 
     def _is_plain(self, node: SyntaxNode) -> bool:
         match node:
-            case Field(name, variable, index):
+            case FieldReference(name, variable, index):
                 step = self._all[self._slots[variable or ""]]
                 return index in (None, *_WRITTEN) and common_columns(step.types)[name].kind.type is not Type.ANY
             case Binary(operator, left, right):
@@ -136,7 +136,7 @@ class _Specification:
         """Whether the core knows this aggregate of a plain field of all events of a Kleene component, or of these events."""
         if name not in _AGGREGATES or is_group(read):
             return name == "count"
-        if not isinstance(read, Field) or read.index is not Index.ALL:
+        if not isinstance(read, FieldReference) or read.index is not Index.ALL:
             return False
         kind = common_columns(self._all[self._slots[read.variable]].types)[read.name].kind.type
         return kind in INTEGERS if name in ("sum", "avg") else kind is not Type.ANY
@@ -162,7 +162,7 @@ class _Specification:
         match node:
             case Literal(value):
                 return ("constant", value)
-            case Field(name, variable, index):
+            case FieldReference(name, variable, index):
                 slot = self._slots[variable or ""]
                 return ("field" if index is None else _WRITTEN[index], slot, self._at(slot, name))
             case Binary(operator):

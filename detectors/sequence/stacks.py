@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from itertools import pairwise
 
-from detectors.sequence.plan import Plan, Step
+from detectors.sequence.sequence_plan import PatternStep, SequencePlan
 from middleware.model.event import NEVER, Event
 
 
@@ -78,7 +78,7 @@ class Stack:
         return count
 
 
-class Partition:
+class StackPartition:
     """The stacks of one key: one for each positive step, and one for each negated component that belongs to it.
 
     ``clock``
@@ -87,7 +87,7 @@ class Partition:
 
     __slots__ = ("_stacks", "clock", "negated", "positive")
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: SequencePlan) -> None:
         self.positive = [Stack() for _ in plan.steps]
         self.negated = {step.slot: Stack() for step in plan.negations if step.key is not None}
         self._stacks = [*self.positive, *self.negated.values()]
@@ -96,7 +96,7 @@ class Partition:
     def __len__(self) -> int:
         return sum(map(len, self._stacks))
 
-    def add(self, step: Step, event: Event, as_late: bool = False) -> bool:
+    def add(self, step: PatternStep, event: Event, as_late: bool = False) -> bool:
         """Add an instance of a positive step, and reset the RIPs of the next stack if it is late; returns whether it is.
 
         ``as_late``: treat it as late, as if there were no AIS-CLOCK.
@@ -109,7 +109,7 @@ class Partition:
             stacks[place + 1].shift(ts, 1)
         return is_late
 
-    def remove(self, step: Step, event: Event) -> None:
+    def remove(self, step: PatternStep, event: Event) -> None:
         """Remove an instance of a positive step."""
         stack = self.positive[step.place]
         at = stack.index(event)

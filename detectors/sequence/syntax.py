@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from detectors.language.errors import NOWHERE, Span
+from detectors.language.query_errors import NOWHERE, TextSpan
 from detectors.language.tree import Call, Junction, Literal, Name, SyntaxNode
 from middleware.model.quantities import format_duration, parse_duration
 
@@ -40,7 +40,7 @@ class Index(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Field(Name):
+class FieldReference(Name):
     """``s.id`` (``s`` is the qualifier), or ``a[i].id``, ``a[i-1].id``, ``a[1].id``, ``a[].id`` of a Kleene variable.
 
     Without a name it stands for the events themselves: ``count(a[])``.
@@ -58,7 +58,7 @@ class Field(Name):
 
 
 @dataclass(frozen=True, slots=True)
-class Duration(Literal):
+class DurationLiteral(Literal):
     """``5 min``: a number of nanoseconds."""
 
     def __str__(self) -> str:
@@ -76,7 +76,7 @@ class Same(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Item(SyntaxNode):
+class ReturnItem(SyntaxNode):
     """One value of RETURN: ``value AS name``; without a name it has its field's name."""
 
     value: SyntaxNode
@@ -87,7 +87,7 @@ class Item(SyntaxNode):
 
 
 @dataclass(frozen=True, slots=True)
-class Made(Call):
+class ResultConstructor(Call):
     """``Theft(s.id AS id)``: it looks like a call; alone after RETURN, it makes a result of that ``type``."""
 
     type: str = ""
@@ -101,7 +101,7 @@ class Component:
     variable: str | None = None
     negated: bool = False
     kleene: bool = False
-    span: Span = field(default=NOWHERE, compare=False, kw_only=True, repr=False)
+    span: TextSpan = field(default=NOWHERE, compare=False, kw_only=True, repr=False)
 
     def __str__(self) -> str:
         kinds = self.types[0] if len(self.types) == 1 else f"ANY({', '.join(self.types)})"
@@ -112,12 +112,12 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
+class ReturnClause:
     """RETURN: the type of the result (None: named after the query) and its values."""
 
-    items: tuple[Item, ...]
+    items: tuple[ReturnItem, ...]
     type: str | None = None
-    span: Span = field(default=NOWHERE, compare=False, kw_only=True, repr=False)
+    span: TextSpan = field(default=NOWHERE, compare=False, kw_only=True, repr=False)
 
     def __str__(self) -> str:
         items = ", ".join(map(str, self.items))
@@ -125,13 +125,13 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class QueryTree:
     """A whole query. ``within`` is in nanoseconds; ``text`` is the text it was read from."""
 
     components: tuple[Component, ...]
     where: SyntaxNode | None = None
     within: int | None = None
-    result: Result | None = None
+    result: ReturnClause | None = None
     strategy: Strategy = Strategy.ANY
     text: str = field(default="", compare=False, kw_only=True, repr=False)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from detectors.language.tree import names
+from detectors.sequence.field_kinds import columns, own_fields
 from detectors.sequence.matches import Match, Part, Roles, first_of, key_maker, last_of
-from detectors.sequence.plan import Condition, Plan, Step
-from detectors.sequence.schema import columns, own_fields
-from detectors.sequence.syntax import Field, Strategy
+from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
+from detectors.sequence.syntax import FieldReference, Strategy
 from middleware.model.event import Event, Key, Value, type_name
 from middleware.model.quantities import format_duration
 
@@ -19,7 +19,7 @@ _TRIED = 20_000
 _SHOWN = 3
 
 
-def why_not(plan: Plan, events: Iterable[Event], event: Event) -> list[str]:
+def why_not(plan: SequencePlan, events: Iterable[Event], event: Event) -> list[str]:
     """Lines of plain English about an event in each component that it may stand for."""
     near = [each for each in events if abs(each.ts - event.ts) <= plan.reach]
     steps = plan.roles.get(event.__class__, ())
@@ -37,7 +37,7 @@ def why_not(plan: Plan, events: Iterable[Event], event: Event) -> list[str]:
 class _Inquiry:
     """One event as one component."""
 
-    def __init__(self, plan: Plan, near: list[Event], event: Event, step: Step) -> None:
+    def __init__(self, plan: SequencePlan, near: list[Event], event: Event, step: PatternStep) -> None:
         self._plan = plan
         self._event = event
         self._step = step
@@ -55,7 +55,7 @@ class _Inquiry:
             return ["it is of a negated component: it can only rule matches out"]
         return self._around(roles[self._step.slot])
 
-    def _alone(self, step: Step, event: Event) -> Part:
+    def _alone(self, step: PatternStep, event: Event) -> Part:
         return (event,) if step.kleene else event
 
     def _around(self, key: Key) -> list[str]:
@@ -71,13 +71,13 @@ class _Inquiry:
             return ["there is something for every component, but never in order and within the window"]
         return self._judged(combinations)
 
-    def _candidates(self, step: Step, key: Key) -> list[Event]:
+    def _candidates(self, step: PatternStep, key: Key) -> list[Event]:
         """Events that fit a step by type, filters, key, and time."""
         ts, within = self._event.ts, self._plan.within
         low, high = (ts + 1, ts + within) if step.place > self._step.place else (ts - within, ts - 1)
         return [e for e in self._near if low <= e.ts <= high and (step, key) in self._roles(e)]
 
-    def _missing(self, step: Step, key: Value) -> list[str]:
+    def _missing(self, step: PatternStep, key: Value) -> list[str]:
         """Which of type, filter, key and time leaves no candidate for a step."""
         later = step.place > self._step.place
         others = [each for each in self._near if each.__class__ in step.types and each is not self._event]
@@ -157,7 +157,7 @@ class _Inquiry:
         """A condition with the values of its fields."""
         slots = {step.variable: step.slot for step in (*self._plan.steps, *self._plan.negations) if step.variable}
         found: dict[str, Value] = {}
-        for node in [name for name in names(test.expression) if isinstance(name, Field)]:
+        for node in [name for name in names(test.expression) if isinstance(name, FieldReference)]:
             own = slots.get(node.variable)
             for slot in test.slots if own is None else (own,):
                 part = bound[slot]
@@ -169,7 +169,7 @@ class _Inquiry:
         return f"{test} ({values})" if values else str(test)
 
 
-def _name(step: Step) -> str:
+def _name(step: PatternStep) -> str:
     kinds = " or ".join(map(type_name, step.types))
     return f"{kinds} {step.variable}".rstrip()
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from detectors.soccer.events import Save
-from detectors.soccer.hierarchy import soccer
 from detectors.soccer.setup import Setting, Setup, setup_of
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.event import EventType, type_name
 
 _BY_KEEPER = frozenset({Save})

@@ -20,7 +20,7 @@ def tenths(value: float) -> float:
     return round(value, 1) + 0.0
 
 
-class Field:
+class PlayingField:
     """Turns coordinates of a setup into those of a team that plays on it.
 
     A team that defends none of the goals is taken for the first one's. All methods are O(1).
@@ -82,4 +82,4 @@ class OnField(Detector):
     __slots__ = unchanging = ("_field",)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._field = Field(setup_of(setup))
+        self._field = PlayingField(setup_of(setup))

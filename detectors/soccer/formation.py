@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from detectors.soccer.events import SoccerEvent
-from detectors.soccer.field import Field
+from detectors.soccer.field import PlayingField
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.zones import PlayerPlace
 from middleware.model.detector import Detector
@@ -65,7 +65,7 @@ class _Squad(Detector):
 
     def __init__(self, setup: Setting = "generated") -> None:
         known = setup_of(setup)
-        self._field = Field(known)
+        self._field = PlayingField(known)
         self._keepers = frozenset(player.player for player in known.players if player.keeper)
         self.places: dict[int, tuple[float, float]] = {}
         self.until = 0
@@ -200,7 +200,7 @@ class BlockHeights(Detector):
     SLACK = 2.0
 
     def __init__(self, setup: Setting = "generated") -> None:
-        length = Field(setup_of(setup)).length
+        length = PlayingField(setup_of(setup)).length
         self._limits = (0.38 * length, 0.55 * length)
         self.height = -1
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from detectors.soccer.attack_outcomes import AttackOutcome
 from detectors.soccer.chances import Score
 from detectors.soccer.duels import DuelWon
 from detectors.soccer.events import FailedPass, Interception, Pass, PlayerEvent, ShotOnGoal, SoccerEvent, TeamPossession
-from detectors.soccer.field import Field, OnField
-from detectors.soccer.outcomes import AttackOutcome
+from detectors.soccer.field import OnField, PlayingField
 from detectors.soccer.set_pieces import CornerKick
 from detectors.soccer.setup import Setting, setup_of
 from detectors.soccer.touches import Dribble
@@ -212,7 +212,7 @@ class MatchFigures(Detector):
     publishes = (MatchStatistics,)
 
     def __init__(self, setup: Setting = "generated") -> None:
-        self._teams = Field(setup_of(setup)).teams
+        self._teams = PlayingField(setup_of(setup)).teams
         self.counts = {team: dict.fromkeys(MatchStatistics.__struct_fields__[1:8], 0) for team in self._teams}
         self.shares = dict.fromkeys(self._teams, 0.0)
         self.minute: int | None = None

@@ -56,7 +56,7 @@ class WindowEntry(NamedTuple):
     values: Values
 
 
-class Places:
+class SortedPlaces:
     """Sorted places in the total order; the oldest are dropped once they are no longer needed.
 
     ``dropped``
@@ -86,7 +86,7 @@ class Places:
         return self.orders[place][0] if place < len(self.orders) else None
 
 
-class Content(Places):
+class Content(SortedPlaces):
     """Sorted entries. A change costs O(log d) per tree, a result O(log of distance and size)."""
 
     __slots__ = ("_forest", "values")
@@ -132,7 +132,7 @@ class Content(Places):
         return self._forest.results(low, high)
 
 
-class Runs(Content):
+class SessionContent(Content):
     """Content that knows its runs: entries of which none is more than ``gap`` (ns) after the one before.
 
     ``starts``

@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
-from detectors.window.content import Content, Runs
+from detectors.window.content import Content, SessionContent
 from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
 from middleware.model.event import END, MAX_TS, Order, Value
 
 
-class Window(NamedTuple):
+class WindowSpan(NamedTuple):
     """A window that is not empty.
 
     ``low``, ``high``
@@ -56,11 +56,11 @@ class WindowKind(Generic[Held]):
         """The region that changes at these times can touch, the same before and after them. Times are sorted."""
         raise NotImplementedError
 
-    def inside(self, content: Held, region: Any, upto: int) -> Iterable[Window]:
+    def inside(self, content: Held, region: Any, upto: int) -> Iterable[WindowSpan]:
         """The windows of a region with ends not after ``upto``."""
         raise NotImplementedError
 
-    def next(self, content: Held, after: int) -> list[Window]:
+    def next(self, content: Held, after: int) -> list[WindowSpan]:
         """All windows with the earliest end after ``after``."""
         raise NotImplementedError
 
@@ -93,11 +93,11 @@ def end_at(ts: int, every: int, offset: int) -> int:
     return offset - (offset - ts) // every * every
 
 
-def _timed(content: Content, start: int, end: int) -> Iterator[Window]:
+def _timed(content: Content, start: int, end: int) -> Iterator[WindowSpan]:
     """The window (start, end], if it is not empty."""
     first = content.first_after(start)
     if first is not None and first <= end:
-        yield Window(start, end, start + 1, end, (start, end))
+        yield WindowSpan(start, end, start + 1, end, (start, end))
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class Hopping(WindowKind[Content]):
     def region(self, content: Content, times: list[int]) -> list[int]:
         return sorted({end for ts in times for end in range(self.end(ts), ts + self.retention, self.every)})
 
-    def inside(self, content: Content, region: list[int], upto: int) -> Iterator[Window]:
+    def inside(self, content: Content, region: list[int], upto: int) -> Iterator[WindowSpan]:
         for end in region:
             if end <= upto:
                 yield from self._at(content, end)
 
-    def next(self, content: Content, after: int) -> list[Window]:
+    def next(self, content: Content, after: int) -> list[WindowSpan]:
         end = self.end(after + 1)
         while True:
             first = content.first_after(end - self.retention)
@@ -142,7 +142,7 @@ class Hopping(WindowKind[Content]):
                 return windows
             end += self.every  # between windows that are further apart than long
 
-    def _at(self, content: Content, end: int) -> Iterator[Window]:
+    def _at(self, content: Content, end: int) -> Iterator[WindowSpan]:
         for size in self.sizes:
             yield from _timed(content, end - size, end)
 
@@ -177,27 +177,27 @@ class Sliding(WindowKind[Content]):
                 intervals.append((ts, ts + self.retention))
         return intervals
 
-    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
         for start, end in region:
             ts = content.first_after(start - 1)
             while ts is not None and ts < end and ts <= upto:
                 yield from self._at(ts)
                 ts = content.first_after(ts)
 
-    def next(self, content: Content, after: int) -> list[Window]:
+    def next(self, content: Content, after: int) -> list[WindowSpan]:
         ts = content.first_after(after)
         return [] if ts is None else list(self._at(ts))
 
-    def _at(self, ts: int) -> Iterator[Window]:
+    def _at(self, ts: int) -> Iterator[WindowSpan]:
         for size in self.sizes:
-            yield Window(ts - size, ts, ts - size + 1, ts, (ts - size, ts))
+            yield WindowSpan(ts - size, ts, ts - size + 1, ts, (ts - size, ts))
 
     def droppable(self, content: Content, final: int) -> int:
         return content.after(final + 1 - self.retention)
 
 
 @dataclass(frozen=True)
-class Session(WindowKind[Runs]):
+class Session(WindowKind[SessionContent]):
     """Runs of events, none more than ``gap`` (ns) after the one before; known by the time of their first event.
 
     A session ends ``gap`` after its last event: only then can no more events belong to it.
@@ -209,10 +209,10 @@ class Session(WindowKind[Runs]):
         _checked(gap=self.gap)
         object.__setattr__(self, "retention", self.gap)
 
-    def content(self, monoids: Iterable[Monoid]) -> Runs:
-        return Runs(monoids, self.gap)
+    def content(self, monoids: Iterable[Monoid]) -> SessionContent:
+        return SessionContent(monoids, self.gap)
 
-    def region(self, content: Runs, times: list[int]) -> list[tuple[int, int]]:
+    def region(self, content: SessionContent, times: list[int]) -> list[tuple[int, int]]:
         """Intervals [first, last] of times: each change, with the sessions it is part of or adjoins."""
         intervals: list[tuple[int, int]] = []
         for ts in times:
@@ -227,7 +227,7 @@ class Session(WindowKind[Runs]):
                 intervals.append((first, last))
         return intervals
 
-    def inside(self, content: Runs, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+    def inside(self, content: SessionContent, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
         for low, high in region:
             first = content.first_after(low - 1)
             while first is not None and first <= high:
@@ -236,18 +236,18 @@ class Session(WindowKind[Runs]):
                     yield self._window(first, last)
                 first = content.first_after(last)
 
-    def next(self, content: Runs, after: int) -> list[Window]:
+    def next(self, content: SessionContent, after: int) -> list[WindowSpan]:
         ts = content.first_after(after - self.gap)
         return [] if ts is None else [self._window(content.first(ts), content.last(ts))]
 
-    def _window(self, first: int, last: int) -> Window:
-        return Window(first, last + self.gap, first, last, (first,))
+    def _window(self, first: int, last: int) -> WindowSpan:
+        return WindowSpan(first, last + self.gap, first, last, (first,))
 
-    def droppable(self, content: Runs, final: int) -> int:
+    def droppable(self, content: SessionContent, final: int) -> int:
         ts = content.first_after(final - self.gap)
         return len(content) if ts is None else content.after(content.first(ts) - 1)
 
-    def due(self, content: Runs) -> int:
+    def due(self, content: SessionContent) -> int:
         return content.last(content.starts[0]) + self.gap if content else END
 
 
@@ -280,19 +280,19 @@ class Landmark(WindowKind[Content]):
                 intervals.append((self._end(ts) - self.every, until))
         return intervals
 
-    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[Window]:
+    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
         for after, until in region:
             windows = self.next(content, after)
             while windows and windows[0].end <= min(until, upto):
                 yield from windows
                 windows = self.next(content, windows[0].end)
 
-    def next(self, content: Content, after: int) -> list[Window]:
+    def next(self, content: Content, after: int) -> list[WindowSpan]:
         first = content.first_after(max(self.since, self._end(after + 1) - self.every))
         if first is None:
             return []
         start, end = self._landmark(first), self._end(first)
-        return [Window(start, end, start + 1, end, (start, end))]
+        return [WindowSpan(start, end, start + 1, end, (start, end))]
 
     def _end(self, ts: int) -> int:
         return end_at(ts, self.every, self.since)
@@ -342,7 +342,7 @@ class Counted(WindowKind[Content]):
                 intervals.append(((ts,), until))
         return intervals
 
-    def inside(self, content: Content, region: list[tuple[Order, Order | None]], upto: int) -> Iterator[Window]:
+    def inside(self, content: Content, region: list[tuple[Order, Order | None]], upto: int) -> Iterator[WindowSpan]:
         for low, high in region:
             place = bisect_left(content.orders, low)
             stop = len(content) if high is None else bisect_left(content.orders, high)
@@ -350,7 +350,7 @@ class Counted(WindowKind[Content]):
                 if content.orders[number][0] <= upto:
                     yield self._window(content, number)
 
-    def next(self, content: Content, after: int) -> list[Window]:
+    def next(self, content: Content, after: int) -> list[WindowSpan]:
         numbers = range(self._next(content, content.after(after)), len(content), self.every)
         end = content.orders[numbers[0]][0] if numbers else MAX_TS
         return [self._window(content, number) for number in numbers if content.orders[number][0] == end]
@@ -359,9 +359,9 @@ class Counted(WindowKind[Content]):
         """The number of the first entry from ``place`` on that ends a window."""
         return place + -(content.dropped + place + 1) % self.every
 
-    def _window(self, content: Content, number: int) -> Window:
+    def _window(self, content: Content, number: int) -> WindowSpan:
         first, last = content.orders[max(0, number - self.size + 1)], content.orders[number]
-        return Window(first[0], last[0], first, last, last)
+        return WindowSpan(first[0], last[0], first, last, last)
 
     def droppable(self, content: Content, final: int) -> int:
         return max(0, content.after(final) - self.size + 1)
@@ -370,7 +370,7 @@ class Counted(WindowKind[Content]):
         return content.orders[self.size - 1][0] if len(content) >= self.size else END
 
 
-def following(kind: WindowKind[Held], content: Held, after: int, upto: int) -> Iterator[list[Window]]:
+def following(kind: WindowKind[Held], content: Held, after: int, upto: int) -> Iterator[list[WindowSpan]]:
     """The windows that end after ``after`` and not after ``upto``: all windows with the same end at a time."""
     windows = kind.next(content, after)
     while windows and windows[0].end <= upto:

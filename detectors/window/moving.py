@@ -14,12 +14,12 @@ from typing import Generic, TypeVar
 from detectors.splicing import put_in
 from middleware.model.event import Key, Order, Value
 
-Content = TypeVar("Content", bound="Counts | Ranks")
+Content = TypeVar("Content", bound="ValueCounts | Ranks")
 
 _CHUNK = 512
 
 
-class Counts:
+class ValueCounts:
     """How often each value occurs. All NaNs are one value."""
 
     def __init__(self) -> None:

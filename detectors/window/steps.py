@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from detectors.columnar import Given, ResultColumns, keys, plain_kinds
+from detectors.operator_columns import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
@@ -38,7 +38,7 @@ Column = tuple[str, bool]
 Row = tuple[Value, ...]
 
 
-class Places(NamedTuple):
+class ColumnPlaces(NamedTuple):
     """Places of columns: of the key, if it is one column of integers that are all there; of what is read."""
 
     key: int | None
@@ -98,11 +98,11 @@ class Steps:
         are_numbers = all(kinds[field] is int or (is_float and kinds[field] is float) for field, is_float in self.columns)
         return are_numbers and all(kinds[field] in (int, str, bool) for field in self.key)
 
-    def places(self, event_type: EventType) -> Places:
+    def places(self, event_type: EventType) -> ColumnPlaces:
         """Where the core finds what it reads in columns of a type that suits."""
         place = event_type.__struct_fields__.index
         is_whole = len(self.key) == 1 and fields_of(event_type)[self.key[0]] is int
-        return Places(place(self.key[0]) if is_whole else None, [place(field) for field, _ in self.columns])
+        return ColumnPlaces(place(self.key[0]) if is_whole else None, [place(field) for field, _ in self.columns])
 
     def gives(self, result: EventType) -> bool:
         """Whether results can be columns: rows are results as they are, and each field is of the kind that its column has."""
@@ -151,7 +151,7 @@ class SteppedOperation(Operation):
         self._windows = self._start()
         self._as_columns = is_whole and result is not None and steps.gives(result)
         self._widened = steps.widened(result) if result is not None and self._as_columns else []
-        self._places: dict[EventType, Places | None] = {}
+        self._places: dict[EventType, ColumnPlaces | None] = {}
         self._fed = False  # whether columns came last: then what ends as time passes is given as columns, too
         self._results: ResultColumns | None = None
 
@@ -183,7 +183,7 @@ class SteppedOperation(Operation):
     def takes(self, columns: EventColumns) -> bool:
         return self._found(columns.event_type) is not None
 
-    def _found(self, event_type: EventType) -> Places | None:
+    def _found(self, event_type: EventType) -> ColumnPlaces | None:
         """Where the core finds what it reads in columns of this type; None if it takes events."""
         if event_type not in self._places:
             self._places[event_type] = self._steps.places(event_type) if self._takes(event_type) else None

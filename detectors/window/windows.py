@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from detectors.window.plan import WindowsPlan
-from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedWindows, can_run
+from detectors.window.stepped_windows import SteppedWindows, can_run
+from detectors.window.windows_operation import WindowsOperation
+from detectors.window.windows_plan import WindowsPlan
 from middleware.model.operator import Operation
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.evaluation.accuracy import Accuracy
 from middleware.model.detector import Detector
 from middleware.model.event import Event

@@ -16,7 +16,7 @@ from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.construction import Test, due, placed
 from detectors.sequence.matcher import Matcher
 from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
-from detectors.sequence.plan import Plan, Step
+from detectors.sequence.sequence_plan import PatternStep, SequencePlan
 from detectors.sequence.syntax import Strategy
 from middleware.model.event import NEVER, ORDER, Event, Key, Order
 
@@ -43,7 +43,7 @@ class Due(NamedTuple):
 class Runs:
     """The running state of a query with one of these two strategies."""
 
-    def __init__(self, plan: Plan, identify: Identify, fail: Fail) -> None:
+    def __init__(self, plan: SequencePlan, identify: Identify, fail: Fail) -> None:
         self._plan = plan
         self._identify = identify
         self._fail = fail
@@ -190,7 +190,7 @@ class Runs:
     def _hold(self, tests: tuple[Test, ...], bound: list[Part]) -> bool:
         return all(test(*[bound[place] for place in places]) for test, places in tests)
 
-    def _is_ruled_out(self, entries: list[RunEntry], step: Step, match: Match) -> bool:
+    def _is_ruled_out(self, entries: list[RunEntry], step: PatternStep, match: Match) -> bool:
         first, last = first_of(match).ts, last_of(match).ts
         low, high = last - self._plan.within, first + self._plan.within
         if step.place:
@@ -205,7 +205,7 @@ class Runs:
             at += 1
         return False
 
-    def _rules_out(self, step: Step, event: Event, match: Match) -> bool:
+    def _rules_out(self, step: PatternStep, event: Event, match: Match) -> bool:
         places, slot = self._plan.place_of_slot, step.slot
         return all(
             test.test(*[event if each == slot else match[places[each]] for each in test.slots]) for test in step.conditions
@@ -253,11 +253,11 @@ def _merged(ranges: list[Range]) -> list[Range]:
     return merged
 
 
-def _due(plan: Plan, place: int) -> Due:
+def _due(plan: SequencePlan, place: int) -> Due:
     taken, complete = due(plan, place)
     return Due(tuple(placed(test, plan) for test in taken), tuple(placed(test, plan) for test in complete))
 
 
-def plain_sequence(plan: Plan, identify: Identify, fail: Fail) -> Matcher | Runs:
+def plain_sequence(plan: SequencePlan, identify: Identify, fail: Fail) -> Matcher | Runs:
     """What runs a query in Python: the paper's last algorithm for skip-till-any-match, runs for the other strategies."""
     return Matcher(plan, identify, fail, Algorithm.PARTITION) if plan.strategy is Strategy.ANY else Runs(plan, identify, fail)

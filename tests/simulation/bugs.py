@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from detectors.cql.stepped import SteppedQuery
+from detectors.cql.stepped_queries import SteppedQuery
 from detectors.cql.windowed import WindowedOperation
-from detectors.flow.operator import FlowOperation
-from detectors.sequence.operator import SequenceOperation
+from detectors.flow.flow_operator import FlowOperation
+from detectors.sequence.sequence_operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
-from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedWindows
+from detectors.window.stepped_windows import SteppedWindows
+from detectors.window.windows_operation import WindowsOperation
 from middleware import native
 from middleware.broker import broker, outbound
 from middleware.broker.broker import Broker

@@ -25,7 +25,7 @@ from slackline_benchmarks.workload import (
     ways,
 )
 
-from detectors.cql.script import compile_cql
+from detectors.cql.cql_script import compile_cql
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND
 

@@ -39,7 +39,7 @@ from slackline_benchmarks.workload import (
     timed,
 )
 
-from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.sequence_operator import SequenceQuery
 from middleware.model.change import grouped
 from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector

@@ -10,8 +10,8 @@ from slackline_benchmarks import by_hand
 from slackline_benchmarks.workload import DELAY, A, B, C, D, E, F, Found, batches, delayed, measured, tagged, timed, ways
 
 from detectors.sequence.native import specification
-from detectors.sequence.operator import SequenceQuery
-from detectors.sequence.plan import Plan
+from detectors.sequence.sequence_operator import SequenceQuery
+from detectors.sequence.sequence_plan import SequencePlan
 from middleware import native
 from middleware.model.event import NEVER, Event
 
@@ -49,7 +49,7 @@ def sequence_cases(arrivals: list[Event]) -> list[Any]:
     ]
 
 
-def core_run(plan: Plan, ordered: list[Event], in_order: bool) -> Callable[[], None]:
+def core_run(plan: SequencePlan, ordered: list[Event], in_order: bool) -> Callable[[], None]:
     """The native core alone, over input in order; with ``in_order`` without all that disorder asks for."""
     given = batches(ordered, 256)
 

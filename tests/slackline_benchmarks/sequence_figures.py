@@ -21,7 +21,7 @@ from slackline_benchmarks.sequence_study import Reading, Scan
 from slackline_benchmarks.workload import tagged, timed
 
 from detectors.sequence.algorithm import Algorithm
-from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.sequence_operator import SequenceQuery
 
 STEPS = "ABCDEF"
 WITHIN = 20

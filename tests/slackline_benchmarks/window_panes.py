@@ -14,8 +14,8 @@ from slackline_benchmarks.window_by_key import planned
 from slackline_benchmarks.window_workload import cost
 from slackline_benchmarks.workload import DELAY, batches, delayed, readings
 
-from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedWindows
+from detectors.window.stepped_windows import SteppedWindows
+from detectors.window.windows_operation import WindowsOperation
 from middleware.model.change import Delta
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, TS, Event

@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from detectors.cql.shell.feeds import Recorded
-from detectors.cql.shell.session import Session
-from detectors.cql.shell.view import View
+from detectors.cql.shell.feeds import RecordingFeed
+from detectors.cql.shell.result_view import View
+from detectors.cql.shell.shell_session import ShellSession
 from middleware.model.event import END, ORDER, type_name
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.clients.collector import Collector
@@ -33,7 +33,7 @@ def test_a_cql_stream_feeds_a_python_detector_across_two_nodes():
     scenario = load_scenario("ticks").lasting(12.0, None)
     assert "Bar" in scenario.places["exchange"]
     assert "Breakouts" in scenario.places["desk"]
-    batches = list(Recorded(scenario, scenario.types))
+    batches = list(RecordingFeed(scenario, scenario.types))
     arrived = [event for batch in batches for delta in batch.deltas.values() for event in delta.inserts]
     assert arrived != sorted(arrived, key=ORDER), "the recording is out of order"
     own = sorted(type_name(t) for detector in scenario.detectors.values() for t in detector.publishes)
@@ -59,12 +59,12 @@ def test_a_cql_stream_feeds_a_python_detector_across_two_nodes():
 def test_a_query_over_a_running_mesh():
     """What a session finds over the early changes of a mesh is what the oracle finds over all that was published."""
     scenario = load_scenario("ticks").lasting(8.0, None)
-    batches = list(Recorded(scenario, scenario.types))
+    batches = list(RecordingFeed(scenario, scenario.types))
     raw = sorted({event_type for batch in batches for n in batch.deltas for event_type in [scenario.types[n]]}, key=type_name)
     with Cluster(scenario, alpha=0.0) as cluster:
         address = cluster.addresses["desk"]
         cluster.await_ready(lambda timeout: Subscriber(address, [Bar]).wait_ready(timeout))
-        session = Session([Bar], address=address)
+        session = ShellSession([Bar], address=address)
         (stream,) = session.add("SELECT symbol, max(high) AS top FROM Bar [SIZE 3 seconds] GROUP BY symbol INTO Top")
         view = View(stream)
         changes = session.run(stream)

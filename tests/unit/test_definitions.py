@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from detectors.cql import compile_cql
 from detectors.flow import Flow
-from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, MAX, SUM, Hopping, Session, Tumbling, Windows
 from middleware.model.event import Event
 

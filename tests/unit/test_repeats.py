@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import nan
 
-from detectors.feeding import Repeats
+from detectors.query_feed import Repeats
 from middleware import Detector, Event, run
 from middleware.model.identity import clashing
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import ARGMIN, LAST, SUM, Tumbling, Windows
 from middleware import Detector, Event, Lateness, Policies, run
 from middleware.model.errors import DetectorError

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Protocol
 
 from detectors.cql import statements as s
-from detectors.cql.catalog import Stream
-from detectors.cql.lines import LineReader
-from detectors.feeding import Repeats, batch_of
-from detectors.inputs import Files
+from detectors.cql.catalog import CatalogStream
+from detectors.cql.line_reader import LineReader
+from detectors.inputs import FileInput
+from detectors.query_feed import Repeats, batch_of
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
@@ -32,7 +32,7 @@ _PAUSE = 0.1
 """Seconds between two looks at what is shown while nothing comes."""
 
 
-class Feed(Protocol):
+class TupleFeed(Protocol):
     """Batches as they arrive, empty ones now and then while nothing does; and what was not taken, by reason."""
 
     @property
@@ -48,7 +48,7 @@ class Feed(Protocol):
 class RawSources:
     """SOURCE FILE and SOURCE HOST. Files are read side by side in time: a tuple comes once the others have got as far."""
 
-    def __init__(self, streams: list[Stream], folder: Path) -> None:
+    def __init__(self, streams: list[CatalogStream], folder: Path) -> None:
         self._readers: list[tuple[LineReader, s.Host | s.File]] = []
         self._folder = folder
         for stream in streams:
@@ -186,7 +186,7 @@ def _host(source: s.Host, stack: ExitStack) -> Iterator[list[str]]:
         yield [line.decode(errors="replace") for line in lines]
 
 
-class Recorded:
+class RecordingFeed:
     """The recording of a scenario, in the order of arrival, as fast as it can be taken.
 
     It is read from the scenario's trace, which is prepared unless it exists already (``slackline run`` and ``slackline query``
@@ -236,7 +236,7 @@ class Recorded:
 class FileFeed:
     """Files of any format in order of arrival, or (``follow``) what is appended to them, without an end."""
 
-    def __init__(self, files: Files, follow: bool = False, batch: int = 256) -> None:
+    def __init__(self, files: FileInput, follow: bool = False, batch: int = 256) -> None:
         self._files, self._follow, self._size, self._repeats = files, follow, batch, Repeats()
 
     @property

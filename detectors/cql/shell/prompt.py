@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from detectors.cql.parser import WORDS
-from detectors.cql.script import Script
-from detectors.language.aggregates import NAMES
+from detectors.cql.cql_parser import WORDS
+from detectors.cql.cql_script import Script
+from detectors.language.aggregate_functions import NAMES
 from detectors.language.functions import FUNCTIONS
 
 if TYPE_CHECKING:

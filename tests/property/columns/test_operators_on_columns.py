@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql.script import compile_cql
-from detectors.sequence.operator import SequenceQuery
+from detectors.cql.cql_script import compile_cql
+from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, MAX, MEAN, MIN, RANGE, STDDEV, SUM, Hopping, Tumbling, Windows
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns

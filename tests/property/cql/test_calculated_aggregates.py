@@ -7,8 +7,8 @@ from random import Random
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.script import Script
-from detectors.language.errors import QueryError
+from detectors.cql.cql_script import Script
+from detectors.language.query_errors import QueryError
 from middleware.model.time import SECOND
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql.mapping import MappingOperation
-from detectors.cql.script import compile_cql
+from detectors.cql.cql_script import compile_cql
+from detectors.cql.tuple_operator import MappingOperation
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import compile_cql, trees
-from detectors.cql.stepped import can_run
+from detectors.cql.stepped_queries import can_run
 from detectors.cql.windowed import WindowedOperation
 from middleware.model.event import ORDER, Event
 from middleware.model.operator import Operator

@@ -2,13 +2,13 @@
 
 import pytest
 
-from detectors.flow import folding, grouping, program
+from detectors.flow import grouping, keyed_fold, program
 
 
 @pytest.fixture(autouse=True, scope="module")
 def forgetful():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(grouping, "_TRIM", 0)
-        patch.setattr(folding, "_TRIM", 0)
+        patch.setattr(keyed_fold, "_TRIM", 0)
         patch.setattr(program, "_SWEEP", 3)
         yield

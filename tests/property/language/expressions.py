@@ -16,13 +16,13 @@ from detectors.language.tree import (
     IsNull,
     Junction,
     Literal,
-    Match,
     Name,
     SyntaxNode,
+    TextMatch,
     Unary,
     literal,
 )
-from detectors.language.types import Type
+from detectors.language.value_types import Type
 from middleware.model.event import Event
 
 
@@ -144,5 +144,5 @@ class Drawn:
                 return IsNull(one, negated)
             case 6:
                 pattern = self.random.choice(["a%", "%b%", "_", "%", "BA"])
-                return Match("LIKE", self.of("String", depth), literal(pattern), negated)
+                return TextMatch("LIKE", self.of("String", depth), literal(pattern), negated)
         return Binary(self.random.choice(["=", "<>", "<", "<=", ">", ">="]), one, other)

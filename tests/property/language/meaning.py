@@ -34,7 +34,7 @@ class Meaning:
                 return OF_LITERALS[str(kind)]
             case tree.Name(name):
                 return self.types[name]
-            case tree.Unary("NOT", _) | tree.Junction() | tree.In() | tree.Between() | tree.Match() | tree.IsNull():
+            case tree.Unary("NOT", _) | tree.Junction() | tree.In() | tree.Between() | tree.TextMatch() | tree.IsNull():
                 return "Boolean"
             case tree.Unary(_, operand):
                 return self.kind(operand)
@@ -81,7 +81,7 @@ class Meaning:
                 return None if value is None else value is not negated
             case tree.IsNull(operand, negated):
                 return (self.of(operand) is None) is not negated
-            case tree.Match(_, operand, pattern, negated):
+            case tree.TextMatch(_, operand, pattern, negated):
                 return self.liked(self.of(operand), self.of(pattern), negated)
             case tree.Case(branches, otherwise):
                 chosen = next((value for test, value in branches if self.of(test) is True), otherwise)

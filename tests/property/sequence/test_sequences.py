@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from detectors.sequence import SequenceQuery
 from detectors.sequence.algorithm import Algorithm
-from detectors.sequence.operator import SequenceOperation
+from detectors.sequence.sequence_operator import SequenceOperation
 from middleware.model.event import IDENTITY, Event
 from middleware.model.operator import Origin
 from middleware.ordering.kslack import Lateness

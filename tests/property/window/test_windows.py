@@ -28,8 +28,8 @@ from detectors.window import (
     Tumbling,
     Windows,
 )
-from detectors.window.running import WindowsOperation
-from detectors.window.stepped import SteppedWindows
+from detectors.window.stepped_windows import SteppedWindows
+from detectors.window.windows_operation import WindowsOperation
 from middleware import Event
 from middleware.model.event import NEVER
 from middleware.testing.operators import history, in_order, play

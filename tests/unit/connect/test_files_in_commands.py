@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from detectors.inputs import Files
+from detectors.inputs import FileInput
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.cli.results import FinalsFile, write_results
@@ -136,7 +136,7 @@ def test_what_cannot_be_is_told(readings: Path, arguments: list[str], complaint:
 
 
 def test_a_file_that_grows_is_followed(readings: Path) -> None:
-    files = Files([readings])
+    files = FileInput([readings])
     coming = files.follow()
     first = next(coming)
     assert [event.id for event in first] == list(range(len(first)))
@@ -207,7 +207,7 @@ def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
 
 
 def test_following_waits_for_more(readings: Path) -> None:
-    assert [len(some) for some in islice(Files([readings]).follow(), 3)][1:] == [0, 0]
+    assert [len(some) for some in islice(FileInput([readings]).follow(), 3)][1:] == [0, 0]
 
 
 GAPS = "ts,station,celsius,name\n1000,1,20.5,a\n2000,1,,b\n3000,2,18.0,\n4000,,21.5,c\n5000,2,25.0,d\n"
@@ -282,7 +282,7 @@ def test_types_that_share_a_source_are_told_apart(tmp_path: Path) -> None:
         (tmp_path / f"{name}.csv").write_text("time,source,v\n" + rows)
     files = tmp_path / "alpha.csv", tmp_path / "beta.csv"
     assert "5 final" in slackline("query", "EVENT SEQ(alpha a, beta b) WITHIN 600 ms", *files)
-    following = Files(list(files)).follow()
+    following = FileInput(list(files)).follow()
     assert len({(event.source, event.id) for some in islice(following, 2) for event in some}) == 10
 
 
@@ -296,7 +296,7 @@ def test_a_line_nested_too_deeply_is_broken_and_no_other(tmp_path: Path, broken:
 
 def test_numbers_within_lists_stay_numbers(tmp_path: Path) -> None:
     (tmp_path / "places.jsonl").write_text('{"ts": 1700000000000000000, "at": [1.50, {"x": 2.5e3}, true], "x": 1.50}\n')
-    (event,) = Files([tmp_path / "places.jsonl"]).events()
+    (event,) = FileInput([tmp_path / "places.jsonl"]).events()
     assert (event.at, event.x) == ('[1.50,{"x":2.5e3},true]', 1.5)  # type: ignore[attr-defined]
 
 
@@ -305,7 +305,7 @@ def test_a_column_that_nothing_can_be_made_of_is_named(tmp_path: Path) -> None:
     times = [1_700_000_000_000_000_000, 1_700_000_001_000_000_000]
     pq.write_table(pa.table({"ts": times, "id": ids, "source": ["a", "b"], "v": [1.0, 2.0]}), tmp_path / "odd.parquet")
     with pytest.raises(TraceError, match=r"column id is of .*, of which no int64 can be made"):
-        Files([tmp_path / "odd.parquet"]).events()
+        FileInput([tmp_path / "odd.parquet"]).events()
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
@@ -392,13 +392,13 @@ def test_rows_of_files_that_are_followed_together_have_the_same_ids_however_they
     files = [tmp_path / "a.csv", tmp_path / "b.csv"]
     for file in files:
         file.write_text("ts,x\n")
-    growing = Files(files, mapping).follow()
+    growing = FileInput(files, mapping).follow()
     came: list[Any] = []
     for n in range(6):
         with files[n % 2].open("a") as out:
             out.write(f"{n + 1},{n}\n")
         came += next(growing)
-    whole: list[Any] = next(Files(files, mapping).follow())
+    whole: list[Any] = next(FileInput(files, mapping).follow())
     assert len({(event.source, event.id) for event in came}) == 6
     assert {event.x: event.id for event in came} == {event.x: event.id for event in whole}
 

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from detectors.inputs import Files
+from detectors.inputs import FileInput
 from middleware.cli.main import application
 from middleware.connect.files.guess import guessed, kinds_of, mapping_of
 from middleware.model.errors import TraceError
@@ -63,8 +63,8 @@ def test_files_are_known_by_their_paths_whatever_their_names(tmp_path: Path) -> 
     for number, file in enumerate(files):
         file.parent.mkdir(exist_ok=True)
         file.write_text(f"ts,x\n170000000{number}000000000,{number}\n")
-    assert [event.x for event in Files(files[:1]).events()] == [0]  # type: ignore[attr-defined]
-    assert [event.x for event in Files(files[1:]).events()] == [1, 2]  # type: ignore[attr-defined]
+    assert [event.x for event in FileInput(files[:1]).events()] == [0]  # type: ignore[attr-defined]
+    assert [event.x for event in FileInput(files[1:]).events()] == [1, 2]  # type: ignore[attr-defined]
 
 
 def test_a_mapping_that_was_written_for_a_file_can_be_read(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_mapping_that_was_written_for_a_file_can_be_read(tmp_path: Path) -> No
     file.write_text("ts,température,x\n1700000001000000000,1,2\n")
     assert CliRunner().invoke(application(), ["schema", str(file), "--out", str(mapping)]).exit_code == 0
     assert 'x = { column = "x", type = "int" }' in mapping.read_text()
-    (event,) = Files([file], mapping).events()
+    (event,) = FileInput([file], mapping).events()
     assert (event.température, event.x) == (1, 2)  # type: ignore[attr-defined]
 
 

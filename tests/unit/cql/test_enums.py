@@ -8,8 +8,8 @@ from enum import Enum, IntEnum, StrEnum
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.language.errors import QueryError
-from detectors.sequence.operator import SequenceQuery
+from detectors.language.query_errors import QueryError
+from detectors.sequence.sequence_operator import SequenceQuery
 from middleware import Event, Lateness, Policies, run
 from middleware.model.event import EventTypes
 from middleware.model.time import SECOND

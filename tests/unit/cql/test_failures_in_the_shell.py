@@ -5,8 +5,8 @@ import json
 import pytest
 import typer
 
-from detectors.cql.mapping import MappingOperation
-from detectors.cql.shell.command import sql
+from detectors.cql.shell.sql_command import sql
+from detectors.cql.tuple_operator import MappingOperation
 from middleware.cli.output import ExitCode
 
 LINES = "k,x\na,1.5\nb,1e200\nc,2.5\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from detectors.cql.shell.session import Session
-from detectors.cql.shell.view import View
+from detectors.cql.shell.result_view import View
+from detectors.cql.shell.shell_session import ShellSession
 
 
 def created(folder: Path, name: str, rows: list[tuple[int, int]]) -> str:
@@ -18,7 +18,7 @@ def created(folder: Path, name: str, rows: list[tuple[int, int]]) -> str:
 @pytest.mark.parametrize("lengths", [(5_000, 200), (200, 5_000), (3_000, 3_000), (1, 0), (0, 0)])
 def test_no_tuple_is_late_only_as_another_file_was_read_before(tmp_path: Path, lengths: tuple[int, int]) -> None:
     rows = {name: [(at * 10_000 // count, at) for at in range(count)] for name, count in zip("AB", lengths, strict=True)}
-    session = Session(folder=tmp_path)
+    session = ShellSession(folder=tmp_path)
     session.add("; ".join(created(tmp_path, name, own) for name, own in rows.items()))
     window = "[SIZE 1000 seconds]"
     (stream,) = session.add(f"SELECT A.n AS n FROM A {window} JOIN B {window} ON A.n = B.n INTO Both")
@@ -31,7 +31,7 @@ def test_no_tuple_is_late_only_as_another_file_was_read_before(tmp_path: Path, l
 
 def test_tuples_of_files_come_in_order_of_time(tmp_path: Path) -> None:
     """As far as they are in order in their files."""
-    session = Session(folder=tmp_path)
+    session = ShellSession(folder=tmp_path)
     session.add(created(tmp_path, "A", [(n, n) for n in range(0, 9_000, 3)]))
     session.add(created(tmp_path, "B", [(n, n) for n in range(0, 9_000, 2)]))
     session.add("CREATE STREAM Both (n Int NOT NULL); INSERT INTO Both SELECT n FROM A; INSERT INTO Both SELECT n FROM B")

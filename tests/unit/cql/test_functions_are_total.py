@@ -8,12 +8,12 @@ import pytest
 
 from detectors.cql import compile_cql
 from detectors.cql.trees import tree_plan
-from detectors.language.aggregates import NAMES, aggregate
+from detectors.language.aggregate_functions import NAMES, aggregate
 from detectors.language.code import Code
 from detectors.language.conversions import caster
-from detectors.language.errors import QueryError, Span
 from detectors.language.functions import FUNCTIONS, NUMBER, SAME
-from detectors.language.types import LIMITS, PYTHON, REALS, Type, ValueKind
+from detectors.language.query_errors import QueryError, TextSpan
+from detectors.language.value_types import LIMITS, PYTHON, REALS, Type, ValueKind
 
 WHOLE = [0, 1, -1, 7, 400, -400, 0xD800]
 VALUES = {
@@ -85,11 +85,11 @@ def test_functions(name, kind):
 def test_aggregates(name, kind):
     second = [Code("w", ValueKind(Type.DOUBLE))]
     try:
-        chosen = aggregate(name, [Code("v", ValueKind(kind))], False, Span(0, 1))
+        chosen = aggregate(name, [Code("v", ValueKind(kind))], False, TextSpan(0, 1))
         contents = [list(values) for count in (1, 2) for values in itertools.product(VALUES[kind], repeat=count)]
     except QueryError:
         try:
-            chosen = aggregate(name, [Code("v", ValueKind(kind)), *second], False, Span(0, 1))
+            chosen = aggregate(name, [Code("v", ValueKind(kind)), *second], False, TextSpan(0, 1))
         except QueryError:
             return  # of numbers alone
         pairs = list(itertools.product(VALUES[kind], VALUES[Type.DOUBLE]))

@@ -7,7 +7,7 @@ import pytest
 
 from detectors.cql import compile_cql, trees
 from detectors.cql.windowed import WindowedOperation
-from detectors.language.types import Type
+from detectors.language.value_types import Type
 from middleware.model.change import Delta
 from middleware.model.errors import last_line
 from middleware.model.event import END

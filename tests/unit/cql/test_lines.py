@@ -5,8 +5,8 @@ import itertools
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.lines import LineReader, line_source
-from detectors.language.errors import QueryError
+from detectors.cql.line_reader import LineReader, line_source
+from detectors.language.query_errors import QueryError
 from middleware.model.change import Delta
 from middleware.model.errors import TraceError
 from middleware.model.time import SECOND

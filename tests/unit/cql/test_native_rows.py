@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import joining, mapping
+from detectors.cql import join_operator, tuple_operator
+from detectors.cql.cql_script import compile_cql
 from detectors.cql.native_rows import projection
-from detectors.cql.script import compile_cql
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, Event
@@ -62,8 +62,8 @@ ticks = st.tuples(wholes, reals, wholes, st.sampled_from(["", "a", "ä", "\U0001
 def run(text, events, is_native):
     with pytest.MonkeyPatch.context() as patch:
         if not is_native:
-            patch.setattr(joining, "projection", lambda *_: None)
-            patch.setattr(mapping, "projection", lambda *_: None)
+            patch.setattr(join_operator, "projection", lambda *_: None)
+            patch.setattr(tuple_operator, "projection", lambda *_: None)
         operation = compile_cql(text, TYPES).operators[0].start("Q", 1)
     try:
         out = operation.apply(Delta(events), END, END)

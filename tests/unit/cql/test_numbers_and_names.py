@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from detectors.cql import compile_cql
-from detectors.language.errors import QueryError
+from detectors.language.query_errors import QueryError
 from middleware import Event, run
 from middleware.cli.main import application
 

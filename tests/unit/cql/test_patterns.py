@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.language.errors import QueryError
 from detectors.language.patterns import LONGEST, PatternError, like, matches_like, matches_regex, regex
+from detectors.language.query_errors import QueryError
 from detectors.sequence import SequenceQuery
 from middleware.model.event import Event
 from middleware.runtime.engine import run

@@ -5,11 +5,11 @@ import random
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.explain import explained
-from detectors.cql.joining import FACTORS
-from detectors.cql.parser import parse_statements
-from detectors.language import Attributes, Code, Frame, Type, ValueKind, analyse, parse_expression
-from detectors.language.types import CONVERTIBLE
+from detectors.cql.cql_parser import parse_statements
+from detectors.cql.explain_statement import explained
+from detectors.cql.join_operator import FACTORS
+from detectors.language import Attributes, Code, CodeFrame, Type, ValueKind, analyse, parse_expression
+from detectors.language.value_types import CONVERTIBLE
 from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END, ORDER
@@ -23,7 +23,7 @@ KNOWN = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int)
 
 def value(text, **attributes):
     """The value of an expression over attributes given as (type, value)."""
-    frame = Frame()
+    frame = CodeFrame()
     codes = {name: Code(name, ValueKind(kind, given is None)) for name, (kind, given) in attributes.items()}
     code = frame.sealed(analyse(parse_expression(text), Attributes(codes), frame))
     return frame.function(", ".join(attributes) or "_=None", code.value)(*(given for _, given in attributes.values()))

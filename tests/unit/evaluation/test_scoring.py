@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.evaluation.accuracy import Accuracy
 from middleware.model.event import ORDER
 from middleware.runtime.engine import run

@@ -5,7 +5,7 @@ from itertools import islice
 from evaluation_samples import scenario
 from msgspec.structs import replace
 
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.evaluation.modes import UNKEYED
 from middleware.evaluation.runs import counted
 from middleware.evaluation.unkeyed import unkeyed

@@ -9,10 +9,10 @@ from xml.etree import ElementTree
 import pytest
 
 from detectors.flow import Flow, FlowError
-from detectors.flow.graph import FlowNodeKind
+from detectors.flow.flow_graph import FlowNodeKind
+from detectors.flow.flow_operator import operators
+from detectors.flow.flow_stages import stages
 from detectors.flow.items import same
-from detectors.flow.operator import operators
-from detectors.flow.plan import stages
 from detectors.flow.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError

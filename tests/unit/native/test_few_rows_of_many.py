@@ -8,8 +8,8 @@ import random
 import pyarrow as pa
 import pytest
 
-from detectors.cql.script import compile_cql
-from detectors.sequence.operator import SequenceQuery
+from detectors.cql.cql_script import compile_cql
+from detectors.sequence.sequence_operator import SequenceQuery
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import NEVER, Event

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from detectors.outcomes import unchecked
-from detectors.sequence.operator import SequenceOperation, SequenceQuery
+from detectors.sequence.sequence_operator import SequenceOperation, SequenceQuery
 from detectors.window.kinds import Tumbling
 from detectors.window.monoids import COUNT
 from detectors.window.windows import Windows

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.columnar import ResultColumns
+from detectors.operator_columns import ResultColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event
 

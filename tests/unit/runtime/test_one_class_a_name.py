@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.sequence.operator import SequenceQuery
+from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, Tumbling, Windows
 from middleware import run
 from middleware.model.detector import Detector

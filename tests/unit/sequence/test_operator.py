@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from detectors.sequence import SequenceQuery
-from detectors.sequence.operator import SequenceOperation
+from detectors.sequence.sequence_operator import SequenceOperation
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event

@@ -9,7 +9,7 @@ from slackline_benchmarks.sequence_study import Reading, Scan
 
 from detectors.sequence import SequenceQuery
 from detectors.sequence.algorithm import Algorithm
-from detectors.sequence.operator import SequenceOperation
+from detectors.sequence.sequence_operator import SequenceOperation
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event

@@ -8,8 +8,8 @@ import pytest
 from msgspec import Meta
 
 from detectors.sequence import SequenceQuery
-from detectors.sequence.explain import explain
-from detectors.sequence.operator import SequenceOperation
+from detectors.sequence.explain_sequence import explain
+from detectors.sequence.sequence_operator import SequenceOperation
 from detectors.sequence.whynot import why_not
 from middleware.model.change import Delta
 from middleware.model.event import END, Event

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from msgspec.structs import replace
 
 from detectors.soccer.events import BallHit, BallMotion, PlayerHitsBall, PlayerMotion, Position
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.event import Event
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.oracle import oracle

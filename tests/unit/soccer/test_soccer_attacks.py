@@ -2,6 +2,7 @@
 
 from soccer_situations import BALL, run, s, team
 
+from detectors.soccer.attack_outcomes import AttackOutcome, BigChance, Chance, CounterAttack, PositionalAttack
 from detectors.soccer.attacks import AttackBegan, AttackEnded, BuildUp, FastBreak, Turnover
 from detectors.soccer.chances import CloseShot, ExpectedGoal, LongShot, Rebound, Score
 from detectors.soccer.duels import DuelWon
@@ -19,7 +20,6 @@ from detectors.soccer.events import (
     TeamPossession,
 )
 from detectors.soccer.kicking import Cross
-from detectors.soccer.outcomes import AttackOutcome, BigChance, Chance, CounterAttack, PositionalAttack
 from detectors.soccer.set_pieces import CornerKick
 from detectors.soccer.statistics import (
     AttackStatistics,

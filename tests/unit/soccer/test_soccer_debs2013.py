@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from detectors.soccer.events import Kick, PlayerHitsBall, Position
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.event import Event
 from middleware.testing.oracle import oracle
 

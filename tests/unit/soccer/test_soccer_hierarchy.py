@@ -9,8 +9,8 @@ from soccer_situations import recording
 
 from detectors.soccer.census import event_kinds, event_types
 from detectors.soccer.events import Position
-from detectors.soccer.hierarchy import LEVELS, soccer
 from detectors.soccer.setup import SETUPS
+from detectors.soccer.soccer_hierarchy import LEVELS, soccer
 from middleware.evaluation.accuracy import Accuracy, score
 from middleware.model.event import EventTypes, type_name
 from middleware.model.identity import levels

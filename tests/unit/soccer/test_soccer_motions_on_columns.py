@@ -6,7 +6,7 @@ import motions_on_columns as on_columns
 import pytest
 from soccer_situations import BALL
 
-from detectors.soccer import motion
+from detectors.soccer import player_motion
 from detectors.soccer.events import Position
 from middleware.model.event import ORDER
 from middleware.model.time import MILLISECOND, SECOND
@@ -40,7 +40,7 @@ def positions(seed: int, count: int = 300) -> list[Position]:
 @pytest.mark.parametrize("seed", range(12))
 def test_in_order(seed: int) -> None:
     events = positions(seed)
-    expected = sorted(in_order("Motions", motion.Motions(), 1, events), key=ORDER)
+    expected = sorted(in_order("Motions", player_motion.Motions(), 1, events), key=ORDER)
     assert repr(sorted(in_order("Motions", on_columns.Motions(), 1, events), key=ORDER)) == repr(expected)
     assert expected
 
@@ -51,7 +51,7 @@ def test_out_of_order_in_any_batches(alpha: float, batch: int) -> None:
     events = positions(99)
     arrived = sorted(events, key=lambda event: event.ts + random.Random(event.id).randrange(300 * MILLISECOND))
     policies = Policies(alpha=alpha, spacing=1)
-    by_event = run(arrived, {"Motions": motion.Motions()}, policies=policies, batch=batch)
+    by_event = run(arrived, {"Motions": player_motion.Motions()}, policies=policies, batch=batch)
     in_batches = run(arrived, {"Motions": on_columns.Motions()}, policies=policies, batch=batch)
     assert repr(in_batches.finals) == repr(by_event.finals)
     assert not by_event.late["Motions"]

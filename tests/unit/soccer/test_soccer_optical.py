@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from detectors.soccer.ball import HIT
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.connect.sport.motion import ball_motions
 from middleware.model.event import ORDER
 from middleware.runtime.engine import run

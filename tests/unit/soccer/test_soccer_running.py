@@ -4,8 +4,8 @@ import pytest
 from soccer_situations import BALL, ball, ms, run, s
 
 from detectors.soccer.events import BallInPlay, BallOutOfPlay, PlayerMotion
-from detectors.soccer.field import Field
-from detectors.soccer.running import (
+from detectors.soccer.field import PlayingField
+from detectors.soccer.player_running import (
     Braking,
     Burst,
     DistanceRun,
@@ -31,7 +31,7 @@ from detectors.soccer.zones import (
 
 
 def test_each_team_sees_the_field_its_own_way():
-    field = Field(setup_of("generated"))  # A attacks towards greater x
+    field = PlayingField(setup_of("generated"))  # A attacks towards greater x
     assert (field.depth("A", 10.0, 0.0), field.depth("B", 10.0, 0.0)) == (62.5, 42.5)
     assert (field.side("A", 0.0, 20.0), field.side("B", 0.0, 20.0)) == (20.0, -20.0)
     assert (field.third("A", 30.0, 0.0), field.third("B", 30.0, 0.0)) == ("final", "own")
@@ -41,7 +41,7 @@ def test_each_team_sees_the_field_its_own_way():
 
 
 def test_a_field_that_lies_the_other_way():
-    field = Field(setup_of("debs2013"))  # A defends at negative y, and looks towards greater y: left is smaller x
+    field = PlayingField(setup_of("debs2013"))  # A defends at negative y, and looks towards greater y: left is smaller x
     assert field.depth("A", 26.0, 0.0) == pytest.approx(33.968)
     assert field.side("A", 0.0, 0.0) == pytest.approx(26.238)
     assert field.side("B", 0.0, 0.0) == pytest.approx(-26.238)

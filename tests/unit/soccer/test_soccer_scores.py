@@ -10,7 +10,7 @@ import pytest
 from soccer_situations import ms, recording
 
 from detectors.soccer.events import BlockedShot, Position
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.evaluation.accuracy import score
 from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event, type_name

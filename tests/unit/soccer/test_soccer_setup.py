@@ -4,8 +4,8 @@ import pytest
 from soccer_situations import run
 
 from detectors.soccer.ball import BallHits
-from detectors.soccer.hierarchy import soccer
 from detectors.soccer.setup import SETUPS, setup_of
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.errors import ScenarioError
 from middleware.model.identity import levels
 

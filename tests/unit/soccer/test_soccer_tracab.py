@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from detectors.soccer.events import Pass, Position
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.errors import TraceError
 from middleware.model.event import IDENTITY, ORDER
 from middleware.testing.oracle import oracle

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from detectors.soccer.hierarchy import soccer
+from detectors.soccer.soccer_hierarchy import soccer
 from middleware.evaluation.accuracy import Accuracy, score
 from middleware.model.event import ORDER, Event
 from middleware.runtime.engine import run

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.window import CONCAT, COUNT, Counted, Hopping, Landmark, Session, Sliding, Tumbling, Windows
-from detectors.window.content import Runs, WindowEntry
+from detectors.window.content import SessionContent, WindowEntry
 from detectors.window.kinds import WindowKind
 from middleware import Delta, Event
 
@@ -64,7 +64,7 @@ def test_forgetting_looks_at_keys_a_few_times_an_event_however_many_there_are(ki
 
 
 def test_runs_know_where_they_begin():
-    content = Runs([], 5)
+    content = SessionContent([], 5)
     for ts in (0, 4, 20, 9, 30):
         content.insert([WindowEntry((ts, 0, "", ts), ())])
     assert content.starts == [0, 20, 30]

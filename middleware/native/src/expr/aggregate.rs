@@ -1,4 +1,4 @@
-//! Aggregates of a Kleene group, as far as they are plain: `detectors.language.aggregates` decides the rest.
+//! Aggregates of a Kleene group, as far as they are plain: `detectors.language.aggregate_functions` decides the rest.
 
 use super::value::{Sign, Unsure, Value};
 

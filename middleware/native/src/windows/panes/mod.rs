@@ -1,4 +1,4 @@
-//! Windows in step with each other (hopping, tumbling) by key: what `detectors.window.running` does, for plain numbers.
+//! Windows in step with each other (hopping, tumbling) by key: what `detectors.window.windows_operation` does, for plain numbers.
 
 mod aggregate;
 mod correcting;

@@ -1,7 +1,7 @@
 //! `middleware.native.KeyedWindows`: contents by key, what a change touches, and what is due when time passes.
 //!
 //! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
-//! it. `detectors.window.running` is the twin, for all kinds of windows and all monoids.
+//! it. `detectors.window.windows_operation` is the twin, for all kinds of windows and all monoids.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;

@@ -1,0 +1,316 @@
+"""``slackline query``: a sequence query from the command line, over files, a trace, a scenario, or the events of a node."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import msgspec
+import typer
+
+from detectors.inputs import QueryInput, lateness_of, source_of
+from detectors.mesh_feed import MeshFeed
+from detectors.query_feed import Repeats, UnitFailures, batch_of, needed, only
+from detectors.sequence.algorithm import Algorithm
+from detectors.sequence.explain_sequence import explain
+from detectors.sequence.sequence_operator import SequenceQuery
+from detectors.sequence.whynot import why_not
+from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
+from middleware.cli.pubsub import described
+from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_results
+from middleware.model.change import Batch, Change, Insert, Revise
+from middleware.model.errors import RunError, SlacklineError
+from middleware.model.event import END, IDENTITY, Event, type_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from middleware.delivery.barrier import Barrier
+    from middleware.ordering.hierarchy import Hierarchy
+
+LARGEST_STEP = 4_096
+"""At most so many events of a file that grows are taken to arrive at once."""
+
+_SOURCES_TOLD = 8
+"""How many sources a message names."""
+
+
+def query(
+    text: Annotated[str, typer.Argument(metavar="QUERY", help="The query, or @FILE that holds it.")],
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SOURCE...",
+            help="Files (CSV, JSON lines, Parquet, Arrow); a trace's folder, a scenario, or a node such as tcp://127.0.0.1:5701.",
+        ),
+    ],
+    types_from: Annotated[
+        list[str] | None, typer.Option("--types-from", metavar="MODULE", help="Module with event classes (needed for a node).")
+    ] = None,
+    explained: Annotated[bool, typer.Option("--explain", help="Show the plan, and run nothing.")] = False,
+    event: Annotated[
+        str | None, typer.Option("--why-not", metavar="SOURCE:ID", help="Show how far matches with this event get.")
+    ] = None,
+    changes: Annotated[bool, typer.Option("--changes", help="Every change as it comes, not the final results alone.")] = False,
+    count: Annotated[int | None, typer.Option(min=1, help="Stop after so many lines.")] = None,
+    algorithm: Annotated[
+        Algorithm | None,
+        typer.Option(
+            help="For study: this algorithm of the paper, in plain Python, and what it costs; the results are the same."
+        ),
+    ] = None,
+    lateness: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",
+    batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
+    out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
+    mapping: Annotated[
+        Path | None, typer.Option(help="TOML file that maps the columns of files; without one, their names and values tell.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", help="Go on with what is appended to the files, until Ctrl-C.")] = False,
+    results_file: Annotated[
+        str | None,
+        typer.Option("--results", metavar="FILE", help=f"Write the final results: {KINDS}.", callback=kept_for_results),
+    ] = None,
+    json_file: JsonFile = None,
+) -> None:
+    """Run a sequence query over events in their order of arrival: results early, corrected, and final.
+
+    Of a scenario, what its detectors derive can be asked for too. With --json one line of JSON for each change.
+
+    A file's events are called as the file is, unless a mapping names them; several files are several types.
+
+    Examples:
+
+      [bold]slackline query "EVENT SEQ(readings a, readings b) WHERE b.celsius > a.celsius + 5 WITHIN 10 s" readings.csv[/]
+
+      [bold]slackline query @theft.sase shelves.parquet exits.jsonl --mapping shop.toml --results thefts.parquet[/]
+
+      [bold]slackline query "EVENT SEQ(Shelf s, !(Checkout c), Exit e) WHERE \\[tag] WITHIN 1 hour" bookstore[/]
+
+      [bold]slackline query "EVENT SEQ(Report a, Report b) WHERE \\[device] ... WITHIN 1 s" traces/umts --explain[/]
+
+      [bold]slackline query @theft.sase tcp://127.0.0.1:5701 --types-from scenarios.bookstore.shop --changes[/]
+
+      [bold]slackline query @theft.sase bookstore --why-not gate-1:117[/]
+    """
+    screen = console(STANDARD_OUTPUT if results_file == STANDARD_OUTPUT else json_file)
+    written = _text(text)
+    if results_file is not None:
+        check_results(results_file)
+    check_not_read(
+        (results_file, json_file), [*source, *([mapping] if mapping else []), *([text[1:]] if text[:1] == "@" else [])]
+    )
+    place = source_of(source, types_from or [], mapping)
+    for line in place.files.told() if place.files is not None else ():
+        screen.print(line, style="dim", markup=False, soft_wrap=True)
+    if follow and place.files is None:
+        raise SlacklineError("--follow is for files; a node's events come as they are published anyway")
+    plan = SequenceQuery(written, place.types, "Query", algorithm)  # before anything starts, so that errors show at once
+    if explained:
+        screen.print("\n".join(explain(plan.plan)), markup=False)
+        return
+    if place.scenario is not None:
+        from middleware.cli.run import prepared
+
+        place.trace = prepared(place.scenario, out, screen)
+    if event is not None:
+        _explain_event(plan, place, event, screen)
+        return
+    lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
+    hierarchy = _hierarchy(plan, place, lateness_of(lateness), follow)
+    failures = UnitFailures(hierarchy.units)
+    repeats = Repeats()
+    given = _given(plan, place, hierarchy, follow, batch, repeats)
+    try:
+        with screen.status("...") as status:
+
+            def tell(events: int) -> None:
+                status.update(f"{events:,} events ...")
+
+            for change in _results(given, hierarchy, type_name(plan.result), failures, tell):
+                if not lines.show(*change):
+                    break
+        lines.ends()
+    finally:
+        lines.close(sum(each.late for each in hierarchy.statistics()))
+        if algorithm is not None:
+            screen.print(f"algorithm {algorithm}: {plan.work}")
+        _tell(place, given, repeats, failures, screen)
+    if failures.told():
+        raise typer.Exit(ExitCode.FAILED)
+
+
+def _tell(place: QueryInput, given: Iterable[Batch], repeats: Repeats, failures: UnitFailures, screen: Console) -> None:
+    """What was left out, and what has failed."""
+    notes = [*place.files.notes(), *repeats.told(place.files.read)] if place.files is not None else repeats.told()
+    for note in [*notes, *(given.notes() if isinstance(given, MeshFeed) else [])]:
+        screen.print(note, style="yellow", markup=False, soft_wrap=True)
+    for failure in failures.told():
+        print_error(RunError(failure))
+
+
+def _hierarchy(plan: SequenceQuery, place: QueryInput, lateness: int, follow: bool) -> Hierarchy:
+    """The units that run the query and derive its input. No recorded event is late, since the lateness is known."""
+    from middleware.ordering.hierarchy import Hierarchy
+    from middleware.ordering.kslack import Lateness
+    from middleware.ordering.policies import Policies
+
+    bound = Lateness(floor=lateness) if follow or place.address else Lateness(1.0, place.lateness() + 1)
+    return Hierarchy(
+        {**needed(plan.subscribes, place.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound)
+    )
+
+
+def _text(text: str) -> str:
+    if not text.startswith("@"):
+        return text
+    try:
+        return Path(text[1:]).read_text(encoding="utf-8")
+    except OSError as error:
+        raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
+
+
+def _given(
+    plan: SequenceQuery, place: QueryInput, hierarchy: Hierarchy, follow: bool, size: int, repeats: Repeats
+) -> Iterable[Batch]:
+    """What the query runs over: the events of a node, of files that grow, or of a recording and then its end."""
+    if place.address:
+        return MeshFeed(place.address, place.types, [type_name(each) for each in plan.subscribes])
+    if follow:
+        assert place.files is not None
+        return map(batch_of, repeats.without((some for some in place.files.follow() if some), LARGEST_STEP))
+    ended = Batch({}, dict.fromkeys(hierarchy.subscriptions, END))
+    return chain(map(batch_of, repeats.without(place.arrivals(), size)), [ended])
+
+
+def _results(
+    given: Iterable[Batch], hierarchy: Hierarchy, name: str, failures: UnitFailures, tell: Callable[[int], None]
+) -> Iterator[tuple[Change | None, Event | None]]:
+    """Changes, and finals, of the query, until what is given ends or something on the way has stopped."""
+    from middleware.delivery.barrier import Barrier
+
+    barrier, count = Barrier([name]), 0
+    for batch in given:
+        if batch.deltas:
+            count += sum(map(len, batch.deltas.values()))
+            tell(count)
+        yield from _delivered(hierarchy.process(batch), name, barrier)
+        if failures.take():
+            return
+
+
+def _delivered(batches: list[Batch], name: str, barrier: Barrier) -> Iterator[tuple[Change | None, Event | None]]:
+    for batch in batches:
+        own = only(name, batch)
+        for delta in own.deltas.values():
+            for change in delta.changes():
+                yield change, None
+        for event in barrier.take(own):
+            yield None, event
+
+
+class _Lines:
+    """Shows changes, or finals, line by line, and sums up."""
+
+    def __init__(
+        self,
+        json_file: str | None,
+        screen: Console,
+        changes: bool,
+        count: int | None,
+        results_file: str | None = None,
+        is_endless: bool = False,
+    ) -> None:
+        self._screen = screen
+        self._changes = changes
+        self._left = count
+        self._totals = {"final": 0, "early": 0, "revised": 0, "withdrawn": 0}
+        self._results = FinalsFile(results_file, is_endless) if results_file is not None else None
+        self._json = None
+        if json_file is not None:
+            self._json = results() if json_file == STANDARD_OUTPUT else open(json_file, "w", encoding="utf-8")  # noqa: SIM115
+
+    def show(self, change: Change | None, final: Event | None) -> bool:
+        """Show a change or a final; False when enough has been shown."""
+        if change is not None:
+            kind = "early" if isinstance(change, Insert) else "revised" if isinstance(change, Revise) else "withdrawn"
+            self._totals[kind] += 1
+            if not self._changes:
+                return True
+            sign = {"early": "+", "revised": "~", "withdrawn": "-"}[kind]
+            self._write(change, f"{sign} {getattr(change, 'event', None)!r}")
+        elif final is not None:
+            self._totals["final"] += 1
+            if self._results is not None:
+                self._results.add(final)
+            if self._changes:
+                return True
+            self._write(Insert(final), repr(final))
+        if self._left is not None:
+            self._left -= 1
+        return self._left != 0
+
+    def _write(self, change: Change, line: str) -> None:
+        if self._json is not None:
+            self._json.write(msgspec.json.encode(described(change)).decode() + "\n")
+            self._json.flush()
+        else:
+            self._screen.print(line, markup=False, soft_wrap=True)
+
+    def ends(self) -> None:
+        """What there was to show has been shown, all of it, or as much as was asked for."""
+        if self._results is not None:
+            self._results.is_whole = True
+
+    def close(self, late: int) -> None:
+        """Sum up; ``late`` events were left out."""
+        for note in self._results.close() if self._results is not None else ():
+            self._screen.print(note, style="yellow", markup=False, soft_wrap=True)
+        totals = self._totals
+        self._screen.print(
+            f"{totals['final']:,} final; {totals['early']:,} came early, of which {totals['revised']:,} were revised "
+            f"and {totals['withdrawn']:,} withdrawn"
+        )
+        if late:
+            self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --lateness")
+        if self._json is not None and self._json is not results():
+            self._json.close()
+
+
+def _named(events: Iterable[Event]) -> str:
+    """Events by source and id, in the form that --why-not takes."""
+    ids: dict[str, list[int]] = {}
+    for event in events:
+        least, most = ids.setdefault(event.source, [event.id, event.id])
+        ids[event.source][:] = min(least, event.id), max(most, event.id)
+    told = [
+        f"{source}:{least} to {source}:{most}" if least < most else f"{source}:{least}" for source, (least, most) in ids.items()
+    ]
+    more = f" and {len(told) - _SOURCES_TOLD:,} more sources" if len(told) > _SOURCES_TOLD else ""
+    return (", ".join(sorted(told)[:_SOURCES_TOLD]) or "none") + more
+
+
+def _explain_event(plan: SequenceQuery, place: QueryInput, named: str, screen: Console) -> None:
+    """Why an event of a trace is in no match."""
+    if place.address:
+        raise SlacklineError("--why-not looks back: it needs files, a trace or a scenario, not a node")
+    source, colon, number = named.rpartition(":")
+    if not colon or not number.lstrip("-").isdigit():
+        of = _named(event for part in place.arrivals() for event in part if event.__class__ in plan.subscribes)
+        raise SlacklineError(f"{named!r} names no event: write SOURCE:ID; the query reads {of}")
+    from middleware.runtime.engine import run
+
+    recorded = [event for part in place.arrivals() for event in part]
+    deriving = needed(plan.subscribes, place.detectors)
+    derived = run(recorded, deriving).finals if deriving else {}
+    read = [e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes]
+    there = {IDENTITY(e): e for e in reversed(read)}  # of those with one identity the first counts
+    event = there.get((source, int(number)))
+    if event is None:
+        raise SlacklineError(
+            f"there is no event {named} among the {len(there):,} that the query reads: {_named(there.values())}"
+        )
+    screen.print(repr(event), markup=False)
+    for line in why_not(plan.plan, there.values(), event):
+        screen.print(f"  {line}", markup=False, soft_wrap=True)

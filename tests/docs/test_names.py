@@ -1,0 +1,137 @@
+"""One name for one thing: a public class, or a module, of the product has a name that no other has.
+
+``__init__`` and ``__main__`` are names that Python asks for. A class with an underscore is its module's own.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PRODUCT = ("middleware", "detectors")
+
+CLASSES: set[str] = {
+    "Adaptation",
+    "Arrivals",
+    "Broken",
+    "Connection",
+    "Connections",
+    "Counted",
+    "Draw",
+    "Extent",
+    "Found",
+    "Frame",
+    "Gap",
+    "Gathering",
+    "Group",
+    "Latency",
+    "Link",
+    "Made",
+    "Mesh",
+    "Moment",
+    "Node",
+    "Numbering",
+    "Observed",
+    "Outcome",
+    "Pace",
+    "Piece",
+    "Place",
+    "Plan",
+    "Position",
+    "Publisher",
+    "Reader",
+    "Ready",
+    "Records",
+    "Result",
+    "Row",
+    "Seen",
+    "Sink",
+    "Source",
+    "Step",
+    "Summary",
+    "Table",
+    "Watch",
+    "World",
+}
+"""Classes whose names still occur more than once. Nothing is added; whoever renames one removes it here."""
+
+MODULES: set[str] = {
+    "admission",
+    "archive",
+    "arrivals",
+    "batches",
+    "blocks",
+    "checks",
+    "cluster",
+    "columns",
+    "encoding",
+    "flow",
+    "frames",
+    "gathering",
+    "keys",
+    "mesh",
+    "node",
+    "nodes",
+    "options",
+    "pacing",
+    "past",
+    "plan",
+    "policies",
+    "reading",
+    "records",
+    "report",
+    "results",
+    "rows",
+    "running",
+    "runs",
+    "schema",
+    "sink",
+    "source",
+    "sources",
+    "status",
+    "stream",
+    "watch",
+    "why",
+    "world",
+}
+"""The same for modules."""
+
+
+def repeated(named: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Names that occur more than once, with the places where they do."""
+    places: dict[str, list[str]] = defaultdict(list)
+    for name, place in named:
+        places[name].append(place)
+    return {name: found for name, found in sorted(places.items()) if len(found) > 1}
+
+
+def modules() -> list[Path]:
+    return [path.relative_to(ROOT) for folder in PRODUCT for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+def classes(source: str) -> list[str]:
+    """The public classes that a module defines at its top."""
+    nodes = ast.parse(source).body
+    return [node.name for node in nodes if isinstance(node, ast.ClassDef) and not node.name.startswith("_")]
+
+
+def check(found: dict[str, list[str]], excepted: set[str]) -> None:
+    twice = {name: places for name, places in found.items() if name not in excepted}
+    assert not twice, f"give each of these a name of its own, which says what it is: {twice}"
+    assert not excepted - set(found), f"these occur once by now, so remove them from the list: {excepted - set(found)}"
+
+
+def test_a_class_name_occurs_once() -> None:
+    check(repeated((name, str(path)) for path in modules() for name in classes((ROOT / path).read_text("utf-8"))), CLASSES)
+
+
+def test_a_module_name_occurs_once() -> None:
+    check(repeated((path.stem, str(path)) for path in modules() if not path.stem.startswith("__")), MODULES)
+
+
+def test_the_check_finds_what_it_is_for() -> None:
+    assert classes("class A:\n    class B: ...\nclass _C: ...\nclass D: ...") == ["A", "D"]
+    assert repeated([("A", "x"), ("B", "x"), ("A", "y")]) == {"A": ["x", "y"]}
