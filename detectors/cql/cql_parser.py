@@ -14,7 +14,7 @@ from lark import Lark, Token, v_args
 from detectors.cql import pattern
 from detectors.cql import statements as s
 from detectors.cql.foreign import check_foreign
-from detectors.cql.over import OverCall, OverWindow, Preceding
+from detectors.cql.over import OverCall, OverWindow, PrecedingFrame
 from detectors.cql.rewriting import length, window_function
 from detectors.language import grammar
 from detectors.language.aggregate_functions import NAMES as AGGREGATES
@@ -346,19 +346,19 @@ class StatementBuilder(ExpressionBuilder):
         given = tuple(each for each in arguments if isinstance(each, SyntaxNode))
         return OverCall(plain(name).lower(), given, is_star, window=window, span=span_of(name))
 
-    def over(self, partition: tuple[Name, ...] | None, order: Name | None, frame: Preceding | None) -> OverWindow:
+    def over(self, partition: tuple[Name, ...] | None, order: Name | None, frame: PrecedingFrame | None) -> OverWindow:
         return OverWindow(partition or (), order, frame)
 
-    def frame(self, unit: Token, start: SyntaxNode | Token) -> Preceding:
+    def frame(self, unit: Token, start: SyntaxNode | Token) -> PrecedingFrame:
         is_rows = unit.lower() == "rows"
         if isinstance(start, Token):
             if start.type == "INTEGER" and not is_rows:
                 raise QueryError("RANGE measures time: write RANGE BETWEEN INTERVAL '10' MINUTES PRECEDING ...", span_of(start))
-            return Preceding(is_rows, whole_number(start) if start.type == "INTEGER" else None)
+            return PrecedingFrame(is_rows, whole_number(start) if start.type == "INTEGER" else None)
         if is_rows:
             raise QueryError("ROWS counts tuples: write ROWS BETWEEN 10 PRECEDING ..., or RANGE for a time", start.span)
         assert isinstance(start, Literal)
-        return Preceding(is_rows, int(start.value or 0))
+        return PrecedingFrame(is_rows, int(start.value or 0))
 
     # windows
 

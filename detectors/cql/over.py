@@ -26,7 +26,7 @@ BLOCKING = (
 
 
 @dataclass(frozen=True, slots=True)
-class Preceding:
+class PrecedingFrame:
     """A frame from so many tuples (``is_rows``) or nanoseconds before the current tuple to it; None: from the first one."""
 
     is_rows: bool
@@ -39,7 +39,7 @@ class OverWindow(SyntaxNode):
 
     partition: tuple[Name, ...] = ()
     order: Name | None = None
-    frame: Preceding | None = None
+    frame: PrecedingFrame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,9 @@ def plan_over(made: list[OverCall], source: RangeVariable) -> WindowPlan:
     return WindowPlan(Shape.SIZE, s.ExecutionModel.TUPLE, slide, size, is_over=True, has_peers=not frame.is_rows)
 
 
-def _common_frame(made: list[OverCall]) -> Preceding:
+def _common_frame(made: list[OverCall]) -> PrecedingFrame:
     """The one frame of all calls; that of LAG and ROW_NUMBER follows from what they are."""
-    frames: dict[Preceding, OverCall] = {}
+    frames: dict[PrecedingFrame, OverCall] = {}
     least = 0
     for call in made:
         if call.name == "lag":
@@ -94,11 +94,11 @@ def _common_frame(made: list[OverCall]) -> Preceding:
         if call.name in ("lag", "row_number") and call.window.frame is not None:
             raise QueryError(f"{call.name} takes no frame: leave it out", call.span)
         if call.name == "row_number":
-            frames[Preceding(True, None)] = call
+            frames[PrecedingFrame(True, None)] = call
         elif call.name != "lag":
-            frames[call.window.frame or Preceding(False, None)] = call
+            frames[call.window.frame or PrecedingFrame(False, None)] = call
     if not frames:
-        return Preceding(True, least)
+        return PrecedingFrame(True, least)
     frame = next(iter(frames))
     if least and not frame.is_rows:  # what lies a number of rows back hangs on which of those at the same time is meant
         lag = next(call for call in made if call.name == "lag")

@@ -34,7 +34,7 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
-from detectors.window.moving import Moving, Ranks, ValueCounts
+from detectors.window.moving import MovingContent, Ranks, ValueCounts
 from detectors.window.ranks import middle, ranked
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
@@ -68,7 +68,7 @@ class TreeContent(NamedTuple):
 
     def tree(self) -> Value:
         """An empty tree."""
-        return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else Moving(self.kind)
+        return Fiba(self.kind, ordered=True) if isinstance(self.kind, Monoid) else MovingContent(self.kind)
 
 
 class TreeAggregate(NamedTuple):

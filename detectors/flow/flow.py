@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from detectors.flow.broadcast import copied, placed_type, remember, shard_of, spread
 from detectors.flow.flow_checks import check
 from detectors.flow.flow_drawing import as_svg, as_text
-from detectors.flow.flow_graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, Fused, Graph
+from detectors.flow.flow_graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, FusedFold, Graph
 from detectors.flow.flow_operator import FlowOperator, operators
 from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
 from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
@@ -83,7 +83,7 @@ class Stream:
         cycle.close(combined._then(FlowNode(FlowNodeKind.MAP, f"{called}.states", states_of)))
         said = gives if gives is not None else fold_outputs(fold)
         results = combined._then(FlowNode(FlowNodeKind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
-        grouped._node.fused = Fused(safe, key, results._node)
+        grouped._node.fused = FusedFold(safe, key, results._node)
         return results
 
     def alongside(

@@ -58,7 +58,7 @@ class FlowNode:
         self.accepts: Annotation = None if accepts is Any else accepts
         self.gives: Annotation = None if gives is Any else gives
         self.window, self.event_type = window, event_type
-        self.fused: Fused | None = None
+        self.fused: FusedFold | None = None
         self.inputs: list[FlowNode] = []
         self.outputs: list[FlowNode] = []
 
@@ -66,7 +66,7 @@ class FlowNode:
         return f"{self.kind} {self.name!r}"
 
 
-class Fused(NamedTuple):
+class FusedFold(NamedTuple):
     """Grouping, combine map and cycle as one; ``outputs`` is the operation that gives their outputs."""
 
     fold: Fold

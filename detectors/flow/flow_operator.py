@@ -16,7 +16,7 @@ from detectors.flow.flow_checks import check
 from detectors.flow.flow_graph import FlowError, FlowNodeKind, Graph
 from detectors.flow.flow_stages import Outlet, Stage, stages
 from detectors.flow.items import ABSENT, ROOT, Change, Position, root_position
-from detectors.flow.outputs import ByKey, Output, SinkOutput, Spread
+from detectors.flow.outputs import KeyedOutput, Output, SinkOutput, SpreadOutput
 from detectors.flow.program import Program
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, Value
@@ -188,7 +188,7 @@ def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowO
             made[name] = FlowOperator(name, stage, 0, [event_type], _outputs(stage, edges, parts, 0))
             continue
         spread = spread_types(flow.name, stage.name, event_type, parts)
-        made[name] = FlowOperator(name, None, 0, [event_type], [Spread(spread)])
+        made[name] = FlowOperator(name, None, 0, [event_type], [SpreadOutput(spread)])
         for part in range(parts):
             whole = _part_name(f"{name}.maps", part, parts)
             made[whole] = FlowOperator(whole, stage, part, [spread[part]], _outputs(stage, edges, parts, part))
@@ -197,7 +197,7 @@ def operators(flow: Graph, parts: int = 1, fuse: bool = True) -> dict[str, FlowO
 
 def _outputs(stage: Stage, edges: dict[Outlet, list[EventType]], parts: int, part: int) -> list[Output]:
     return [
-        SinkOutput(outlet) if outlet.to.kind is FlowNodeKind.SINK else ByKey(outlet, edges[outlet], parts, part)
+        SinkOutput(outlet) if outlet.to.kind is FlowNodeKind.SINK else KeyedOutput(outlet, edges[outlet], parts, part)
         for outlet in stage.outlets
     ]
 

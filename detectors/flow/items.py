@@ -22,7 +22,7 @@ ROOT = 4
 """How many elements of a position identify the event that caused the item: ts, level, source, id."""
 
 
-class Absent(Enum):
+class AbsentValue(Enum):
     """``ABSENT``: there is no item at a position."""
 
     ABSENT = "absent"
@@ -31,7 +31,7 @@ class Absent(Enum):
         return "ABSENT"
 
 
-ABSENT: Final = Absent.ABSENT
+ABSENT: Final = AbsentValue.ABSENT
 
 Change = tuple[Position, Value, Value]
 """(position, old value or ABSENT, new value or ABSENT), of which at least one is not ABSENT; the two differ.
@@ -64,7 +64,7 @@ def same(one: object, other: object) -> bool:
     return _exact(one, other)
 
 
-_EXACT = frozenset({int, str, bytes, bool, type(None), Absent})
+_EXACT = frozenset({int, str, bytes, bool, type(None), AbsentValue})
 
 
 def _exact(one: Value, other: Value) -> bool:

@@ -81,7 +81,7 @@ class Output:
         raise NotImplementedError
 
 
-class ByKey(Output):
+class KeyedOutput(Output):
     """Sends items for a grouping to the part that has their key.
 
     Their positions end in ``part``, the part that they come from. When a revision moves an item's cause to another key, and so
@@ -126,7 +126,7 @@ class ByKey(Output):
         return part
 
 
-class Spread(Output):
+class SpreadOutput(Output):
     """Sends each event of a source to some part, by its identity."""
 
     outlet = None

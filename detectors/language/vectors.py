@@ -21,7 +21,7 @@ _EXACT = 2**53
 """Whole numbers up to here are floats without loss."""
 
 
-class Unsuited(Exception):
+class UnsuitedError(Exception):
     """Arrays cannot do this, or not with these values."""
 
 
@@ -58,7 +58,7 @@ class Vector:
         self.field = code.removeprefix("e.") if code.startswith("e.") and code.removeprefix("e.").isidentifier() else None
         """The field that it reads, if that is all."""
         self._run: Run | None = None
-        with suppress(Unsuited, SyntaxError, RecursionError):
+        with suppress(UnsuitedError, SyntaxError, RecursionError):
             self._run = self._compiled(ast.parse(code.strip(), mode="eval").body)
 
     def holds(self, columns: Columns) -> Any:
@@ -77,7 +77,7 @@ class Vector:
             return None
         try:
             return self._run(columns)
-        except (Unsuited, OverflowError):
+        except (UnsuitedError, OverflowError):
             return None
 
     def _compiled(self, node: ast.expr) -> Run:  # noqa: PLR0912
@@ -110,14 +110,14 @@ class Vector:
                 return _choice(self._compiled(test), self._compiled(body), self._compiled(otherwise))
             case ast.Call(ast.Name(name), arguments) if name in _CALLS:
                 return _called(_CALLS[name], list(map(self._compiled, arguments)))
-        raise Unsuited
+        raise UnsuitedError
 
     def _named(self, name: str) -> Run:
         if name not in self._names:
             return lambda columns: columns.temporaries[name]
         value = self._names[name]
         if value.__class__ not in (int, float, str, bool, frozenset):
-            raise Unsuited
+            raise UnsuitedError
         return lambda columns: Values(value)
 
     def _comparison(self, left: ast.expr, signs: list[ast.cmpop], others: list[ast.expr]) -> Run:
@@ -129,7 +129,7 @@ class Vector:
                 is_there = self._compiled(left)
                 return lambda columns: Values(is_there(columns).there)
         if not all(type(sign) in _COMPARISONS for sign in signs):
-            raise Unsuited
+            raise UnsuitedError
         runs, tests = list(map(self._compiled, [left, *others])), [_COMPARISONS[type(sign)] for sign in signs]
 
         def run(columns: Columns) -> Values:
@@ -164,7 +164,7 @@ class Columns:
         return Columns(self.given, chosen, self)
 
     def field(self, field: str) -> Values:
-        """A field, or ts or id. Texts are an Arrow array. Raises Unsuited for a field of another type."""
+        """A field, or ts or id. Texts are an Arrow array. Raises UnsuitedError for a field of another type."""
         found = self._fields.get(field)
         if found is None:
             found = self._fields[field] = self._read(field) if self._all is None else self._some(self._all.field(field))
@@ -183,7 +183,7 @@ class Columns:
             return Values(self.given.times if field == "ts" else self.given.ids)
         kind = self._kinds.get(field)
         if kind is None:
-            raise Unsuited
+            raise UnsuitedError
         if kind in (int, float):
             values, there = numbers(self.given, field)
             return Values(values, True if there is None else there.view(np.bool_))
@@ -214,7 +214,7 @@ def _junction(both: Callable[[Any, Any], Any], runs: list[Run]) -> Run:
 
 def _truth(found: Values) -> Any:
     if not _is(found.values, "b") or found.there is not True:
-        raise Unsuited
+        raise UnsuitedError
     return found.values
 
 
@@ -242,11 +242,11 @@ def _arithmetic(do: Callable[[Any, Any], Any], one: Run, other: Run) -> Run:
     def run(columns: Columns) -> Values:
         a, b = one(columns).values, other(columns).values
         if not _is(a, "if") or not _is(b, "if"):
-            raise Unsuited
+            raise UnsuitedError
         if _is(a, "i") and _is(b, "i"):
             most = _most(a) * _most(b) if do is operator.mul else _most(a) + _most(b)
             if most >= 2**63:
-                raise Unsuited
+                raise UnsuitedError
         return Values(do(a, b))
 
     return run
@@ -258,12 +258,12 @@ def _compared(test: Callable[[Any, Any], Any], one: Any, other: Any) -> Any:
 
     if _is(one, "if") and _is(other, "if"):
         if _is(one, "i") != _is(other, "i") and _most(one if _is(one, "i") else other) > _EXACT:
-            raise Unsuited
+            raise UnsuitedError
         return test(one, other)
     if _is(one, "b") and _is(other, "b"):
         return test(np.asarray(one), np.asarray(other))
     if test not in (operator.eq, operator.ne) or not (_is_text(one) and _is_text(other)):
-        raise Unsuited
+        raise UnsuitedError
     if isinstance(one, str) and isinstance(other, str):
         return test(one, other)
     import pyarrow.compute as pc
@@ -290,7 +290,7 @@ def _choice(test: Run, body: Run, otherwise: Run) -> Run:
         for kind in "bif":
             if _is(one.values, kind) and _is(other.values, kind):
                 return Values(np.where(chosen, one.values, other.values), there)
-        raise Unsuited
+        raise UnsuitedError
 
     return run
 
@@ -299,7 +299,7 @@ def _called(function: Callable[..., Values], runs: list[Run]) -> Run:
     def run(columns: Columns) -> Values:
         given = [each(columns).values for each in runs]
         if not all(_is(values, "if") for values in given):
-            raise Unsuited
+            raise UnsuitedError
         return function(*given)
 
     return run
@@ -310,7 +310,7 @@ def _quotient(one: Any, other: Any) -> Values:
     import numpy as np
 
     if any(_is(values, "i") and _most(values) > _EXACT for values in (one, other)):
-        raise Unsuited
+        raise UnsuitedError
     with np.errstate(all="ignore"):
         found = np.true_divide(one, other)
     return Values(found, np.isfinite(found))

@@ -14,7 +14,7 @@ from detectors.sequence.match_results import result_of
 from detectors.sequence.sequence_expressions import Expressions, PatternVariable
 from detectors.sequence.sequence_parser import parse
 from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
-from detectors.sequence.syntax import Component, FieldReference, Index, QueryTree, Same
+from detectors.sequence.syntax import Component, FieldReference, Index, QueryTree, SameFields
 from middleware.model.event import Event, EventType, EventTypes
 
 Types = EventTypes | Mapping[str, EventType] | Iterable[EventType]
@@ -147,14 +147,14 @@ class _Analysis:
             term = waiting.pop(0)
             if isinstance(term, Junction) and term.operator == "AND":
                 waiting[:0] = term.operands
-            elif isinstance(term, Same):
+            elif isinstance(term, SameFields):
                 found += self._written_out(term)
             else:
                 self._check_equality(term)
                 found.append(term)
         return found
 
-    def _written_out(self, same: Same) -> list[SyntaxNode]:
+    def _written_out(self, same: SameFields) -> list[SyntaxNode]:
         variables = list(self.variables.values())
         if len(variables) < len(self.query.components):
             nameless = next(component for component in self.query.components if component.variable is None)

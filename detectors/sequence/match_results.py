@@ -23,7 +23,7 @@ Valued = tuple[str, CompiledExpression, ReturnItem]
 """The name of a value of RETURN, the value, and its item."""
 
 
-class Returned(NamedTuple):
+class CompiledReturn(NamedTuple):
     """The compiled RETURN.
 
     ``values``
@@ -39,7 +39,7 @@ class Returned(NamedTuple):
 
 def result_of(
     query: QueryTree, name: str, kinds: Sequence[tuple[EventType, ...]], expressions: Expressions, types: EventTypes
-) -> Returned:
+) -> CompiledReturn:
     """The type of a query's results, and the function that makes their values."""
     result = query.result or ReturnClause(tuple(_everything(query, kinds)))
     values = [expressions.value(item.value) for item in result.items]  # errors in a value come before errors in its name
@@ -62,7 +62,7 @@ def result_of(
         made = _made(
             result.type or name, [(field, _annotation(value, item.value, expressions)) for field, value, item in compiled]
         )
-    return Returned(made, *_values([value for _, value, _ in compiled], query))
+    return CompiledReturn(made, *_values([value for _, value, _ in compiled], query))
 
 
 def _everything(query: QueryTree, kinds: Sequence[tuple[EventType, ...]]) -> list[ReturnItem]:

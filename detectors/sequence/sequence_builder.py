@@ -35,7 +35,7 @@ from detectors.sequence.syntax import (
     QueryTree,
     ReturnClause,
     ReturnItem,
-    Same,
+    SameFields,
     Strategy,
     joined,
 )
@@ -165,7 +165,7 @@ def some(types: EventType | str | Iterable[EventType | str], variable: str) -> S
 
 def same(*fields: str) -> Term:
     """``[tag]``: these fields are equal in all events of a match."""
-    return Term(Same(fields))
+    return Term(SameFields(fields))
 
 
 def call(function: str, *arguments: object) -> Term:

@@ -82,7 +82,7 @@ Row = tuple[Value, ...]
 """The fields of a result in their order: its own, then ts, id, source and level."""
 
 
-class Keeping(Protocol):
+class QueryState(Protocol):
     """Keeps the state of a query."""
 
     def events(self) -> list[Event]: ...
@@ -92,7 +92,7 @@ class Keeping(Protocol):
     def keys(self) -> int: ...
 
 
-class Searching(Keeping, Protocol):
+class MatchSearch(QueryState, Protocol):
     """The same in Python, where matches are events."""
 
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges: ...
@@ -110,7 +110,7 @@ class SequenceOperation(Operation):
         self,
         plan: SequencePlan,
         origin: Origin,
-        studied: Callable[[SequencePlan, Identify, Fail], Searching] | None = None,
+        studied: Callable[[SequencePlan, Identify, Fail], MatchSearch] | None = None,
     ) -> None:
         super().__init__()
         self._plan = plan
@@ -136,10 +136,10 @@ class SequenceOperation(Operation):
             self._feed = matcher.feed
         else:
             core = native.SequenceRuns(spec, self.fail)
-        self._core: Keeping = core
+        self._core: QueryState = core
         self._apply = core.apply
 
-    def _start_studied(self, searching: Searching) -> None:
+    def _start_studied(self, searching: MatchSearch) -> None:
         self._core = searching
 
         def apply(inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> tuple[list[Row], list[Row]]:

@@ -27,7 +27,7 @@ from detectors.sequence.syntax import (
     ResultConstructor,
     ReturnClause,
     ReturnItem,
-    Same,
+    SameFields,
     Strategy,
 )
 from middleware.model.event import MAX_TS
@@ -148,7 +148,7 @@ class QueryBuilder(ExpressionBuilder):
         return FieldReference(plain(name), plain(variable), known[rest], span=span_of(variable, name))
 
     def same(self, *fields: Token) -> SyntaxNode:
-        return Same(tuple(map(plain, fields)), span=span_of(*fields))
+        return SameFields(tuple(map(plain, fields)), span=span_of(*fields))
 
     def duration(self, number: Token, unit: Token) -> SyntaxNode:
         return DurationLiteral(_duration(number, unit), Type.LONG, span=span_of(number, unit))

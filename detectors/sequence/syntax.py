@@ -66,7 +66,7 @@ class DurationLiteral(Literal):
 
 
 @dataclass(frozen=True, slots=True)
-class Same(SyntaxNode):
+class SameFields(SyntaxNode):
     """``[id, gate]``: these fields are equal in all events of a match, and in those that negation rules out."""
 
     fields: tuple[str, ...]

@@ -112,7 +112,7 @@ def _unsigned(value: Value) -> Value:
     return value + 0.0 if value.__class__ is float else value
 
 
-class Moving(Generic[Content]):
+class MovingContent(Generic[Content]):
     """The content of the window queried last, over entries that come and go; it has the interface of a tree.
 
     It holds the entries between two places, ``_bounds``, both included; nothing at first.

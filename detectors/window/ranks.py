@@ -16,21 +16,21 @@ from middleware.model.errors import WindowError
 from middleware.model.event import Value
 
 
-class Ordered(Protocol):
+class OrderedValues(Protocol):
     """Values in order."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rank: int, /) -> Value: ...
 
 
-def middle(ordered: Ordered) -> float:
+def middle(ordered: OrderedValues) -> float:
     """The median of numbers in order, zeros without a sign."""
     low, high = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
     half: float = (low + high) / 2
     return half + 0.0 if abs(half) != math.inf else float(low / 2 + high / 2)  # the sum may be too large, its half not
 
 
-def ranked(ordered: Ordered, q: float) -> Value:
+def ranked(ordered: OrderedValues, q: float) -> Value:
     """The least of the ordered values that is not below a fraction q of them; None unless 0 <= q <= 1. Zeros have no sign."""
     if not 0 <= q <= 1:
         return None
@@ -47,7 +47,7 @@ def _merged(a: Partial, b: Partial) -> Partial:
     return a[0] + b[0], tuple(sorted(a[1] + b[1])) if a[1] and b[1] else a[1] or b[1]
 
 
-def _monoid(name: str, lift: Callable[[Value], Value], lower: Callable[[Ordered], Value], commutative: bool) -> Monoid:
+def _monoid(name: str, lift: Callable[[Value], Value], lower: Callable[[OrderedValues], Value], commutative: bool) -> Monoid:
     return Monoid(
         name=name,
         identity=(0, ()),
