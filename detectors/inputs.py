@@ -57,7 +57,7 @@ class FileInput:
 
     def events(self) -> list[Event]:
         """All events in order of arrival. O(n log n) the first time. Raises TraceError if there is none."""
-        from middleware.connect.files.reading import read_events
+        from middleware.connect.files.recording_reading import read_events
 
         if self._read is None:
             events, read = read_events(self.recording, self.types)

@@ -15,7 +15,7 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
-    from middleware.connect.tables.running import run
+    from middleware.connect.tables.table_run import run
     from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
@@ -37,7 +37,7 @@ _LATER = {
     "Receipt": "middleware.runtime.clients",
     "Run": "middleware.runtime.engine",
     "Subscriber": "middleware.runtime.clients",
-    "run": "middleware.connect.tables.running",
+    "run": "middleware.connect.tables.table_run",
 }
 """Where the names are that are imported when they are first used."""
 

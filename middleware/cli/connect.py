@@ -41,7 +41,7 @@ def connect(
 
       [bold]slackline late list ./plant/.slackline/plant/connect/hub[/]
     """
-    from middleware.connect.running import Connections
+    from middleware.connect.connectors import Connectors
     from middleware.runtime.scenario import load_scenario, state_folder, takes_any_port
     from middleware.runtime.transport.keys import Keys
 
@@ -56,7 +56,7 @@ def connect(
             f"nodes.{open_ones[0]}: its port must be known: give an address with one (--address {open_ones[0]}=...)"
         )
     folder = state if state is not None else state_folder(chosen) / "connect"
-    connections = Connections(chosen, addresses, folder, names or (), Keys.given(keys, allow_list))
+    connections = Connectors(chosen, addresses, folder, names or (), Keys.given(keys, allow_list))
     try:
         connections.run()
     finally:

@@ -182,11 +182,11 @@ def _fed(
     if not wanted or not chosen.sources[name]:
         yield lambda: True
         return
-    from middleware.connect.running import Connections
+    from middleware.connect.connectors import Connectors
 
     folder = _state(chosen, name, state)
     local = running.address.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
-    connections = Connections(
+    connections = Connectors(
         chosen,
         {name: local},
         folder / "sources" if folder is not None else None,

@@ -9,9 +9,9 @@ import structlog
 
 from middleware.broker.ingress.receipts import LISTED
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.connect.blocks import Blocks
-from middleware.connect.reading import Reader, Unread
-from middleware.connect.source import Messages, Parted, Source
+from middleware.connect.message_blocks import Blocks
+from middleware.connect.reading import EventReader, UnreadableMessage
+from middleware.connect.source import Messages, PartitionedSource, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import NEVER
 from middleware.model.words import counted
@@ -40,7 +40,7 @@ class Feed:
     def __init__(
         self,
         publisher: Publisher,
-        reader: Reader,
+        reader: EventReader,
         ledger: Ledger,
         is_over: Callable[[], bool],
         disorder: int | None = None,
@@ -62,7 +62,7 @@ class Feed:
         coming: dict[str, int] = {}  # what parts reach with what is held
         count = 0
         sent: list[Blocks] = []
-        unread: list[Unread] = []
+        unread: list[UnreadableMessage] = []
         began = 0.0
         self.begin()
         while True:
@@ -98,7 +98,7 @@ class Feed:
         """Promise what parts that are still read have reached; those that are read to their end hold nothing back."""
         if self._disorder is None or not self._reached:
             return
-        behind = source.behind() if isinstance(source, Parted) else ()
+        behind = source.behind() if isinstance(source, PartitionedSource) else ()
         reached = min((self._reached.get(part, NEVER) for part in behind), default=max(self._reached.values()))
         if reached == NEVER:
             return
@@ -112,7 +112,7 @@ class Feed:
         for blocks in frames:
             self._publisher.publish_blocks(blocks)
 
-    def _store(self, sent: list[Blocks], unread: list[Unread]) -> None:
+    def _store(self, sent: list[Blocks], unread: list[UnreadableMessage]) -> None:
         """Returns once the node has all events that were sent, and the ledger why the others are none."""
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
             self._publish(sent)

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from middleware.connect.blocks import Row
+from middleware.connect.message_blocks import Row
 from middleware.connect.source import Messages
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, Int64

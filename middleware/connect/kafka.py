@@ -13,7 +13,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition, Uuid
 from confluent_kafka.admin import AdminClient
 
-from middleware.connect.kafka_connection import ANSWERS_WITHIN, Connection, Gap
+from middleware.connect.kafka_connection import ANSWERS_WITHIN, KafkaConnection, OffsetGap
 from middleware.connect.source import Messages, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
@@ -57,7 +57,7 @@ class KafkaSource:
         self._at_end: set[str] = set()
         self._stopped: set[tuple[str, int]] = set()
         self._is_over = False
-        self._connection = Connection(spec.address, options)
+        self._connection = KafkaConnection(spec.address, options)
         config = self._connection.config | {
             "group.id": f"slackline-{spec.name}",
             "enable.auto.commit": False,
@@ -149,14 +149,14 @@ class KafkaSource:
                 raise self._connection.judged(failed, SourceError)
         return found
 
-    def _gap(self, topic: str, partition: int, offset: int) -> Gap:
+    def _gap(self, topic: str, partition: int, offset: int) -> OffsetGap:
         """What stands for messages from an offset on that the broker has no more. The next source goes on behind them:
         librdkafka leaves the partition alone.
         """
         first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
         if offset < first:
             self._stopped.add((topic, partition))
-            return Gap(topic, partition, offset, first)
+            return OffsetGap(topic, partition, offset, first)
         self._check_topics([topic])
         raise SourceError(
             f"kafka://{self._connection.servers}: {topic}/{partition} ends at offset {end}, but was read up to {offset}: the "
@@ -189,7 +189,7 @@ class KafkaSource:
             raise UnreachableError(f"kafka://{self._connection.servers}: {again[0]} was deleted and made again: it begins anew")
 
     def behind(self) -> set[str]:
-        """See Parted: the partitions of which it has not reached the end."""
+        """See PartitionedSource: the partitions of which it has not reached the end."""
         own = {self._source(each.topic, each.partition) for each in self._consumer.assignment()}
         self._at_end &= own  # one that was given away and comes back is read on from where the other was
         return own - self._at_end
@@ -221,7 +221,7 @@ class KafkaSink:
 
     def __init__(self, address: str, name: str = "finals", *, avro: Avro | None = None, **options: Any) -> None:
         self._encode = _json if avro is None else avro.encode
-        self._connection = connection = Connection(address, options)
+        self._connection = connection = KafkaConnection(address, options)
         if not connection.topic:
             raise SinkError("kafka: an output names its topic: kafka://HOST:PORT/TOPIC, such as kafka://127.0.0.1:9092/{type}")
         transactions = {"transactional.id": f"slackline-out-{name}", "linger.ms": 5}

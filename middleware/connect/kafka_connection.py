@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from middleware.connect.source import Gone
+from middleware.connect.source import MissingMessage
 from middleware.model.errors import UnreachableError
 from middleware.model.time import MILLISECOND
 from middleware.model.words import redacted
@@ -32,7 +32,7 @@ _quiet = logging.getLogger("slackline.kafka")
 _quiet.addHandler(logging.NullHandler())  # what the library logs, this module raises
 
 
-class Connection:
+class KafkaConnection:
     """Where the brokers are, and whether all of them are lost."""
 
     def __init__(self, address: str, options: dict[str, Any]) -> None:
@@ -74,7 +74,7 @@ class Connection:
         return hopeless(text) if code is None or code in _HOPELESS else UnreachableError(text)
 
 
-class Gap(NamedTuple):
+class OffsetGap(NamedTuple):
     """Messages that are gone, in place of the last of them."""
 
     of: str
@@ -96,4 +96,4 @@ class Gap(NamedTuple):
 
     def value(self) -> bytes:
         told = f"the broker has deleted {self.of}/{self.part} from offset {self.start} to {self.stop - 1} before it was read"
-        return Gone(told.encode())
+        return MissingMessage(told.encode())

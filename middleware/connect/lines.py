@@ -19,9 +19,9 @@ from typing import Protocol
 import structlog
 from msgspec.structs import astuple
 
-from middleware.connect.arrivals import Arrivals
-from middleware.connect.blocks import Blocks, frames
-from middleware.connect.reading import Unread
+from middleware.connect.line_arrivals import LineArrivals
+from middleware.connect.message_blocks import Blocks, frames
+from middleware.connect.reading import UnreadableMessage
 from middleware.connect.source import Message, Messages
 from middleware.model.errors import EventError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventType, type_name
@@ -57,7 +57,7 @@ class LineEvents:
         """The one type that lines may become."""
         return [self._event_type]
 
-    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[UnreadableMessage]]:
         """See Reader and ``read``."""
         events, unread = self.read(messages)
         if reached is not None:
@@ -65,17 +65,17 @@ class LineEvents:
                 reached[event.source] = max(event.ts, reached.get(event.source, NEVER))
         return list(frames([self._event_type] * len(events), [astuple(event) for event in events])), unread
 
-    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[Unread]]:
+    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[UnreadableMessage]]:
         """The events in order, and the lines that are none. Blank lines and headers are neither. Raises TraceError."""
         events: list[Event] = []
-        unread: list[Unread] = []
+        unread: list[UnreadableMessage] = []
         for message in messages:
             try:
                 if message.handle is not None:
                     raise EventError(message.handle)
                 event = self._parse(message.body.decode(), message.source, message.id, message.at)
             except (EventError, UnicodeDecodeError) as error:
-                unread.append(Unread(message, self._type, str(error)))
+                unread.append(UnreadableMessage(message, self._type, str(error)))
             else:
                 if event is not None:
                     events.append(event)
@@ -104,7 +104,7 @@ class Lines:
     ``arrivals``: knows when each came.
     """
 
-    def __init__(self, source: str, text: _Text, arrivals: Arrivals) -> None:
+    def __init__(self, source: str, text: _Text, arrivals: LineArrivals) -> None:
         self._source, self._text, self._arrivals = source, text, arrivals
         self._number = 0
         self._rest = b""
@@ -275,9 +275,9 @@ def opener(plan: LineSource, state: Path | None = None) -> Callable[[], Lines]:
     the moment at which it began.
     """
     if isinstance(plan.place, tuple):
-        return Lines(f"{plan.source}@{time.time_ns()}", _Host(*plan.place), Arrivals()).opened
+        return Lines(f"{plan.source}@{time.time_ns()}", _Host(*plan.place), LineArrivals()).opened
     try:
-        arrivals = Arrivals(state / "arrivals" if plan.by_arrival and state is not None else None)
+        arrivals = LineArrivals(state / "arrivals" if plan.by_arrival and state is not None else None)
     except OSError as error:
         raise SourceError(f"when lines of {plan.place} came cannot be kept: {error}") from None
     return Lines(plan.source, _File(plan.place), arrivals).opened

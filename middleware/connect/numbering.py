@@ -28,7 +28,7 @@ _WAIT = 1.0
 """Seconds for which another process may still be ending."""
 
 
-class Numbered(NamedTuple):
+class MessageNumber(NamedTuple):
     """The number of a message, and when it came first (Unix time, ns)."""
 
     number: int
@@ -85,7 +85,7 @@ class Numbering:
             self._known.update(_decode(keys))
             self._batches.append((last, at))
 
-    def numbers(self, keys: Sequence[tuple[bytes, bool]], at: int, counts: Iterable[int] = repeat(1)) -> list[Numbered]:
+    def numbers(self, keys: Sequence[tuple[bytes, bool]], at: int, counts: Iterable[int] = repeat(1)) -> list[MessageNumber]:
         """The numbers of messages by their keys, in one transaction. O(keys).
 
         With each key: whether the message may be a repeat. If so, one of that key keeps its number and its time; if not, it
@@ -106,7 +106,7 @@ class Numbering:
         first_fresh = self._last + 1
         if added:
             self._add(added, last, at)
-        return [Numbered(number, at if number >= first_fresh else self._time(number)) for number in found]
+        return [MessageNumber(number, at if number >= first_fresh else self._time(number)) for number in found]
 
     def _add(self, added: _Keys, last: int, at: int) -> None:
         """Store a batch with these keys; forget those that are too far back."""

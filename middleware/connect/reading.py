@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from middleware.connect.blocks import TS_PLACE, Blocks, Row, frames
 from middleware.connect.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
-from middleware.connect.source import Gone, Message, Messages, matches
+from middleware.connect.message_blocks import TS_PLACE, Blocks, Row, frames
+from middleware.connect.source import Message, Messages, MissingMessage, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
@@ -45,7 +45,7 @@ _MOST_TOPICS = _MOST_SECONDS = 4_096
 _IDENTITY = ("id", "source")
 
 
-class Unread(NamedTuple):
+class UnreadableMessage(NamedTuple):
     """A message that is no event, the name of the type it should have been, and why it is none."""
 
     message: Message
@@ -53,7 +53,7 @@ class Unread(NamedTuple):
     reason: str
 
 
-class Reader(Protocol):
+class EventReader(Protocol):
     """Makes events of messages."""
 
     @property
@@ -61,7 +61,7 @@ class Reader(Protocol):
         """The types that messages may become."""
         ...
 
-    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[UnreadableMessage]]:
         """The events in order, as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
         ...
 
@@ -124,21 +124,21 @@ class MessageReader:
         """The types that messages may become."""
         return list(self._ways)
 
-    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[Unread]]:
+    def read(self, messages: Iterable[Message]) -> tuple[list[Event], list[UnreadableMessage]]:
         """The events in order, and the messages that are none."""
         types, rows, unread = self._rows(Messages.of(messages))
         return [msgspec.convert(row, event_type) for event_type, row in zip(types, rows, strict=True)], unread
 
-    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[Unread]]:
+    def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[UnreadableMessage]]:
         """The same events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
         types, rows, unread = self._rows(messages, reached)
         return list(frames(types, rows)), unread
 
     def _rows(
         self, messages: Messages, reached: dict[str, int] | None = None
-    ) -> tuple[Sequence[EventType], Sequence[Row], list[Unread]]:
+    ) -> tuple[Sequence[EventType], Sequence[Row], list[UnreadableMessage]]:
         """The types and rows of events, in order, and the messages that are none."""
-        unread: list[Unread] = []
+        unread: list[UnreadableMessage] = []
         type_of = {topic: self._type_of(topic) for topic in set(messages.topics)}
         kinds = [type_of[topic] for topic in messages.topics]
         found: list[Row | None] = []
@@ -157,12 +157,12 @@ class MessageReader:
         types = [kind for kind, row in zip(kinds, found, strict=True) if kind is not None and row is not None]
         return types, [row for row in found if row is not None], unread
 
-    def _read(self, kind: EventType | None, messages: Messages, unread: list[Unread]) -> list[Row | None]:
+    def _read(self, kind: EventType | None, messages: Messages, unread: list[UnreadableMessage]) -> list[Row | None]:
         """The rows of messages of one type, None for one that is no event: it is listed. A block that cannot be read as it
         is, or would be too large to be sent, is cut in halves. O(n) if all are events, O(n log n) for any.
         """
         if kind is None:
-            unread += [Unread(each, "", f"nothing is said of the topic {each.topic!r}") for each in messages]
+            unread += [UnreadableMessage(each, "", f"nothing is said of the topic {each.topic!r}") for each in messages]
             return [None] * len(messages)
         try:
             rows = self._ways[kind](messages)
@@ -180,7 +180,7 @@ class MessageReader:
             row = self._with_care(kind, messages[0])
             sendable(msgspec.convert(row, kind))
         except NOT_READ as error:
-            unread.append(Unread(messages[0], type_name(kind), str(error)))
+            unread.append(UnreadableMessage(messages[0], type_name(kind), str(error)))
             return [None]
         return [row]
 
@@ -192,7 +192,7 @@ class MessageReader:
 
     def _with_care(self, event_type: EventType, message: Message) -> Row:
         """By way of a dict, any event type can be read; here it is said why a message is no event."""
-        if isinstance(message.body, Gone):
+        if isinstance(message.body, MissingMessage):
             raise EventError(message.body.decode())
         record = self._decode(message.body)
         if not isinstance(record, dict):

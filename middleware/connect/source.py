@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import astuple
 
 
-class Gone(bytes):
+class MissingMessage(bytes):
     """In place of a body: why a server has the message no more. It is listed with that reason."""
 
 
@@ -113,7 +113,7 @@ class Source(Protocol):
 
 
 @runtime_checkable
-class Parted(Source, Protocol):
+class PartitionedSource(Source, Protocol):
     """A source of several parts, each in an order of its own, of which one may be read ahead of another."""
 
     def behind(self) -> Collection[str]:

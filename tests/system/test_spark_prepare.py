@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.connect.files.recording import InOrder
+from middleware.connect.files.recording import NumberingByTime
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
@@ -378,5 +378,5 @@ def test_types_that_share_a_source_are_numbered_as_in_memory(spark: SparkSession
     for name in ("x.D", "x.Aa"):
         tables[name] = tables[name].append_column("id", [[rng.randrange(-5, 50) for _ in range(tables[name].num_rows)]])
     frames = {name: spark.createDataFrame(table.to_pandas()) for name, table in tables.items()}
-    expected = {name: sorted(map(tuple, table.to_pandas().values)) for name, table in InOrder().tables(tables).items()}
-    assert {name: sorted(map(tuple, found.collect())) for name, found in InOrder().frames(frames).items()} == expected
+    expected = {name: sorted(map(tuple, table.to_pandas().values)) for name, table in NumberingByTime().tables(tables).items()}
+    assert {name: sorted(map(tuple, found.collect())) for name, found in NumberingByTime().frames(frames).items()} == expected

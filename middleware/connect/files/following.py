@@ -14,7 +14,7 @@ from middleware.connect.files.mapped import parser_of
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.tally import BadLine
 from middleware.connect.files.text import BLOCK_BYTES, BOM, MAX_LINE_BYTES, header_line, is_packed, salvage
-from middleware.connect.tables.columns import columns_of
+from middleware.connect.tables.table_columns import columns_of
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from middleware.connect.files.formats import format_of, head
-from middleware.connect.files.mapping import INT64, Field, Kind, Mapping, Source, Time, Unit
+from middleware.connect.files.mapping import INT64, Kind, MappedField, Mapping, SourceColumn, TimeColumn, Unit
 from middleware.connect.files.mcap_rows import STAMPS, topics_of
 from middleware.connect.files.moments import UNITS
 from middleware.model.errors import TraceError
@@ -64,7 +64,7 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
     return replace(mapping, delimiter=delimiter, fields=fields)
 
 
-def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Field] | None = None) -> Mapping:
+def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, MappedField] | None = None) -> Mapping:
     """The mapping of a table, by its names and values. ``fields``: those that it must give, without columns; else all.
 
     Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
@@ -81,13 +81,13 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Fi
         raise TraceError(
             f"{where}: ts may be ns, as Slackline writes it beside id and source, or dates in {unit}: write a mapping ({how})"
         )
-    source = Source(column="source") if "source" in names else Source(value=type_name.rpartition(".")[2])
+    source = SourceColumn(column="source") if "source" in names else SourceColumn(value=type_name.rpartition(".")[2])
     taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
     chosen = _fields(table, taken) if fields is None else _wanted(names, fields, where)
-    return Mapping(type_name, Time(time, unit), source, chosen, id="id" if is_ours else None)
+    return Mapping(type_name, TimeColumn(time, unit), source, chosen, id="id" if is_ours else None)
 
 
-def mapping_for(file: Path, type_name: str, fields: dict[str, Field]) -> Mapping:
+def mapping_for(file: Path, type_name: str, fields: dict[str, MappedField]) -> Mapping:
     """The mapping of a file whose rows are events of a class; of MCAP, the messages of the topic that is called as the class.
 
     Of results that we wrote, only the rows of that class are. Raises TraceError, also if they are of another one alone.
@@ -174,14 +174,14 @@ def named(text: str) -> str:
     return f"{name}_" if keyword.iskeyword(name) or name in _TAKEN else name
 
 
-def _fields(table: pa.Table, taken: set[str]) -> dict[str, Field]:
-    found: dict[str, Field] = {}
+def _fields(table: pa.Table, taken: set[str]) -> dict[str, MappedField]:
+    found: dict[str, MappedField] = {}
     for column, kind in kinds_of(table).items():
         if column not in taken:
             name = named(column)
             while name in found:
                 name += "_"
-            found[name] = Field(kind, column, optional=_has_gaps(table[column], kind))
+            found[name] = MappedField(kind, column, optional=_has_gaps(table[column], kind))
     return found
 
 
@@ -197,7 +197,7 @@ def _has_gaps(column: pa.ChunkedArray, kind: Kind) -> bool:
     )
 
 
-def _wanted(names: Sequence[str], fields: dict[str, Field], where: str) -> dict[str, Field]:
+def _wanted(names: Sequence[str], fields: dict[str, MappedField], where: str) -> dict[str, MappedField]:
     """The fields of a class from the columns of the same names, whatever their case."""
     by_name = {named(name).lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {name: by_name.get(name, by_name.get(name.lower(), "")) for name in fields}

@@ -15,7 +15,7 @@ from middleware.connect.files.mapping import Mapping, load_mappings
 from middleware.connect.files.moments import doubts
 from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.connect.files.quotes import Quotes
-from middleware.connect.files.recording import Chunk, InOrder, Part, Recording
+from middleware.connect.files.recording import Chunk, NumberingByTime, Recording, RecordingPart
 from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, of_rows, parse_csv, splits
 from middleware.model.arrays import to_column
 from middleware.model.errors import TraceError
@@ -49,7 +49,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
         read=_Reader(tables),
         file_of=[str(tables[number].file) for number, _ in chunks],
         measured=mappings[0].arrival is not None,
-        number=None if all(one.id for one in mappings) else InOrder(),
+        number=None if all(one.id for one in mappings) else NumberingByTime(),
         align=mappings[0].align,
         doubts=tuple(found),
     )
@@ -112,13 +112,13 @@ class _Table:
         found = splits([self.file], header=format_of(self.file) == "csv", quotes=self.quotes())
         return [piece._replace(number=first + piece.number) for piece in found]
 
-    def read(self, piece: Split) -> Iterator[Part]:
+    def read(self, piece: Split) -> Iterator[RecordingPart]:
         """The events of a piece. A header is counted as a line."""
         if not is_text(self.file):
             yield from self._rows(piece.number)
             return
         if format_of(self.file) == "csv" and piece.start <= len(header_line(self.file)):
-            yield Part({}, 1, [])
+            yield RecordingPart({}, 1, [])
         yield from TextReader(self.mapping.type, self.parser(), quotes=self.quotes())(piece)
 
     def _check(self) -> None:
@@ -158,7 +158,7 @@ class _Table:
     def _of_lines(self, raw: pa.Table) -> pa.Table:
         return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)
 
-    def _rows(self, number: int) -> Iterator[Part]:
+    def _rows(self, number: int) -> Iterator[RecordingPart]:
         """The rows of a file that is not text; one that does not fit is left out, and reported by its number."""
         import numpy as np
         import pyarrow as pa
@@ -168,8 +168,8 @@ class _Table:
             tables, bad = salvage_rows(pa.Table.from_batches([batch]), self._normalised)
             for start, table in tables:
                 positions = (number << 40) + rows + start + np.arange(table.num_rows)
-                yield Part({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
-            yield Part({}, batch.num_rows, bad)
+                yield RecordingPart({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
+            yield RecordingPart({}, batch.num_rows, bad)
             rows += batch.num_rows
 
 
@@ -179,6 +179,6 @@ class _Reader:
 
     tables: Sequence[_Table]
 
-    def __call__(self, chunk: tuple[int, Split]) -> Iterator[Part]:
+    def __call__(self, chunk: tuple[int, Split]) -> Iterator[RecordingPart]:
         number, piece = chunk
         return self.tables[number].read(piece)

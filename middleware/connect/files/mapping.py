@@ -44,7 +44,7 @@ INT64 = range(-(2**63), 2**63)
 Unit = Literal["s", "ms", "us", "ns", "ps", "iso"]
 
 
-class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class TimeColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A column of times, as numbers (``unit``), ISO 8601, or dates in a ``format`` such as ``%d.%m.%Y %H:%M:%S``.
 
     ``zone``
@@ -61,7 +61,7 @@ class Time(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     zone: str = "UTC"
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SourceColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Who says so: a column, one name for all (``value``), or a part of the file's name; and a prefix to put before it."""
 
     column: str = ""
@@ -70,7 +70,7 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     file: str = ""
 
 
-class Field(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class MappedField(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A field of the event type: a column, a constant, a part of the file's name, or an expression on columns.
 
     Numbers become value * scale + offset. ``optional``: an empty or null cell gives None; else the row is broken.
@@ -94,10 +94,10 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     type: str
-    ts: Time
-    source: Source
-    fields: dict[str, Field]
-    arrival: Time | None = None
+    ts: TimeColumn
+    source: SourceColumn
+    fields: dict[str, MappedField]
+    arrival: TimeColumn | None = None
     id: str | None = None
     align: bool = False
     delimiter: str = ","
@@ -161,7 +161,7 @@ def _check(mapping: Mapping, where: str) -> None:
         _check_field(name, field, f"{where}: fields.{name}")
 
 
-def _check_time(time: Time, where: str) -> None:
+def _check_time(time: TimeColumn, where: str) -> None:
     if time.format and time.unit != "iso":
         raise TraceError(f"{where}: give a unit for numbers, or a format for dates, not both")
     try:
@@ -170,7 +170,7 @@ def _check_time(time: Time, where: str) -> None:
         raise TraceError(f"{where}: there is no time zone {time.zone!r}: write one such as Europe/Berlin") from None
 
 
-def _check_field(name: str, field: Field, where: str) -> None:
+def _check_field(name: str, field: MappedField, where: str) -> None:
     if not name.isidentifier() or keyword.iskeyword(name) or name[0] == "_" or name in (*BASE_COLUMNS, "level"):
         raise TraceError(f"{where}: this cannot be the name of a field")
     given = (field.column, field.value is not None, field.file, field.expression)

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from middleware.connect.files.mapping import Field, Kind, Mapping, Source, Time
+from middleware.connect.files.mapping import Kind, MappedField, Mapping, SourceColumn, TimeColumn
 from middleware.connect.files.text import finite, nanoseconds
 from middleware.model.arrays import scalar, spelled, to_array, to_column
 from middleware.model.errors import TraceError
@@ -105,7 +105,7 @@ def plain_table(raw: pa.Table) -> pa.Table:
     return raw if raw.schema.types == [field.type for field in fields] else raw.cast(pa.schema(fields))
 
 
-def _source(raw: pa.Table, source: Source, file: str) -> pa.ChunkedArray:
+def _source(raw: pa.Table, source: SourceColumn, file: str) -> pa.ChunkedArray:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -161,7 +161,7 @@ def _of_file(pattern: str, file: str) -> str:
     return found[1]
 
 
-def _field(raw: pa.Table, name: str, field: Field, file: str, computed: AnyMapping[str, Compute]) -> pa.ChunkedArray:
+def _field(raw: pa.Table, name: str, field: MappedField, file: str, computed: AnyMapping[str, Compute]) -> pa.ChunkedArray:
     import pyarrow as pa
 
     kind = arrow_types()[field.type]
@@ -183,7 +183,7 @@ def _field(raw: pa.Table, name: str, field: Field, file: str, computed: AnyMappi
     return _converted(raw[field.column], name, f"column {field.column}", field, in_frame=not file)
 
 
-def _converted(column: pa.ChunkedArray, name: str, where: str, field: Field, in_frame: bool = False) -> pa.ChunkedArray:
+def _converted(column: pa.ChunkedArray, name: str, where: str, field: MappedField, in_frame: bool = False) -> pa.ChunkedArray:
     """``in_frame``: a text that is empty is one there, as what is missing is null; in a file it is what is missing."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -232,7 +232,7 @@ def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
 
 
-def _time(raw: pa.Table, moment: Time) -> pa.ChunkedArray:
+def _time(raw: pa.Table, moment: TimeColumn) -> pa.ChunkedArray:
     import pyarrow as pa
 
     column = _trimmed(raw[moment.column])

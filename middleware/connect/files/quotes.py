@@ -15,7 +15,7 @@ MAX_HELD_BYTES = 16 << 20
 _RUN = re.compile(rb'"+')
 
 
-class Row(NamedTuple):
+class TextRow(NamedTuple):
     """A row of a file. ``line``: the number of its first line. ``is_closed``: whether each quote in it ends."""
 
     line: int
@@ -44,16 +44,16 @@ class Quotes:
         """Whether no quote is open at the end of a line."""
         return b'"' not in line or self._line.fullmatch(line) is not None
 
-    def rows(self, text: bytes) -> Iterator[Row]:
+    def rows(self, text: bytes) -> Iterator[TextRow]:
         """The rows of whole lines. O(bytes), and O(``MAX_ROW_BYTES``) for each broken quote."""
         text, line, at = text if text.endswith(b"\n") else text + b"\n", 0, 0
         while at < len(text):
             end = text.index(b"\n", at) + 1
-            row = Row(line, text[at:end])
+            row = TextRow(line, text[at:end])
             if not self.is_closed(row.text):
                 whole = self._row.match(text, at, min(at + MAX_ROW_BYTES, len(text)))
                 end = whole.end() if whole else end
-                row = Row(line, text[at:end], whole is not None)
+                row = TextRow(line, text[at:end], whole is not None)
             yield row
             line += row.text.count(b"\n")
             at = end

@@ -28,7 +28,7 @@ Chunk = Any
 """Tells an executor which piece of a recording to read; anything that can be pickled."""
 
 
-class Part(NamedTuple):
+class RecordingPart(NamedTuple):
     """A piece of a recording, read and normalised.
 
     ``tables``
@@ -43,7 +43,7 @@ class Part(NamedTuple):
     bad: list[tuple[int, str]]
 
 
-class Numbering(Protocol):
+class EventNumbering(Protocol):
     """Gives the events of all types, by their names, ids: the same ones for tables in memory and for DataFrames."""
 
     def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
@@ -80,10 +80,10 @@ class Recording:
     reader: str
     origin: Sequence[str]
     chunks: Sequence[Chunk]
-    read: Callable[[Chunk], Iterator[Part]]
+    read: Callable[[Chunk], Iterator[RecordingPart]]
     file_of: Sequence[str]
     measured: bool = False
-    number: Numbering | None = None
+    number: EventNumbering | None = None
     align: bool = False
     header_lines: int = 0
     doubts: Sequence[str] = ()
@@ -96,7 +96,7 @@ def check_type_name(name: str) -> str:
     return name
 
 
-class InOrder:
+class NumberingByTime:
     """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
 
     Of several types with events of one source, the ids of one follow those of the types that come before it by name. Events
@@ -104,7 +104,7 @@ class InOrder:
     """
 
     def tables(self, tables: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
-        """See Numbering."""
+        """See EventNumbering."""
         bare = sorted(name for name, table in tables.items() if "id" not in table.column_names)
         numbered = {name: self._numbered(tables[name]) for name in bare}
         taken = _given([table for name, table in tables.items() if name not in numbered])
@@ -130,7 +130,7 @@ class InOrder:
         return table.append_column("id", to_column(ids))
 
     def frames(self, frames: Mapping[str, DataFrame]) -> dict[str, DataFrame]:
-        """See Numbering."""
+        """See EventNumbering."""
         from pyspark.sql import DataFrame, Window
         from pyspark.sql import functions as sql
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from middleware.connect.files.recording import BASE_COLUMNS, Part, Recording
+from middleware.connect.files.recording import BASE_COLUMNS, Recording, RecordingPart
 from middleware.model.errors import TraceError
 
 FIRST_BAD_LINES = 20
@@ -87,7 +87,7 @@ class ChunkTally:
         self._bad_count = 0
         self._bad: list[tuple[int, str]] = []
 
-    def add(self, part: Part) -> None:
+    def add(self, part: RecordingPart) -> None:
         """Count a part's rows and lines."""
         for name, table in part.tables.items():
             if table.num_rows:

@@ -14,8 +14,8 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes, Row
-from middleware.connect.files.recording import Part, Recording
+from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes, TextRow
+from middleware.connect.files.recording import Recording, RecordingPart
 from middleware.model.arrays import scalar, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
@@ -208,7 +208,7 @@ class TextReader:
     quotes: Quotes | None = None
     """How rows go over lines; None: each row is one line."""
 
-    def __call__(self, split: Split) -> Iterator[Part]:
+    def __call__(self, split: Split) -> Iterator[RecordingPart]:
         import numpy as np
 
         good = lines = broken = 0
@@ -225,9 +225,9 @@ class TextReader:
             for start, table in tables:
                 positions = (split.number << 40) + lines + start + np.arange(table.num_rows)
                 numbered = table.append_column("_position", to_column(positions))
-                yield Part({self.type_name: numbered}, 0, [])
+                yield RecordingPart({self.type_name: numbered}, 0, [])
                 good += table.num_rows
-            yield Part({}, count, bad)
+            yield RecordingPart({}, count, bad)
             lines += count
             broken += len(bad)
             if not good and broken >= HOPELESS:
@@ -259,7 +259,7 @@ def salvage(
     """
     tables: list[tuple[int, pa.Table]] = []
     bad: list[tuple[int, str]] = []
-    todo = [[Row(0, block, quotes is None or quotes.is_closed(_last_line(block)))]]
+    todo = [[TextRow(0, block, quotes is None or quotes.is_closed(_last_line(block)))]]
     is_first = True
     while todo:
         rows = todo.pop()
@@ -293,15 +293,15 @@ def _table_of(text: bytes, count: int, parse: Parse) -> pa.Table:
     return table
 
 
-def _rows(text: bytes, quotes: Quotes | None) -> Iterator[Row]:
+def _rows(text: bytes, quotes: Quotes | None) -> Iterator[TextRow]:
     if quotes and b'"' in text:
         return quotes.rows(text)
-    return (Row(number, line) for number, line in enumerate(io.BytesIO(text)))
+    return (TextRow(number, line) for number, line in enumerate(io.BytesIO(text)))
 
 
-def _runs(rows: Iterable[Row]) -> list[list[Row]]:
+def _runs(rows: Iterable[TextRow]) -> list[list[TextRow]]:
     """The rows in order: those whose quotes end together, each other alone."""
-    found: list[list[Row]] = []
+    found: list[list[TextRow]] = []
     for is_closed, some in groupby(rows, lambda row: row.is_closed):
         run = list(some)
         found += [run] if is_closed else [[row] for row in run]

@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from middleware.connect.files.recording import Part, Recording
+from middleware.connect.files.recording import Recording, RecordingPart
 from middleware.connect.files.text import existing
 from middleware.connect.sport.match import ACTION, POSITION, actions, positions
 from middleware.installation import install
@@ -77,10 +77,10 @@ class _Reader:
 
     provider: str
 
-    def __call__(self, files: Sequence[str]) -> Iterator[Part]:
+    def __call__(self, files: Sequence[str]) -> Iterator[RecordingPart]:
         name, form = (POSITION, positions) if self.provider in TRACKING else (ACTION, actions)
         table = form(self._loaded(files))
-        yield Part({name: table}, table.num_rows, [])
+        yield RecordingPart({name: table}, table.num_rows, [])
 
     def _loaded(self, files: Sequence[str]) -> Any:
         module, function, arguments, _ = PROVIDERS[self.provider]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Chunk, Part
+from middleware.connect.files.recording import Chunk, RecordingPart
 from middleware.spark.prepare.delays import Delays, Samples
 from middleware.spark.travel import carried
 
@@ -48,11 +48,11 @@ def queued(frame: DataFrame) -> DataFrame:
 class ReadDrawn:
     """Reads chunks of a recording and draws the arrival times at once."""
 
-    def __init__(self, read: Callable[[Chunk], Iterator[Part]], drawer: DrawArrivals) -> None:
+    def __init__(self, read: Callable[[Chunk], Iterator[RecordingPart]], drawer: DrawArrivals) -> None:
         self._read = read
         self._drawer = drawer
 
-    def __call__(self, chunk: Chunk) -> Iterator[Part]:
+    def __call__(self, chunk: Chunk) -> Iterator[RecordingPart]:
         import pyarrow as pa
 
         for part in self._read(chunk):

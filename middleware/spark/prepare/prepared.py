@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from middleware.connect.files.reading import TooLargeError
+from middleware.connect.files.recording_reading import TooLargeError
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import stable_hash
 from middleware.runtime.scenario import load_scenario

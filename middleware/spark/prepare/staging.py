@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Chunk, Part, Recording
+from middleware.connect.files.recording import Chunk, Recording, RecordingPart
 from middleware.connect.files.tally import ChunkReport, ChunkTally, Staged, staged
 from middleware.model.errors import TraceError
 from middleware.spark.traces import type_folder
@@ -44,7 +44,7 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
 class StageChunk:
     """Reads one chunk and writes it, on an executor; only the report goes to the driver."""
 
-    def __init__(self, read: Callable[[Chunk], Iterator[Part]], folder: str) -> None:
+    def __init__(self, read: Callable[[Chunk], Iterator[RecordingPart]], folder: str) -> None:
         self._read = read
         self._folder = Path(folder)
 
@@ -69,7 +69,7 @@ class ChunkWriter:
         self._files: dict[str, Path] = {}
         self._tally = ChunkTally()
 
-    def write(self, part: Part) -> None:
+    def write(self, part: RecordingPart) -> None:
         """Write a part's tables; count its lines."""
         for name, table in part.tables.items():
             if table.num_rows:

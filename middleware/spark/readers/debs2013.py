@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import InOrder, Recording
+from middleware.connect.files.recording import NumberingByTime, Recording
 from middleware.connect.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _NAMES = ("sensor", "ts", "x", "y", "z", "speed", "acceleration", "vx", "vy", "v
 def debs2013_recording(paths: Sequence[str | Path]) -> Recording:
     """A match recorded by RedFIR, as soccer.Position: sensor, x, y, z (m), vx, vy, vz (m/s), ax, ay, az (m/s2)."""
     files = existing(paths)
-    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=InOrder())
+    return text_recording("debs2013", files, splits(files, header=False), TextReader(TYPE, parse), number=NumberingByTime())
 
 
 def parse(block: bytes) -> pa.Table:

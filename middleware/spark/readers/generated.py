@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Part, Recording, check_type_name
+from middleware.connect.files.recording import Recording, RecordingPart, check_type_name
 from middleware.connect.files.text import finite
 from middleware.model.errors import TraceError
 from middleware.model.words import shown
@@ -51,7 +51,7 @@ class Generator:
     seconds: float
     parallel: bool
 
-    def __call__(self, chunk: tuple[int, object]) -> Iterator[Part]:
+    def __call__(self, chunk: tuple[int, object]) -> Iterator[RecordingPart]:
         number, piece = chunk
         if self.parallel:
             tables = _function(self.name + "_chunk")(self.seed, self.seconds, piece)
@@ -61,7 +61,9 @@ class Generator:
             raise TraceError(f"{self.name} gives {shown(tables)}: it must give a dict of a pyarrow.Table by name of event type")
         for type_name, table in tables.items():
             if table.num_rows:  # else its columns may have no types
-                yield Part({check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, [])
+                yield RecordingPart(
+                    {check_type_name(type_name): _checked(table, self.name, type_name, number)}, table.num_rows, []
+                )
 
 
 def _function(name: str) -> Callable[..., dict[str, pa.Table]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from middleware.connect.files.header import columns_in
-from middleware.connect.files.recording import InOrder, Recording
+from middleware.connect.files.recording import NumberingByTime, Recording
 from middleware.connect.files.text import TextReader, existing, finite, nanoseconds, parse_csv, splits, text_recording
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def tromso_recording(paths: Sequence[str | Path]) -> Recording:
     files = existing(paths)
     names = columns_in(files, ",", ("t", "id", *_NUMBERS))
     read = TextReader(TYPE, partial(parse, names))
-    return text_recording("tromso", files, splits(files, header=True), read, header_lines=1, number=InOrder())
+    return text_recording("tromso", files, splits(files, header=True), read, header_lines=1, number=NumberingByTime())
 
 
 def parse(names: Sequence[str], block: bytes) -> pa.Table:

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.connect.files.mapping import Mapping, Source, Time
+from middleware.connect.files.mapping import Mapping, SourceColumn, TimeColumn
 from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.model.event import MAX_TS, MIN_TS
 
@@ -21,7 +21,7 @@ MICROSECOND = 1_000
 
 def read(texts: list[str], form: str, zone: str = "UTC") -> tuple[dict[int, int], dict[int, str]]:
     """The times of the good rows, and what is wrong with the broken ones, by the numbers of the rows."""
-    mapping = Mapping("T", Time("t", format=form, zone=zone), Source(value="x"), {})
+    mapping = Mapping("T", TimeColumn("t", format=form, zone=zone), SourceColumn(value="x"), {})
     raw = pa.table({"t": pa.array(texts, pa.string())})
     tables, bad = salvage_rows(raw, lambda rows: normalised(rows, mapping))
     good = {first + place: ts for first, table in tables for place, ts in enumerate(table["ts"].to_pylist())}

@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from slackline_benchmarks.servers import until
 
 from detectors.cql import compile_cql
-from middleware.connect.blocks import Blocks
+from middleware.connect.connectors import Connectors
 from middleware.connect.feeding import Feed
+from middleware.connect.message_blocks import Blocks
 from middleware.connect.reading import MessageReader
-from middleware.connect.running import Connections
-from middleware.connect.source import Gone, Message, Messages
+from middleware.connect.source import Message, Messages, MissingMessage
 from middleware.extensions import fitting
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventTypes
@@ -153,7 +153,7 @@ def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:
 
 
 def test_what_a_server_has_no_more_is_listed_and_acknowledged(tmp_path: Path) -> None:
-    gone = Message("places", Gone(b"5 to 9 were deleted"), "src", 9, 1_009)
+    gone = Message("places", MissingMessage(b"5 to 9 were deleted"), "src", 9, 1_009)
     script = Script([[message(4), gone, message(10)]], [Receipt(taken=2)])
     feed(script, tmp_path)
     assert script.log == [("published", [4, 10]), ("flushed", None), ("acknowledged", [4, 9, 10])]
@@ -218,7 +218,7 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
     def refused(text: str, match: str) -> None:
         file.write_text(TOP + text)
         with pytest.raises(ScenarioError, match=match):
-            Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state", ["hub"])
+            Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state", ["hub"])
 
     refused(HUB.format("mqtt://h", "Plaice"), "inputs.hub: there is no event type 'Plaice'")
     refused(KEEP.format("Step", "m"), "outputs.keep: there is no node 'm'")
@@ -226,7 +226,7 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
     refused("", r"has no \[\[inputs\]\] and no \[\[outputs\]\]")
     refused(KEEP.format("Step", "n"), "has no input or output 'hub'; it has keep")
     file.write_text(TOP + HUB.format("gopher://h", "Place"))
-    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
+    connections = Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
     with pytest.raises(ScenarioError, match="there is no connector 'gopher'; there are http, kafka, mqtt"):
         connections.run()
 
@@ -253,7 +253,7 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
 def test_an_option_that_does_not_fit_is_told_with_its_place(end: str, options: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP + end + f"options = {{ {options} }}\n")
-    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
+    connections = Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
     with pytest.raises(SlacklineError, match=re.escape(told)) as refused:
         connections.run()
     (note,) = refused.value.__notes__
@@ -279,9 +279,9 @@ class Lacking:
 def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP + HUB.format("mqtt://h", "Place"))
-    monkeypatch.setattr("middleware.connect.running.extensions", lambda _: {"mqtt": Lacking()})
+    monkeypatch.setattr("middleware.connect.connectors.extensions", lambda _: {"mqtt": Lacking()})
     with pytest.raises(SlacklineError, match=r"input hub needs paho; .*mqtt"):
-        Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state").run()
+        Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state").run()
 
 
 def test_addresses_have_environment_variables_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -323,14 +323,14 @@ def test_no_line_is_read_before_all_lines_are_promised(tmp_path: Path, monkeypat
         def close(self) -> None:
             pass
 
-    monkeypatch.setattr("middleware.connect.running.Publisher", Publisher)
+    monkeypatch.setattr("middleware.connect.connectors.Publisher", Publisher)
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP)
     for name in ("Quick", "Slow"):
         (tmp_path / f"{name}.csv").write_text("1,2\n")
     script = compile_cql("".join(map(LINES.format, ("Quick", "Slow"))) + "MERGE Quick, Slow INTO Both", folder=tmp_path)
     sources = script.operators[0].sources
-    connections = Connections(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, None, sources=sources)
+    connections = Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, None, sources=sources)
     running = threading.Thread(target=connections.run)
     running.start()
     may_promise.set()

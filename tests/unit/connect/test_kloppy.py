@@ -21,7 +21,7 @@ from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
 from middleware import Detector, Event, run
 from middleware.cli.main import application
-from middleware.connect.files.reading import read_events
+from middleware.connect.files.recording_reading import read_events
 from middleware.connect.sport.match import AWAY, BALL
 from middleware.connect.sport.motion import motions
 from middleware.connect.sport.providers import PROVIDERS, match_recording

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.connect.files.mapped import mapped_recording
-from middleware.connect.files.mapping import Field, Mapping, Source, Time
+from middleware.connect.files.mapping import MappedField, Mapping, SourceColumn, TimeColumn
 from middleware.connect.files.normal import normalised
 from tests.unit.spark.test_readers import rows_of
 
@@ -23,7 +23,7 @@ EXACT = Context(prec=80)
 
 
 def mapping(unit: str) -> Mapping:
-    return Mapping("T", Time("t", unit), Source("s"), {})  # type: ignore[arg-type]
+    return Mapping("T", TimeColumn("t", unit), SourceColumn("s"), {})  # type: ignore[arg-type]
 
 
 def read(times: list[str], unit: str) -> list[int]:
@@ -130,6 +130,6 @@ def test_blanks_around_a_time_are_no_part_of_it(unit: str, text: str) -> None:
 def test_blanks_around_a_number_are_no_part_of_it() -> None:
     raw = pa.table({"t": [" 1 "], "s": ["x"], "n": [" 7"], "x": ["2.5 "], "b": [" true"], "w": [" as it is "]})
     kinds = {"n": "int", "x": "float", "b": "bool", "w": "str"}
-    fields = {name: Field(kind, name) for name, kind in kinds.items()}  # type: ignore[arg-type]
-    table = normalised(raw, Mapping("T", Time("t", "s"), Source("s"), fields, id="n"))
+    fields = {name: MappedField(kind, name) for name, kind in kinds.items()}  # type: ignore[arg-type]
+    table = normalised(raw, Mapping("T", TimeColumn("t", "s"), SourceColumn("s"), fields, id="n"))
     assert table.select(["id", *fields]).to_pylist() == [{"id": 7, "n": 7, "x": 2.5, "b": True, "w": " as it is "}]

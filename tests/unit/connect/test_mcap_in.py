@@ -20,7 +20,7 @@ from middleware import Detector, Event, run
 from middleware.connect.files.guess import guessed
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.files.mapping import mappings_of
-from middleware.connect.files.reading import read_events
+from middleware.connect.files.recording_reading import read_events
 from middleware.connect.schemas.types import event_type
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes

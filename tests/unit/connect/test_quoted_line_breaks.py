@@ -19,7 +19,7 @@ from middleware.cli.results import write_results
 from middleware.connect.files.following import Follower
 from middleware.connect.files.guess import guessed
 from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes
-from middleware.connect.files.reading import read
+from middleware.connect.files.recording_reading import read
 from middleware.connect.files.text import TextReader, parse_csv, splits, text_recording
 
 START = 1_700_000_000_000_000_000

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.connect.files.recording import InOrder
+from middleware.connect.files.recording import NumberingByTime
 from middleware.model.errors import TraceError
 
 ROWS = st.lists(st.tuples(st.sampled_from("abc"), st.integers(-3, 3)), min_size=1, max_size=30)
@@ -24,7 +24,7 @@ def test_ids_count_the_events_of_a_source_in_order_of_time_then_of_the_recording
             "ts": pa.array([ts for _, _, ts in shuffled], pa.int64()),
         }
     )
-    ids = InOrder().tables({"x.A": table})["x.A"]["id"].to_pylist()
+    ids = NumberingByTime().tables({"x.A": table})["x.A"]["id"].to_pylist()
     for (position, source, ts), number in zip(shuffled, ids, strict=True):
         assert number == sum(own == source and (at, place) < (ts, position) for place, own, at in shuffled)
 
@@ -37,7 +37,7 @@ def table_of(rows: list[tuple[str, int]]) -> pa.Table:
 @given(st.dictionaries(st.sampled_from("XYZ"), ROWS, min_size=1))
 def test_no_two_events_of_a_source_have_one_id_whatever_their_types(rows) -> None:
     tables = {name: table_of(own) for name, own in rows.items()}
-    numbered = InOrder().tables(tables)
+    numbered = NumberingByTime().tables(tables)
     assert list(numbered) == list(tables)
     ids: dict[str, list[int]] = {}
     for name in sorted(numbered):
@@ -49,11 +49,11 @@ def test_no_two_events_of_a_source_have_one_id_whatever_their_types(rows) -> Non
 
 def test_types_that_have_ids_keep_them() -> None:
     bare, own = table_of([("a", 1), ("a", 2)]), table_of([("a", 1)]).append_column("id", [[7]])
-    numbered = InOrder().tables({"Own": own, "Bare": bare})
+    numbered = NumberingByTime().tables({"Own": own, "Bare": bare})
     assert (numbered["Own"]["id"].to_pylist(), numbered["Bare"]["id"].to_pylist()) == ([7], [8, 9])
 
 
 def test_ids_that_have_no_number_behind_them_are_told() -> None:
     bare, own = table_of([("a", 1), ("a", 2)]), table_of([("a", 1)]).append_column("id", [[2**63 - 2]])
     with pytest.raises(TraceError, match="no ids are left behind those that events of 'a' have"):
-        InOrder().tables({"Own": own, "Bare": bare})
+        NumberingByTime().tables({"Own": own, "Bare": bare})

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.connect.running import opener
+from middleware.connect.connectors import opener
 from middleware.model.errors import SlacklineError
 from middleware.model.event import Event
 from middleware.model.words import redacted

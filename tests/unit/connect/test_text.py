@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.connect.files.formats import head
-from middleware.connect.files.reading import read
+from middleware.connect.files.recording_reading import read
 from middleware.connect.files.text import (
     BOM,
     HOPELESS,

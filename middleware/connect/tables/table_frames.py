@@ -11,7 +11,7 @@ from middleware.connect.files.expressions import Computed, computed
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.moments import check_times
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
-from middleware.connect.files.recording import InOrder, Part, Recording
+from middleware.connect.files.recording import NumberingByTime, Recording, RecordingPart
 from middleware.model.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
@@ -87,7 +87,7 @@ def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
         read=_Rows.parts,
         file_of=["the table"] * len(chunks),
         measured=mappings[0].arrival is not None,
-        number=None if all(one.id for one in mappings) else InOrder(),
+        number=None if all(one.id for one in mappings) else NumberingByTime(),
         align=mappings[0].align,
         header_lines=-1,  # rows count from 0, as in a frame
         doubts=doubts,
@@ -101,12 +101,12 @@ class _Rows:
     expressions: dict[str, Computed]
     number: int
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[RecordingPart]:
         """The rows as events, and those that do not fit."""
         import numpy as np
 
         good, bad = salvage_rows(self.table, lambda rows: normalised(rows, self.mapping, "", self.expressions))
         for start, table in good:
             positions = (self.number << 40) + start + np.arange(table.num_rows)
-            yield Part({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
-        yield Part({}, self.table.num_rows, bad)
+            yield RecordingPart({self.mapping.type: table.append_column("_position", to_column(positions))}, 0, [])
+        yield RecordingPart({}, self.table.num_rows, bad)

@@ -15,7 +15,7 @@ import structlog
 from middleware.connect.feeding import Feed
 from middleware.connect.lines import LineEvents
 from middleware.connect.lines import opener as lines_opener
-from middleware.connect.reading import MessageReader, Reader
+from middleware.connect.reading import EventReader, MessageReader
 from middleware.connect.source import Source, SourceSpec
 from middleware.extensions import extensions, fitting
 from middleware.installation import extra_with, install
@@ -45,7 +45,7 @@ Client = TypeVar("Client", Publisher, Subscriber)
 _log = structlog.get_logger()
 
 
-class Connections:
+class Connectors:
     """The inputs and outputs of a scenario with these names (by default, all).
 
     ``addresses``
@@ -166,7 +166,7 @@ class Connections:
         name: str,
         types: set[str],
         address: str,
-        reader: Reader,
+        reader: EventReader,
         make: Callable[[], Source],
         disorder: int | None = None,
     ) -> None:

@@ -105,7 +105,7 @@ def events_in(
 
     Raises TraceError if they cannot be read, or are not what the detectors read.
     """
-    from middleware.connect.tables.frames import is_frame
+    from middleware.connect.tables.table_frames import is_frame
 
     paths, by_type, is_recording = _paths(source), _is_by_type(source), isinstance(source, Recording)
     if mapping is not None and is_recording:
@@ -120,7 +120,7 @@ def events_in(
     types = _read_types(detectors)
     if by_type:
         types = EventTypes(dict.fromkeys([*(each for _, each in types.items()), *source]))
-    from middleware.connect.files.reading import read_columns
+    from middleware.connect.files.recording_reading import read_columns
 
     recording = _recording(source, paths, types, mapping)
     for doubt in recording.doubts:
@@ -132,7 +132,7 @@ def events_in(
 
 
 def _is_empty(source: Any) -> bool:
-    from middleware.connect.tables.frames import is_frame
+    from middleware.connect.tables.table_frames import is_frame
 
     return is_frame(source) and hasattr(source, "__len__") and len(source) == 0
 
@@ -141,7 +141,7 @@ def _recording(source: Any, paths: list[str | Path], types: EventTypes, mapping:
     """The source as a recording, by its mapping, or by the classes."""
     from middleware.connect.files.mapped import mapped_recording
     from middleware.connect.files.mapping import load_mappings, mappings_of
-    from middleware.connect.tables.frames import table_of, table_recording
+    from middleware.connect.tables.table_frames import table_of, table_recording
 
     if isinstance(source, Recording):
         return source
@@ -166,7 +166,7 @@ def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
     from middleware.connect.files.guess import mapping_for, mapping_of, of_class
     from middleware.connect.files.mapped import mapped_recording
     from middleware.connect.files.text import existing
-    from middleware.connect.tables.frames import table_of, table_recording
+    from middleware.connect.tables.table_frames import table_of, table_recording
 
     tables, files, mappings = [], [], []
     for kind, source in sources.items():

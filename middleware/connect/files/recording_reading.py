@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.connect.files.tally import ChunkTally, Staged, staged
-from middleware.connect.tables.columns import columns_of
+from middleware.connect.tables.table_columns import columns_of
 from middleware.model.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes

@@ -13,7 +13,7 @@ from middleware.runtime.storage.trust import open_private, private_folder
 _ROW = struct.Struct("<qq")
 
 
-class Arrivals:
+class LineArrivals:
     """The times (Unix, ns) of lines by number, asked for in order. O(1) memory.
 
     ``file``: where they are kept, a row for each block of lines: its last line, and when that came. It is on disk before anyone
