@@ -51,6 +51,7 @@ from middleware.link.codec import (
     Passed,
     Payload,
     Question,
+    Ready,
     Release,
     decode_payload,
     is_interest,
@@ -276,9 +277,8 @@ class Broker:
                 self._changed(peer, payload, parts)
             elif type(payload) is Interest:
                 self._interested(peer, payload)
-            elif type(payload) is Cover and peer.role == "node":
-                self.covering.answered(peer, payload)
-                self._look()
+            elif isinstance(payload, Ready | Cover) and peer.role == "node":
+                self._answered(peer, payload)
             elif type(payload) is Question:
                 peer.asks(payload.number)
                 if peer.role != "publisher":
@@ -294,6 +294,14 @@ class Broker:
             self.drops[str(error).split(":", 1)[0]] += 1
             if peer.role != "publisher" and is_interest(parts[0]) and peer.link.closed is None:  # else it waits for ever
                 peer.link.refuse(f"node {self.name} cannot take its subscription: it is malformed")
+
+    def _answered(self, peer: Peer, answer: Ready | Cover) -> None:
+        """A node has taken an Interest of this one: it sends by it, or waits for what may come from here."""
+        if isinstance(answer, Ready):
+            peer.interests.answered(answer.number)
+        else:
+            self.covering.answered(peer, answer)
+            self._look()
 
     def _comes_too_soon(self, peer: Peer, changes: Changes) -> bool:
         """Note the types in a publisher's changes that it has not offered; whether these have to wait before they are taken."""
@@ -315,7 +323,7 @@ class Broker:
         if not missing:
             return
         self.drops["gap in what a node sends"] += 1
-        self._outbound.lack(key, missing, here, self._now)
+        self._outbound.lack(missing, here, self._now)
 
     def lost_log(self, common: int) -> None:
         """What the log had after offset ``common`` is lost: it goes on under another identity, and readers get a gap.
@@ -327,7 +335,7 @@ class Broker:
         self.log.renewed(line, common)
         promises = self.tracker.for_detectors
         raw = {name for name in {*self.types, *self.tracker.raw_here()} if not promises.is_derived(name)}
-        self._outbound.lack(("node", self.name), set(promises.known), raw | self.publications, self._now)
+        self._outbound.lack(set(promises.known), raw | self.publications, self._now)
 
     def _interested(self, peer: Peer, interest: Interest) -> None:
         try:
@@ -344,6 +352,8 @@ class Broker:
         peer.forget_watermarks()
         if peer.role == "node":  # a client's own types wait by its credit; only a node speaks for the readers behind it
             peer.paused = frozenset(interest.paused)
+        if peer.role == "node":
+            peer.answer_interest(interest, self.log.log_offset, self._now)
         if peer.role != "publisher":
             peer.patterns, peer.on_slow = patterns, interest.on_slow
             self._table.subscribe(peer, patterns)
@@ -400,7 +410,7 @@ class Broker:
         if peer.role == "publisher":
             admitted, logged = self._from_publisher(peer, changes, parts[1:])
         else:
-            admitted, logged = self._from_node(changes, parts[1:])
+            admitted, logged = self._from_node(peer, changes, parts[1:])
             if changes.clock is not None:
                 self.sources.claims(peer.key, changes.clock, self._now)
         self._route(peer.key, admitted, logged)
@@ -433,13 +443,18 @@ class Broker:
             self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
         return admitted, logged
 
-    def _from_node(self, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
-        """The blocks from a node, as it has checked them. It may have taken raw events of a type before it heard that detectors
-        elsewhere derive it: those are left out."""
+    def _from_node(self, peer: Peer, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
+        """The blocks from a node, as it has checked them, of types that are wanted here and whose later changes come, too.
+
+        A node may have taken raw events of a type before it heard that detectors elsewhere derive it: those are left out.
+        """
         kept: list[Admitted] = []
         for head, block in zip(changes.blocks, blocks, strict=True):
-            if head.raw and self.admission.is_derived(head.type):
+            name = head.type
+            if head.raw and self.admission.is_derived(name):
                 self.drops["raw events of a derived type"] += head.count
+            elif not (peer.interests.comes_whole(name) and (name in self.subscriptions or self._is_wanted(name))):
+                self.log.left_out(name, is_local=False)
             else:
                 kept.append((head, block, None))
         if len(kept) == len(blocks):
@@ -584,8 +599,10 @@ class Broker:
                         self.to_come.keep(head, block)
                     else:
                         self.drops["oversized event"] += head.count
+            elif delta:
+                self.log.left_out(name, is_local=True)
         if batch.stopped:
-            self._outbound.lack(("node", self.name), (), batch.stopped, now)
+            self._outbound.lack((), batch.stopped, now)
         self.tracker.reached = max(batch.reached, self.tracker.reached)
         self.tracker.promised_here(batch.watermarks)
 

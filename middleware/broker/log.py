@@ -35,7 +35,7 @@ from middleware.broker.records import (
     TurnedAway,
     WentOn,
 )
-from middleware.broker.routing import RoutingTable, matches
+from middleware.broker.routing import RoutingTable, matches, wanted
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
 from middleware.model.event import NEVER
 
@@ -85,6 +85,7 @@ class Log:
         self.outrun = ""
         self._here_before: set[PeerKey] = set()  # readers that have attached in this life
         self._table: RoutingTable[PeerKey] = RoutingTable()
+        self._present: set[tuple[str, bool]] = set()  # types, made here or elsewhere, with blocks since changes were left out
         self._stored = stored
         self._entries: list[LogEntry] = []
         self._first = 0
@@ -103,6 +104,8 @@ class Log:
     def received(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
         """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
         self._entries.append(Received(peer, changes, blocks))
+        if peer[0] == "node":
+            self._present.update((head.type, False) for head in changes.blocks)
 
     def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
         """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
@@ -134,11 +137,27 @@ class Log:
         """Note a block published here."""
         self.offset += 1
         self._entries.append(Made(head, block))
+        self._present.add((head.type, True))
 
-    def broken(self, peer: PeerKey, names: list[str], here: list[str]) -> None:
+    def broken(self, names: list[str], here: list[str]) -> None:
         """Note that changes of these types are missing."""
         self.offset += 1
-        self._entries.append(Broken(peer, names, here))
+        self._entries.append(Broken(names, here))
+
+    def left_out(self, name: str, is_local: bool) -> None:
+        """Changes of a type are not noted, as nobody wants them. ``is_local``: they were made here.
+
+        Whoever reads the log on from an earlier place must hear of it: earlier results may be among those that were withdrawn.
+        """
+        if (name, is_local) in self._present:
+            self._present.discard((name, is_local))
+            self.offset += 1
+            self._entries.append(Broken([name], [name] if is_local else [], unwanted=True))
+
+    def wants_only(self, patterns: Collection[str]) -> None:
+        """Other nodes are asked for these patterns from now on, and leave out changes of other types. O(types in the log)."""
+        for name in sorted(name for name, is_local in self._present if not is_local and not wanted(patterns, name)):
+            self.left_out(name, is_local=False)
 
     def turned(self, turned: list[Turned]) -> None:
         """Note events that were turned away."""
@@ -302,6 +321,8 @@ class Log:
             elif not interest.line:
                 known.back(interest.after)
             final = known.final if interest.final is None else interest.final
+            if peer[0] == "node":
+                known = replace(known, earlier=known.earlier_with(patterns, self.offset))
             self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner, final=final))
 
     def _keep(self, peer: PeerKey, reader: Reader) -> None:
@@ -340,6 +361,7 @@ class Log:
             "gathers": self.gathers,
             "line": self.line,
             "former": dict(self.former),
+            "present": set(self._present),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -349,6 +371,7 @@ class Log:
         self.gathers = state["gathers"]
         self._finals = dict(state["finals"])
         self.line, self.former = state.get("line", self.line), dict(state.get("former", {}))
+        self._present = set(state["present"])
         for peer, reader in state["readers"].items():
             self._keep(peer, Reader(*reader))
 
@@ -358,8 +381,15 @@ class Log:
         for entry in record.entries:
             if type(entry) is Received:
                 self.offset += len(entry.blocks)
-            elif type(entry) is Made or type(entry) is Broken:
+                if entry.peer[0] == "node":
+                    self._present.update((head.type, False) for head in entry.changes.blocks)
+            elif type(entry) is Made:
                 self.offset += 1
+                self._present.add((entry.head.type, True))
+            elif type(entry) is Broken:
+                self.offset += 1
+                if entry.unwanted:
+                    self._present.difference_update((name, bool(entry.here)) for name in entry.names)
             elif type(entry) is Subscribed:  # where the log was then
                 self._remember(entry.peer, entry.interest, entry.owner)
             elif type(entry) is AllAttached:

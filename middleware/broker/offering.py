@@ -34,6 +34,7 @@ class Offering:
         self.is_stale = False
         wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
         wants |= log.wants()
+        log.wants_only(wants)
         named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
         now = Interest(0, named, "block", sorted(tracker.to_come()), self._publications, held, keeps=log.keeps)
         eras = tracker.eras

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 
 import msgspec
 from msgspec.structs import replace
@@ -75,15 +76,15 @@ class Outbound:
                 peer.take(head, block, 0)
                 self.events += head.count
 
-    def lack(self, key: PeerKey, missing: Collection[str], here: Collection[str], now: int) -> None:
-        """Changes of types from a peer are missing, and of those made ``here`` from them: send readers a Gap, after all that
-        came before. Other nodes get one only for ``here``: where ``missing`` came from, they notice the gap themselves. With
-        none ``missing``, the detectors that make ``here`` have stopped. Readers that are behind come to it in their time.
+    def lack(self, missing: Collection[str], here: Collection[str], now: int) -> None:
+        """Changes of types from another node are missing, and of those made ``here`` from them: send readers a Gap, after all
+        that came before. Other nodes get one only for ``here``: where ``missing`` came from, they notice the gap themselves.
+        With none ``missing``, the detectors that make ``here`` have stopped. Readers that are behind come to it in their time.
         """
-        self._log.broken(key, sorted(missing), sorted(here))
+        self._log.broken(sorted(missing), sorted(here))
         for peer in self._peers.values():
             if peer.behind is None:
-                _tell(peer, missing, here, self._log.log_offset, now)
+                _tell(peer, missing, here, self._log.log_offset, now, partial(wanted, peer.patterns))
 
     def post(self, peer: Peer, interest: Interest, now: int, is_urgent: bool = False) -> None:
         """Send, on a new link, first who this node is (``interest``), then changes, watermarks, and other news: nothing arrives
@@ -100,7 +101,7 @@ class Outbound:
             note_passed(peer, log)
             self.events += serve(peer, log, now)
         interest = with_log(interest, peer, ever)
-        is_due = is_node and peer.told_interest != (interest.number, len(interest.logged))
+        is_due = is_node and peer.told_interest != (interest.number, len(interest.logged)) and not peer.interests.is_full
         if peer.begun and peer.behind is None:
             held = not is_node and bool(self._gathering)  # a peer that is still to come may send any of it, too
             self._post_news(peer, now, held=held, told=is_due or is_new or (is_node and is_urgent))
@@ -112,7 +113,7 @@ class Outbound:
 
     def _is_known_everywhere(self, interest: Interest) -> bool:
         nodes = (peer for peer in self._peers.values() if peer.role == "node" and peer.link.up)
-        return not self._gathering and all(peer.knows(interest) for peer in nodes)
+        return not self._gathering and all(peer.interests.taken >= interest.number for peer in nodes)
 
     def interest(self, paused: frozenset[str]) -> Interest:
         """What this node says of itself now; ``paused``: patterns of types it has no room for."""
@@ -144,10 +145,11 @@ class Outbound:
         peer.post(watermarks, promises.version, clock, now, self._log.log_offset, promises.turns)
 
 
-def _tell(peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int) -> None:
+def _tell(
+    peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int, wants: Callable[[str], bool]
+) -> None:
     missing = {*here} if peer.role == "node" else {*names, *here}
-    types = sorted(name for name in missing if wanted(peer.patterns, name))
-    if types:
+    if types := sorted(filter(wants, missing)):
         peer.post(None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0)))  # a reader with only that is told again
         peer.link.send([encode(Gap(*log_offset, types, not names))])
 
@@ -162,7 +164,11 @@ def note_passed(peer: Peer, log: AnyLog) -> None:
 
 def serve(peer: Peer, log: AnyLog, now: int) -> int:
     """Serve a reader from the log while it is behind and has room; returns how many events it was given. O(bytes)."""
-    served = 0
+    served, reader = 0, log.readers.get(peer.key)
+
+    def wants(name: str) -> bool:
+        return wanted(peer.patterns, name) and (reader is None or reader.wanted_at(number, name))
+
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
         blocks, reached = log.blocks_after(peer.behind)
         first = blocks[0][0] if blocks else max(log.oldest, reached) + 1
@@ -170,8 +176,8 @@ def serve(peer: Peer, log: AnyLog, now: int) -> int:
             peer.link.send([encode(Gap(log.line, first - 1))])
         for number, local, head, block in blocks:
             if head.type == BREAK:
-                _tell(peer, *_missing(block), (log.line, number), now)
-            elif (local or peer.role == "subscriber") and wanted(peer.patterns, head.type):
+                _tell(peer, *_missing(block), (log.line, number), now, wants)
+            elif (local or peer.role == "subscriber") and wants(head.type):
                 peer.take(replace(head, runs=None), block, number)
                 served += head.count
         reached = max(reached, first - 1)

@@ -9,10 +9,11 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
+from middleware.broker.interests import InterestWindow
 from middleware.broker.pacing import spacing
 from middleware.broker.records import LogOffset, PeerKey
 from middleware.broker.rights import Rights, sender_of
-from middleware.link.codec import BLOCK_TARGET, Answer, BlockHead, Changes, Interest, OnSlow, Tally, encode
+from middleware.link.codec import BLOCK_TARGET, Answer, BlockHead, Changes, Interest, OnSlow, Ready, Tally, encode
 from middleware.link.encoding import as_rows
 from middleware.link.frames import Parts, Role
 from middleware.link.link import Link, LinkStatistics
@@ -78,6 +79,7 @@ class Peer:
         self._answered_at = -ANSWER_EVERY
         self.ready_number: int | None = None
         """Number of an Interest that it is to be told about once all nodes know it."""
+        self.interests = InterestWindow()
         self.told_interest = 0, 0
         """Number of the Interest it was last told (0 if none), and how many types that one said to be in the log."""
         self.era = 0
@@ -100,8 +102,7 @@ class Peer:
         """Whether it has been sent no watermarks since the last Interest."""
         self._blocks: list[Numbered] = []
         self._told_watermarks: dict[str, int] | None = None
-        self._told_version = -1
-        self._told_turns = 0
+        self._told_version, self._told_turns = -1, 0
         self._told_clock = NEVER
         self._watermarks_at = self._clock_at = -SPREAD
         self._told_at = NEVER
@@ -203,7 +204,13 @@ class Peer:
         self.told_interest = interest.number, len(interest.logged)
         self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
         self._is_mute = True
+        self.interests.sent(interest)
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
+
+    def answer_interest(self, interest: Interest, log_offset: LogOffset, now: int) -> None:
+        """Tell a node that it is sent what it wants from here on, behind all that was sent by its former Interest."""
+        self.post(None, -1, NEVER, now, log_offset)
+        self.link.send([encode(Ready(interest.number))])
 
     @property
     def is_clogged(self) -> bool:
@@ -267,10 +274,6 @@ class Peer:
             self._version = self._versions.popleft()[1]
         is_waiting = self._is_mute and 0 < self._interest_frame <= acked
         return self._version >= version or is_waiting
-
-    def knows(self, interest: Interest) -> bool:
-        """Whether it has received this Interest."""
-        return self.told_interest[0] == interest.number and self._interest_frame <= self.link.acked
 
     def statistics(self) -> PeerStatistics:
         """A record of this peer."""

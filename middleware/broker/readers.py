@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from middleware.broker.routing import wanted
 from middleware.link.codec import Mark
 
 _MOST_COMMITS = 64
+
+_MOST_EARLIER = 16
 
 
 class Reader(msgspec.Struct):
@@ -19,6 +22,8 @@ class Reader(msgspec.Struct):
     ``final``
         whether it reads finals: one that reads changes as they come passes what is not final, which finals still need. None: it
         has never said.
+    ``earlier``
+        (offset, patterns): up to this offset, it wanted these patterns only. It is sent nothing else from there.
     """
 
     patterns: frozenset[str]
@@ -28,6 +33,7 @@ class Reader(msgspec.Struct):
     owner: str | None = None
     commits: list[tuple[int, Mark | None]] = []
     final: bool | None = None
+    earlier: list[tuple[int, frozenset[str]]] = []
 
     def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
         """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""
@@ -36,6 +42,17 @@ class Reader(msgspec.Struct):
             if len(self.commits) > _MOST_COMMITS:
                 del self.commits[self._dispensable(oldest)]
         self.offset, self.mark = offset, mark
+
+    def wanted_at(self, number: int, name: str) -> bool:
+        """Whether it wanted a type when the block of this number came, if it still does."""
+        return all(number > until or wanted(patterns, name) for until, patterns in self.earlier)
+
+    def earlier_with(self, patterns: frozenset[str], until: int) -> list[tuple[int, frozenset[str]]]:
+        """``earlier``, once it wants these patterns beyond an offset."""
+        if patterns <= self.patterns or until <= self.offset:
+            return self.earlier
+        still = [each for each in self.earlier if each[0] > self.offset]
+        return [*still, (until, self.patterns)][-_MOST_EARLIER:]
 
     def _dispensable(self, oldest: int) -> int:
         """The commit to forget: one that the log does not reach back to, or else the one between the closest neighbours."""

@@ -58,14 +58,14 @@ class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
 
 
 class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
-    """Changes of these types from a peer are missing from here on, and so are changes of the types made from them ``here``.
+    """Changes of these types are missing from here on, and so are changes of the types made from them ``here``.
 
-    Without ``names``, the detectors that make the types ``here`` have stopped.
+    Without ``names``, the detectors that make the types ``here`` have stopped. ``unwanted``: the log lacks what nobody wanted.
     """
 
-    peer: PeerKey
     names: list[str]
     here: list[str] = []
+    unwanted: bool = False
 
 
 class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):

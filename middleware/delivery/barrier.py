@@ -138,8 +138,12 @@ class Barrier:
         return identity in self._held
 
     def forget(self) -> int:
-        """Drop the events held back, because changes to them are lost; returns how many they were."""
+        """Drop the events held back, because changes to them are lost; returns how many they were.
+
+        Later changes may be to these, or to events that were lost, as if this barrier joined the stream here.
+        """
         count = len(self)
+        self._joins = True
         self._held.clear()
         self._columns = HeldColumns()
         return count

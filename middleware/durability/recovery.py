@@ -21,7 +21,7 @@ from middleware.durability.durable_core import SEEN, Recoverable
 from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
 from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, encode
-from middleware.model.change import Batch, Change, Delta, Watermark, consolidate
+from middleware.model.change import Batch, Change, Delta, Retract, Watermark, consolidate
 from middleware.model.errors import StateError
 from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.model.state import exactly
@@ -46,6 +46,48 @@ class Recovered(msgspec.Struct):
     turned: list[Turned] = []
     known: dict[str, str] = {}
     changed: bool = True
+
+
+class _Replayed:
+    """What replayed records have published: as it was ``made`` then, and as it is now, where it ``stood`` as someone wanted it.
+
+    Neither holds what was published of a type before the log left out changes of it: no reader goes on from there.
+    ``unwanted``: by identity, the other results as they are now, or None if they are withdrawn. ``stopped``: types of which
+    nothing more comes. ``told``: those that readers were told of.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[Change] = []
+        self.stood: list[Change] = []
+        self.unwanted: dict[Identity, Event | None] = {}
+        self.stopped: set[str] = set()
+        self.told: set[str] = set()
+
+    def publish(self, delta: Delta, is_wanted: bool) -> None:
+        """A replayed step publishes changes of a type."""
+        if is_wanted:
+            self.stood += delta.changes()
+        else:
+            self._forget(delta.changes())
+
+    def broken(self, entry: Broken) -> None:
+        """Changes are missing in the log here. O(changes) where it left out what nobody wanted."""
+        if entry.unwanted and entry.here:
+            left = frozenset(entry.here)
+            self.made = [change for change in self.made if _type_of(change) not in left]
+            self._forget([change for change in self.stood if _type_of(change) in left])
+            self.stood = [change for change in self.stood if _type_of(change) not in left]
+        elif not entry.names:
+            self.told.update(entry.here)
+
+    def _forget(self, changes: Iterable[Change]) -> None:
+        for change in changes:
+            assert not isinstance(change, Watermark), "published changes hold no watermarks"
+            self.unwanted[IDENTITY(change.event)] = None if isinstance(change, Retract) else change.event
+
+
+def _type_of(change: Change) -> str | None:
+    return None if isinstance(change, Watermark) else type_name(change.event.__class__)
 
 
 _UNREADABLE = ("unknown type", OTHER_FIELDS, "malformed event", "malformed block")
@@ -77,13 +119,14 @@ def recover(
                 _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
     fresh = hierarchy.finals().keys() - former if rebuild and hierarchy is not None else ()
-    made, stood, stopped = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
+    replayed = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
     correction = Delta()
     if hierarchy is not None:
         present = hierarchy.finals()
         gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
-        floors = _floors(hierarchy.promised_without(fresh), made, gone)
-        correction = correcting(consolidate(made), consolidate(stood), hierarchy.standing())
+        floors = _floors(hierarchy.promised_without(fresh), replayed.made, gone)
+        made, stood = consolidate(replayed.made), consolidate(replayed.stood)
+        correction = correcting(made, stood, replayed.unwanted | {IDENTITY(event): event for event in hierarchy.standing()})
         correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
         lives.resume(broker, hierarchy.promised, hierarchy.reached)
     else:
@@ -91,7 +134,7 @@ def recover(
     if rebuild:
         broker.inbox.tell_again()  # units that the replayed steps did not know have heard of no promise yet
     result.corrected = len(correction)
-    return result, Batch(correction.by_type(), stopped=stopped)
+    return result, Batch(correction.by_type(), stopped=sorted(replayed.stopped - replayed.told))
 
 
 def _replayed(
@@ -102,20 +145,16 @@ def _replayed(
     result: Recovered,
     known: Mapping[str, str] | None,
     fresh: Collection[str],
-) -> tuple[list[Change], list[Change], list[str]]:
-    """Replay records. Returns what was published from them then, what is published now (as far as anyone wants it), and the
-    types of which nothing more comes, if no reader was told so.
+) -> _Replayed:
+    """Replay records.
 
     ``known``: types of which nothing may be lost, even if they are not registered any more. None for a rebuild: then any may
     be lost, and units that had stopped may go on, as their code may have been mended. ``fresh``: units that the log does not
     know: what is final for them follows from what was promised, as in life.
     """
     codec, drops = EventCodec(types), Drops()
-    made: list[Change] = []
-    stood: list[Change] = []
+    found = _Replayed()
     lost = Drops()
-    stopped: set[str] = set()
-    told: set[str] = set()
     for record in records:
         result.records += 1
         if known is None and hierarchy is not None:
@@ -123,29 +162,29 @@ def _replayed(
         batch = lives.replay(broker, record)
         for entry in record.entries:
             if type(entry) is Made:
-                made += codec.decode(entry.head, entry.block, drops).changes()
+                found.made += codec.decode(entry.head, entry.block, drops).changes()
             elif type(entry) is TurnedAway:
                 result.turned += entry.turned
-            elif type(entry) is Broken and not entry.names:
-                told.update(entry.here)
+            elif type(entry) is Broken:
+                found.broken(entry)
             elif type(entry) is Halted and hierarchy is not None and known is not None:
-                stood += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
+                found.stood += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
         before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
         if result.unreadable > before:
             lost += _lost(record, broker.subscriptions, codec, known or {})
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, dict.fromkeys(fresh) | record.finals):
-                stopped.update(published.stopped)
+                found.stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
-                    stood += delta.changes() if broker.log.is_wanted(name) else ()
+                    found.publish(delta, broker.log.is_wanted(name))
     if lost:
         counts = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
         raise StateError(
             f"stored events cannot be read any more: {counts}; put their types back as they were and give changed events new "
             "names, or start the node in a new state folder, without what it knew"
         )
-    return made, stood, sorted(stopped - told)
+    return found
 
 
 def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
@@ -223,14 +262,13 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
     return +lost
 
 
-def correcting(made: Delta, stood: Delta, standing: Iterable[Event]) -> Delta:
+def correcting(made: Delta, stood: Delta, others: Mapping[Identity, Event | None]) -> Delta:
     """The delta from the state of consumers who took ``made`` to that of consumers who took ``stood``, both from one start.
 
-    ``standing``: the results that are not final, with those that nobody wanted when they came. Replay may make a result, or
+    ``others``: the results that are not final, with those that nobody wanted when they came. Replay may make a result, or
     withdraw it, before somebody wants its type, where the former life did so after, or the reverse. O(changes).
     """
     told, stands = _by_identity(made), _by_identity(stood)
-    stays = {IDENTITY(event): event for event in standing}
     k_plus = dict(zip(map(IDENTITY, stood.inserts), stood.k_plus, strict=True)) if stood.k_plus is not None else {}
     delta = Delta()
     for identity in told.keys() | stands.keys():
@@ -238,7 +276,7 @@ def correcting(made: Delta, stood: Delta, standing: Iterable[Event]) -> Delta:
             now = stands[identity][1]
             was = told[identity][1] if identity in told else stands[identity][0]
         else:
-            now, was = stays.get(identity), told[identity][1]  # untouched in replay while anyone wanted its type
+            now, was = others.get(identity), told[identity][1]  # untouched in replay while anyone wanted its type
         if was is not None and now is not None and was.__class__ is now.__class__:
             if not _is_told(was, now):
                 delta.revises.append((was, now))

@@ -180,7 +180,9 @@ class Cover(msgspec.Struct, array_like=True, tag=10):
 
 
 class Ready(msgspec.Struct, array_like=True, tag=2):
-    """The Interest of this number is known to all nodes: what they send from now on will arrive."""
+    """To a subscriber: all nodes have taken the Interest of this number, so what they send from now on will arrive.
+    To a node: this one has, and all that it sends behind this is by that Interest.
+    """
 
     number: Count
 

@@ -114,6 +114,7 @@ START: dict[str, int] = {
     "reader ignores where its name was": 5,
     "reader ignores gaps": 4,
     "readers that were forgotten not told of a gap": 3,
+    "the log hides what nobody wanted": 766,
     "repeats in columns taken": 17,
     "columns behind the watermark let through": 113,
     "columns that wait in a unit left out of checkpoints": 74,
@@ -503,6 +504,11 @@ def readers_that_were_forgotten_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> 
         return offset, is_gap and not (is_back and peer not in self.readers)
 
     patch.setattr(Log, "start_of", silent)
+
+
+@bug
+def the_log_hides_what_nobody_wanted(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Log, "left_out", lambda self, name, is_local: None)
 
 
 @bug

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
+from middleware.broker.interests import InterestWindow
 from middleware.broker.peers import Peer
 from middleware.broker.watermarks.covering import Covering
 from middleware.cli.main import application
@@ -48,12 +49,17 @@ def _believes_that_what_was_sent_has_come(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Peer, "has_watermarks", lambda peer, version: True)
 
 
+def _takes_what_was_sent_by_a_former_interest(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(InterestWindow, "comes_whole", lambda window, name: True)
+
+
 @pytest.mark.parametrize(
     ("bug", "name"),
     [
         (_never_withholds, "start"),
         (_believes_that_what_was_sent_has_come, "start"),
         (_never_shuts, "successor"),
+        (_takes_what_was_sent_by_a_former_interest, "visitor"),
     ],
 )
 def test_the_exploration_finds_what_breaks_a_promise(

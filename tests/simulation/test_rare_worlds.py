@@ -16,13 +16,21 @@ from middleware.testing.simulation.hard import RARE
 from middleware.testing.simulation.hunt import play
 from middleware.testing.simulation.plan import WorldPlan
 
-KINDS = [*(name for name, (share, _) in RARE.items() if share), "state in slots", "flip a byte", "cut log", "older"]
+KINDS = [
+    *(name for name, (share, _) in RARE.items() if share),
+    "state in slots",
+    "nobody reads",
+    "flip a byte",
+    "cut log",
+    "older",
+]
 HAPPENS = {
     "operator that stops": "halts",
     "copies that clash": "clashes",
     "outliers": "late",
     "reader cut off": "lacking",
     "readers that join": "joined",
+    "nobody reads": "joined",
     "flip a byte": "flip a byte",
     "cut log": "cut log",
     "older": "older log",
@@ -32,6 +40,7 @@ HAPPENS = {
 
 def kinds_of(plan: WorldPlan) -> set[str]:
     found = {*plan.rare, *(each.kind for each in plan.incidents if each.kind in DAMAGES)}
+    found |= {"nobody reads"} if plan.unwatched else set()
     found |= {"older"} if found & {"older log", "older folder"} else set()
     return found | ({"state in slots"} if any(slots(type(each)) for each in plan.detectors.values()) else set())
 

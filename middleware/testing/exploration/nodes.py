@@ -22,7 +22,7 @@ from middleware.link.gathering import Gathering
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.native import Intervals
-from middleware.testing.exploration.plan import PublisherPlan
+from middleware.testing.exploration.plan import PublisherPlan, SubscriberPlan
 
 copyreg.pickle(Intervals, lambda intervals: (Intervals, intervals.bounds()))  # so that a node can be copied
 
@@ -62,7 +62,7 @@ class _Pickler(pickle.Pickler):
         return len(self.shared) - 1
 
 
-_SHARED = frozenset({EventTypes, EventCodec, Record, PublisherPlan, Gathering})
+_SHARED = frozenset({EventTypes, EventCodec, Record, PublisherPlan, SubscriberPlan, Gathering})
 """Types of what never changes, of caches of what follows from the event types, and of what is not used here."""
 
 

@@ -9,17 +9,17 @@ from typing import Literal
 
 import msgspec
 
-Kind = Literal["promise", "event", "end", "leave", "flush"]
+Kind = Literal["promise", "event", "retract", "end", "leave", "flush"]
 
 
 class Act(msgspec.Struct, frozen=True):
-    """One act of a publisher. ``at``: the time of an event or of a promise."""
+    """One act of a publisher. ``at``: the time of a promise, of an event, or of the one that it withdraws."""
 
     kind: Kind
     at: int = 0
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.at}" if self.kind in ("promise", "event") else self.kind
+        return f"{self.kind} {self.at}" if self.kind in ("promise", "event", "retract") else self.kind
 
 
 class PublisherPlan(msgspec.Struct, frozen=True):
@@ -32,6 +32,14 @@ class PublisherPlan(msgspec.Struct, frozen=True):
     node: str
     acts: tuple[Act, ...]
     after: str = ""
+
+
+class SubscriberPlan(msgspec.Struct, frozen=True):
+    """A subscriber to the raw type: its node, and how often it comes. It leaves each time but the last."""
+
+    name: str
+    node: str
+    visits: int = 2
 
 
 class Plan(msgspec.Struct, frozen=True):
@@ -48,6 +56,7 @@ class Plan(msgspec.Struct, frozen=True):
     publishers: tuple[PublisherPlan, ...]
     durable: tuple[str, ...] = ()
     mortal: tuple[str, ...] = ()
+    subscribers: tuple[SubscriberPlan, ...] = ()
     cuts: int = 0
     restarts: int = 0
     linked: bool = True

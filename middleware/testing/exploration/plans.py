@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from middleware.testing.exploration.plan import Plan, PublisherPlan, acts
+from middleware.testing.exploration.plan import Plan, PublisherPlan, SubscriberPlan, acts
 
 _TWO, _THREE = ("a", "b"), ("a", "b", "c")
 
@@ -47,6 +47,13 @@ _BASE = (
             PublisherPlan("q", "b", acts("promise 5, event 10, end, leave")),
             PublisherPlan("r", "b", acts("promise 7, event 30, end"), after="q"),
         ),
+    ),
+    Plan(
+        "visitor",
+        _TWO,
+        (),
+        (PublisherPlan("p", "b", acts("event 5, retract 5, event 10, retract 10")),),
+        subscribers=(SubscriberPlan("s", "a"),),
     ),
     Plan(
         "three",

@@ -18,6 +18,7 @@ class Publisher:
     ``done``: how many acts it has done. ``promised``: its last promise. ``held``: the last promise that its node has
     acknowledged, or None. ``admitted``: what its node had called final by the first acknowledged promise: newer events must
     be taken. ``sent``: (time, owed) of its events by number; its node may reject an event that is not later than ``owed``.
+    ``withdrawn``: the numbers of those that it has withdrawn.
     """
 
     def __init__(self, plan: PublisherPlan) -> None:
@@ -27,6 +28,7 @@ class Publisher:
         self.held: int | None = None
         self.has_left = False
         self.sent: dict[int, tuple[int, int | None]] = {}
+        self.withdrawn: set[int] = set()
         self._publication = Publication([Raw])
 
     @property
@@ -67,6 +69,11 @@ class Publisher:
                 self.sent[self.done] = act.at, owed
                 (frame,) = self._publication.frames([Raw(act.at, ts=act.at, id=self.done, source=self.plan.name)])
                 link.send(self._publication.said(frame))
+            case "retract":
+                (number,) = (number for number, (at, _) in self.sent.items() if at == act.at)
+                self.withdrawn.add(number)
+                event = Raw(act.at, ts=act.at, id=number, source=self.plan.name)
+                link.send(self._publication.said(self._publication.retraction(event)))
             case "leave":
                 link.bye("has said all")
 

@@ -15,7 +15,7 @@ Found by `slackline explore`, plan "{name}". Exits with 1 while the promise is b
 
 import sys
 
-from middleware.testing.exploration.plan import Act, Plan, PublisherPlan
+from middleware.testing.exploration.plan import Act, Plan, PublisherPlan, SubscriberPlan
 from middleware.testing.exploration.search import replay
 
 PLAN = {plan!r}
@@ -52,6 +52,10 @@ def _told(found: Found, step: Step, done: dict[str, int]) -> str:
             place = done.get(name, 0)
             done[name] = place + 1
             return f"publisher {name}: {_publisher(found, name).acts[place]}"
+        case ("come", name):
+            return f"subscriber {name} comes"
+        case ("leave", name):
+            return f"subscriber {name} leaves"
         case ("cut", one, other):
             return f"the link between {one} and {other} breaks, and loses what is under way"
         case ("restart", name):

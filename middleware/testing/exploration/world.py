@@ -1,6 +1,6 @@
-"""One state of an exploration: nodes, publishers and the messages between nodes; what can happen next; and what must hold.
+"""One state of an exploration: nodes, their clients and the messages between nodes; what can happen next; what must hold.
 
-Publishers and their node exchange messages at once: a frame under way is the same to a node as an act that is yet to be done.
+Clients and their node exchange messages at once: a frame under way is the same to a node as an act that is yet to be done.
 Messages between nodes wait, in order, until a step delivers what one step of the sender has sent. Time passes for all nodes at
 once, and only while nothing is under way: messages are faster than the pauses after which links try again. A heartbeat without
 news is lost, as any message may be. A lone acknowledgement arrives at once: a later one would only put off acts that follow
@@ -18,6 +18,7 @@ from middleware.testing.exploration.digest import digest
 from middleware.testing.exploration.nodes import RAW, Broken, Node, told
 from middleware.testing.exploration.plan import Plan
 from middleware.testing.exploration.publishers import Publisher
+from middleware.testing.exploration.subscribers import Subscriber
 
 Step = tuple[str, ...]
 """What happens: (kind, who, ...)."""
@@ -43,6 +44,7 @@ class World:
             for name in plan.nodes
         }
         self.publishers = {each.name: Publisher(each) for each in plan.publishers}
+        self.subscribers = {each.name: Subscriber(each) for each in plan.subscribers}
         self.wires: dict[tuple[str, str], tuple[Group, ...]] = {}
         self.cuts, self.restarts = plan.cuts, plan.restarts
         self.lost: frozenset[str] = frozenset()
@@ -69,13 +71,7 @@ class World:
         """All that can happen now."""
         for source, target in sorted(self.wires):
             yield "deliver", source, target
-        for name, publisher in sorted(self.publishers.items()):
-            if publisher.link is None:
-                after = publisher.plan.after
-                if not after or self.publishers[after].has_left:
-                    yield "attach", name
-            elif publisher.can_act:
-                yield "act", name
+        yield from self._steps_of_clients()
         if self.cuts:
             for one in self.plan.nodes:
                 for other in self.plan.nodes:
@@ -86,6 +82,20 @@ class World:
                 yield "restart", name
         if not self.wires:
             yield ("tick",)
+
+    def _steps_of_clients(self) -> Iterator[Step]:
+        for name, publisher in sorted(self.publishers.items()):
+            if publisher.link is None:
+                after = publisher.plan.after
+                if not after or self.publishers[after].has_left:
+                    yield "attach", name
+            elif publisher.can_act:
+                yield "act", name
+        for name, subscriber in sorted(self.subscribers.items()):
+            if subscriber.can_come:
+                yield "come", name
+            elif subscriber.can_leave:
+                yield "leave", name
 
     def _is_up(self, one: str, other: str) -> bool:
         peer = self.nodes[one].broker.attachments.peers.get(("node", other))
@@ -102,18 +112,14 @@ class World:
                 else:
                     del world.wires[source, target]
                 world._arrive(target, waiting[0])
-            case ("attach", name):
-                world._publisher(name).attach(world.now)
-                world._talk(name)
-            case ("act", name):
-                world._publisher(name).act()
-                world._talk(name)
+            case ("attach" | "act" | "come" | "leave" as kind, name):
+                world._act(kind, name)
             case ("tick",):
                 for name in world.plan.nodes:
                     world._run(name)
-                for name, publisher in list(world.publishers.items()):
-                    if publisher.is_attached:
-                        world._talk(name)
+                for client in world._clients():
+                    if client.is_attached:
+                        world._talk(client.plan.name)
             case ("cut", one, other):
                 world.cuts -= 1
                 world._cut(one, other)
@@ -128,6 +134,7 @@ class World:
         world.__dict__.update(self.__dict__)
         world.now = self.now + TICK
         world.nodes, world.publishers, world.wires = dict(self.nodes), dict(self.publishers), dict(self.wires)
+        world.subscribers = dict(self.subscribers)
         world._said, world._own, world._digests = dict(self._said), set(), dict(self._digests)
         return world
 
@@ -145,23 +152,49 @@ class World:
             self._digests.pop(name, None)
         return self.publishers[name]
 
+    def _subscriber(self, name: str) -> Subscriber:
+        if name not in self._own:
+            self.subscribers[name] = self.subscribers[name].copy()
+            self._own.add(name)
+            self._digests.pop(name, None)
+        return self.subscribers[name]
+
+    def _act(self, kind: str, name: str) -> None:
+        """A client does something."""
+        match kind:
+            case "attach":
+                self._publisher(name).attach(self.now)
+            case "act":
+                self._publisher(name).act()
+            case "come":
+                self._subscriber(name).come(self.now)
+            case "leave":
+                self._subscriber(name).leave()
+        self._talk(name)
+
+    def _clients(self) -> list[Publisher | Subscriber]:
+        return [*self.publishers.values(), *self.subscribers.values()]
+
+    def _client(self, name: str) -> Publisher | Subscriber:
+        return self._publisher(name) if name in self.publishers else self._subscriber(name)
+
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def _talk(self, name: str) -> None:
-        """Let a publisher and its node exchange messages until both have said all."""
-        publisher = self._publisher(name)
+        """Let a client and its node exchange messages until both have said all."""
+        client = self._client(name)
         for _ in range(_ROUNDS):
-            sends = publisher.step(self.now)
+            sends = client.step(self.now)
             if not sends:
                 return
-            node = self._node(publisher.plan.node)
+            node = self._node(client.plan.node)
             for _, parts in sends:
                 node.broker.receive((name, 1), parts, self.now)
             self._run(node.name)
-        raise Broken(f"publisher {name} and its node talk without an end")
+        raise Broken(f"{name} and its node talk without an end")
 
     def _run(self, name: str) -> None:
-        """A step of a node; what it sends to publishers arrives at once."""
+        """A step of a node; what it sends to clients arrives at once."""
         node = self._node(name)
         groups: dict[str, list[tuple[Hashable, Parts]]] = {}
         answers: dict[str, None] = {}
@@ -170,10 +203,10 @@ class World:
         except Broken as error:
             raise Broken(f"node {name}: {error}") from None
         for channel, parts in sends:
-            if isinstance(channel, tuple) and channel[0] in self.publishers:
-                publisher = self._publisher(channel[0])
-                if not publisher.has_left:
-                    publisher.receive(parts, self.now)
+            if isinstance(channel, tuple) and channel[0] in self.publishers.keys() | self.subscribers.keys():
+                client = self._client(channel[0])
+                if not client.has_left:
+                    client.receive(parts, self.now)
                     answers[channel[0]] = None
             elif self._is_news(name, channel, parts):
                 target = str(channel[0] if isinstance(channel, tuple) else channel)
@@ -186,7 +219,7 @@ class World:
             else:
                 self.wires[name, target] = (*self.wires.get((name, target), ()), tuple(group))
         for answer in answers:
-            self._publisher(answer).settled(node.floor)
+            self._settle(answer)
             self._talk_back(answer)
 
     def _arrive(self, target: str, group: Group) -> None:
@@ -197,14 +230,19 @@ class World:
         self._run(target)
 
     def _talk_back(self, name: str) -> None:
-        publisher = self._publisher(name)
-        sends = publisher.step(self.now)
-        publisher.settled(self.nodes[publisher.plan.node].floor)
+        client = self._client(name)
+        sends = client.step(self.now)
+        self._settle(name)
         if sends:
-            node = self._node(publisher.plan.node)
+            node = self._node(client.plan.node)
             for _, parts in sends:
                 node.broker.receive((name, 1), parts, self.now)
             self._run(node.name)
+
+    def _settle(self, name: str) -> None:
+        if name in self.publishers:
+            publisher = self._publisher(name)
+            publisher.settled(self.nodes[publisher.plan.node].floor)
 
     def _is_news(self, name: str, channel: Hashable, parts: Parts) -> bool:
         """Whether a message is neither a heartbeat without news, nor a greeting that is under way already."""
@@ -243,9 +281,9 @@ class World:
         node.start(self.now)
         if not node.keeps:
             self.lost |= {name}
-        for publisher in list(self.publishers.values()):
-            if publisher.plan.node == name and publisher.is_attached:
-                mine = self._publisher(publisher.plan.name)
+        for client in self._clients():
+            if client.plan.node == name and client.is_attached:
+                mine = self._client(client.plan.name)
                 assert mine.link is not None
                 mine.link.broken()
 
@@ -284,6 +322,7 @@ class World:
             after = publisher.plan.after
             if publisher.next is not None and not (after and not self.publishers[after].has_left):
                 raise Broken(f"publisher {publisher.plan.name} waits for ever to {publisher.next}")
+        self._check_read()
         attached = [each for each in self.publishers.values() if each.is_attached]
         least = min((each.promised for each in attached), default=END)
         everyone = all(each.promised == END for each in self.publishers.values() if each.has_left)
@@ -302,10 +341,17 @@ class World:
             if everyone and not self.lost and bound < least:
                 raise Broken(f"node {node.name} waits: its watermark is {told(bound)}, and all have promised {told(least)}")
 
+    def _check_read(self) -> None:
+        """Whatever a subscriber has got, it knows by now whether the event was withdrawn."""
+        gone = {(name, number) for name, publisher in self.publishers.items() for number in publisher.withdrawn}
+        for name, subscriber in self.subscribers.items():
+            if subscriber.is_attached and (wrong := subscriber.stands & gone):
+                raise Broken(f"subscriber {name} was never told that {sorted(wrong)} were withdrawn")
+
     @property
     def digest(self) -> int:
         """See ``digest``."""
-        for name, each in (*self.nodes.items(), *self.publishers.items()):
+        for name, each in (*self.nodes.items(), *self.publishers.items(), *self.subscribers.items()):
             if name not in self._digests:
                 self._digests[name] = digest(each)
         wires = [

@@ -204,7 +204,20 @@ def _let_readers_join(plan: WorldPlan, rng: random.Random) -> bool:
     plan.joiners = [SinkPlan(rng.choice(plan.nodes), resumes=False, joins=at) for at in joins]
     crashes = [Incident(at + rng.randrange(500) * MILLISECOND, "crash", rng.choice(plan.nodes), 0) for at in joins]
     plan.incidents = sorted([*crashes, *plan.incidents], key=lambda each: each.at)
+    if plan.unwatched:
+        _let_readers_leave(plan, random.Random(plan.seed + 2**36))
     return True
+
+
+def _let_readers_leave(plan: WorldPlan, rng: random.Random) -> None:
+    """At one node, readers of the same types come and leave quickly, so that these are wanted for moments only."""
+    node, at = rng.choice(plan.nodes), rng.randrange(500)
+    for _ in range(rng.choice([3, 6, 12])):
+        stays = rng.choice([10, 50, 200])
+        plan.joiners.append(SinkPlan(node, resumes=False, joins=at * MILLISECOND, leaves=stays * MILLISECOND))
+        at += stays + rng.choice([0, 10, 50, 200])
+    plan.joiners.append(SinkPlan(node, resumes=False, joins=at * MILLISECOND))
+    plan.joiners.sort(key=lambda each: each.joins)
 
 
 def _let_publishers_come_and_go(plan: WorldPlan, rng: random.Random) -> bool:
@@ -246,9 +259,9 @@ def _in_order(of: SourcePlan, rng: random.Random, name: str, after: int, count: 
 COMINGS = 0.1
 """The share of the worlds in which publishers come and go."""
 
-FLAPPING = 0.0
-"""The share of the worlds with a reader that is cut off, or joins, in which no other reader stays: none, as a reader that comes
-back, or comes just after the last one left, is given results whose corrections nobody wanted when they were made."""
+FLAPPING = 0.3
+"""The share of the worlds with a reader that is cut off, or with readers that join, in which no other reader stays: then nobody
+wants some results for a while, and their corrections are made, or arrive, before somebody does again."""
 
 RARE: dict[str, tuple[float, Callable[[WorldPlan, random.Random], bool]]] = {
     "operator that stops": (0.09, _let_an_operator_stop),

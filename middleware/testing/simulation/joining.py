@@ -19,12 +19,26 @@ class Joiners:
 
     def __init__(self, plans: Iterable[SinkPlan], make: Callable[[str, SinkPlan], Sink]) -> None:
         self._to_come, self._make = list(plans), make
+        self._leaving: list[tuple[int, Sink]] = []
         self._here: list[tuple[Sink, int]] = []
 
+    @property
+    def sinks(self) -> list[Sink]:
+        """Those that have come."""
+        return [sink for sink, _ in self._here]
+
     def step(self, passed: int, sources: Iterable[Source]) -> None:
-        """Let those come that are due ``passed`` ns after the first event."""
+        """Let those come, and leave, that are due ``passed`` ns after the first event."""
         while self._to_come and self._to_come[0].joins <= passed:
-            self._here.append((self._make(f"joiner{len(self._here)}", self._to_come.pop(0)), NEVER))
+            plan = self._to_come.pop(0)
+            sink = self._make(f"joiner{len(self._here)}", plan)
+            self._here.append((sink, NEVER))
+            if plan.leaves:
+                self._leaving.append((plan.joins + plan.leaves, sink))
+        for due, sink in self._leaving:
+            if due <= passed:
+                sink.link.bye("has read enough")
+        self._leaving = [(due, sink) for due, sink in self._leaving if due > passed]
         if any(not sink.ready for sink, _ in self._here):
             said = max((each.event.ts for source in sources for each in source.so_far), default=NEVER)
             self._here = [(sink, before if sink.ready and before != NEVER else said) for sink, before in self._here]
@@ -35,7 +49,7 @@ class Joiners:
         for sink, before in self._here:
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
             assert not sink.violations, f"{sink.name}: {sink.violations}"
-            known, is_due = set(sink.finals), is_complete and not sink.lacks
+            known, is_due = set(sink.finals), is_complete and not sink.lacks and sink.link.closed is None
             due = [event for event in expected if event in known or (is_due and event.ts > before + _MARGIN)]
             extra, missing = (
                 [event for event in sink.finals if event not in due],

@@ -45,7 +45,8 @@ class SinkPlan(msgspec.Struct):
     """A sink at a node. ``resumes``: it has a name under which it comes back. ``marks``: it also stores its mark; a sink that
     does not may get finals again that it had taken when it was killed. ``dies``: it is killed once it has this many finals (0:
     only by incidents), comes back after ``away`` ns, and has the share ``copy`` of its finals. ``raw``: it reads raw events
-    instead of derived ones. ``tables``: it reads tables. ``joins``: it comes this much later (ns) than the first event.
+    instead of derived ones. ``tables``: it reads tables. ``joins``: it comes this much later (ns) than the first event, and
+    ``leaves`` so long after that (0: it stays).
     """
 
     node: str
@@ -57,6 +58,7 @@ class SinkPlan(msgspec.Struct):
     raw: bool = False
     tables: bool = False
     joins: int = 0
+    leaves: int = 0
 
 
 class WorldPlan(msgspec.Struct):

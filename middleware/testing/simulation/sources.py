@@ -69,7 +69,7 @@ class Source:
         self._others = others
         self.in_columns = 0
         self._simulation = simulation
-        self._said = self._taken = self._until = 0
+        self._said = self._furthest = self._taken = self._until = 0
         self._is_mortal, self._has_paused = bool(plan.dies), not plan.pauses
         self._back_at: int | None = None
         self._forms = random.Random(plan.name)
@@ -152,8 +152,8 @@ class Source:
 
     @property
     def so_far(self) -> list[Said]:
-        """What it has said."""
-        return self.plan.says[: self._said]
+        """What it has said in all its lives."""
+        return self.plan.says[: self._furthest]
 
     @property
     def _may_end(self) -> bool:
@@ -161,6 +161,7 @@ class Source:
 
     def _say(self, says: list[Said]) -> None:
         self._said += len(says)
+        self._furthest = max(self._furthest, self._said)
         for is_new, group in groupby(says, lambda each: type(each) is Insert):
             if is_new:
                 as_columns = takes_columns() and self._forms.random() < self.plan.columns

@@ -110,7 +110,7 @@ class World:
             resumes=plan.resumes,
             marks=plan.marks,
             tables=plan.tables,
-            joins=bool(plan.joins),
+            joins=bool(plan.joins or plan.leaves),
             before=before,
             copy=copy,
         )
@@ -407,7 +407,7 @@ class World:
                 derived = [entry for entry in unit.late if entry.event.level]
                 assert not derived, f"a derived event was late at {unit.name}: {derived[:1]}"
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
-            told = {"gap for a reader"} if any(sink.lacks for sink in self.sinks) else set()
+            told = {"gap for a reader"} if any(sink.lacks for sink in [*self.sinks, *self._joiners.sinks]) else set()
             told |= {"gap in what a node sends"} if self.halts else set()
             stray = node.broker.drops.keys() - _HARMLESS - told
             assert not stray, f"node {name} dropped {stray}"

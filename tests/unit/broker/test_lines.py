@@ -26,7 +26,7 @@ def cut(common: int = 6) -> Log:
     log.subscribed(NODE, Interest(1, ["Ping"]))
     log.subscribed(SUBSCRIBER, Interest(1, ["Ping"], resumes=True))
     log.renewed(2, common)
-    log.broken(NODE, [], ["Ping"])
+    log.broken([], ["Ping"])
     logged(log, 4)
     return log
 

@@ -17,11 +17,11 @@ from middleware.broker.records import BREAK, Record, decode_record, encode_recor
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
-from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, Resumed, decode_payload, encode
+from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, Ready, Resumed, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame
 from middleware.link.link import Link
-from middleware.model.change import Delta
+from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -36,6 +36,9 @@ STEP = 20 * MILLISECOND
 
 class Client:
     """A peer at the other end of a link. ``got``: what it was told."""
+
+    answers = True
+    """Whether it answers an Interest at once, if it is a node."""
 
     def __init__(self, talk: Talk, role: Role, name: str, greeting: Interest | None, epoch: int = 1) -> None:
         self.channel = f"to {name}"
@@ -65,7 +68,8 @@ class Client:
                 payload = self.link.receive(decode_frame(parts[0]), parts[1:], now)
                 if payload is not None:
                     self.got.append(decode_payload(payload))
-                    if type(self.got[-1]) is Interest and self.link.role == "node":
+                    if type(self.got[-1]) is Interest and self.link.role == "node" and self.answers:
+                        self.say(Ready(self.got[-1].number))
                         self.say(Cover(self.got[-1].number, {}))
                     if type(self.got[-1]) is Changes:
                         self.blocks.append((self.got[-1], payload[1:]))
@@ -152,6 +156,106 @@ def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
     back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, offset=before.offset), epoch=2)
     talk.go(10)
     assert any(type(told) is Gap for told in back.got)
+
+
+def block_of(number: int) -> tuple[BlockHead, bytes]:
+    ((head, block),) = encode_delta("Ping", Delta([Ping(ts=number, id=number, source="p")]), raw=True)
+    return head, block
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_reader_that_comes_gets_nothing_that_was_sent_before_its_type_was_wanted_again(keeps: bool) -> None:
+    talk = Talk(durable(peers=("z",)) if keeps else Broker("b", 1, 0, types=TYPES, peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
+    first = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
+    talk.go(12)
+    node.answers = False
+    first.link.bye("done")
+    talk.go(6)
+    second = Client(talk, "subscriber", "t", Interest(1, ["Ping"]))
+    talk.go(6)
+    told = [each for each in node.got if type(each) is Interest]
+    assert [each.subscriptions for each in told[-2:]] == [[], ["Ping"]]
+    for number, answered in enumerate([None, told[-2].number, told[-1].number], 1):
+        if answered is not None:
+            node.say(Ready(answered))
+        head, block = block_of(number)
+        node.say(Changes(None, None, [head], 5 * keeps, number * keeps), block)
+        talk.go(4)
+        assert [head.inserts for head, _ in read_by(second)] == [1] * (number == 3)
+        is_ready = any(type(each) is Ready for each in second.got)
+        assert is_ready == (number == 3), "it is told so once all that comes is whole"
+    assert [block for _, block in read_by(second)] == [block_of(3)[1]]
+
+
+def read_by(client: Client) -> list[tuple[BlockHead, bytes]]:
+    return [pair for changes, blocks in client.blocks for pair in zip(changes.blocks, blocks, strict=True)]
+
+
+def test_a_type_that_was_wanted_all_the_time_is_taken_whatever_else_is_wanted() -> None:
+    talk = Talk(durable(peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
+    reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
+    talk.go(12)
+    node.answers = False
+    for name in "tuv":
+        Client(talk, "subscriber", name, Interest(1, [f"Other{name}"]))
+        talk.go(4)
+    head, block = block_of(1)
+    node.say(Changes(None, None, [head], 5, 1), block)
+    talk.go(4)
+    assert read_by(reader) == [(head, block)]
+
+
+def test_a_node_answers_an_interest_behind_what_it_sent_by_the_one_before() -> None:
+    talk = Talk(Broker("b", 1, 0, types=TYPES, peers=("z",)))
+    node = Client(talk, "node", "z", Interest(1, ["Ping"], raw=["Ping"]))
+    publisher = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(12)
+    talk.clients = [publisher, node]  # in one step the event comes first
+    publisher.publish(Ping(ts=5, id=1, source="p"))
+    node.say(Interest(2))
+    talk.go(6)
+    news = [each for each in node.got if type(each) is Ready or (type(each) is Changes and each.blocks)]
+    assert [type(each) for each in news] == [Ready, Changes, Ready]
+    assert [each.number for each in news if type(each) is Ready] == [1, 2]
+
+
+@pytest.mark.parametrize("comes_from", ["detectors", "node"])
+def test_who_reads_the_log_again_is_told_where_it_lacks_what_nobody_wanted(comes_from: str) -> None:
+    broker = Broker("b", 1, 0, types=TYPES, log=Log(77, lambda offset, size: ()), peers=("z",), publications=["Pong"])
+    talk = Talk(broker)
+    node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
+    kind = "Pong" if comes_from == "detectors" else "Ping"
+
+    def happens(number: int) -> None:
+        if comes_from == "detectors":
+            broker.publish(Batch({"Pong": Delta([Ping(ts=number, id=number, source="p")])}), talk.now)
+        else:
+            head, block = block_of(number)
+            node.say(Changes(None, None, [head], 5, number), block)
+        talk.go(4)
+
+    talk.go(12)
+    first = Client(talk, "subscriber", "s", Interest(1, [kind]))
+    talk.go(6)
+    happens(1)
+    first.link.bye("done")
+    talk.go(6)
+    happens(2)
+    second = Client(talk, "subscriber", "t", Interest(1, [kind]))
+    talk.go(6)
+    happens(3)
+    assert len(read_by(second)) == 1
+    again = Client(talk, "subscriber", "s", Interest(1, [kind], line=77), epoch=2)
+    talk.go(10)
+    news = [each for each in again.got if type(each) is Gap or (type(each) is Changes and each.blocks)]
+    assert [type(each) for each in news] == [Gap, Changes, Gap, Changes], "it was forgotten; then each block, and the break"
+    assert len(read_by(again)) == 2, "what came while nobody wanted it is in no log"
+    restored = Log(77, lambda offset, size: ())
+    for record in talk.records:
+        restored.passed(record)
+    assert restored.state() == broker.log.state() | {"readers": restored.state()["readers"]}
 
 
 def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_has_left():
