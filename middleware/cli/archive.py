@@ -228,9 +228,9 @@ def _differences(plan: Scenario, results: Archive) -> str:
     """How the results differ from the in-order oracle's; empty if they do not. All events must fit into this process."""
     from middleware.model.event import IDENTITY, ORDER
     from middleware.model.state import alike
-    from middleware.testing.oracle import first_arrivals, oracle
+    from middleware.testing.oracle import oracle
 
-    derived = oracle(first_arrivals(results.raw_events()), plan.detectors)
+    derived = oracle(results.raw_events(), plan.detectors)
     wanted = sorted(chain.from_iterable(derived.values()), key=ORDER)
     found = {IDENTITY(event): event for event in results.collect()}
     differ = [event for event in wanted if not alike(found.pop(IDENTITY(event), None), event)]

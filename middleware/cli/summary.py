@@ -152,7 +152,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
     """Everything worth telling of one or two runs, held against the oracle."""
     from middleware.spark.traces import load_trace, read_trace
 
-    raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)))
+    raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)), plan.detectors)
     expected = Excused(raw, plan.detectors)
     runs = {}
     recorded = lateness(raw) if any(outcome.ledgers for outcome in outcomes.values()) else {}

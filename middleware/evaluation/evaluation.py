@@ -89,7 +89,7 @@ class Evaluation:
             replays.append(replay(self._scenario, self._trace, mode, self._seconds / self._speed, self._speed, missing))
         self._say("reading the recording")
         arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
-        raw = first_arrivals(arrivals)
+        raw = first_arrivals(arrivals, self._scenario.detectors)
         oracle = Excused(raw, self._scenario.detectors)
         measured: dict[str, Measured] = {}
         sizes: Sizes = {}

@@ -27,6 +27,11 @@ from middleware.model.event import (
 from middleware.model.operator import Operator
 
 
+def published_types(detectors: Mapping[str, Detector]) -> frozenset[EventType]:
+    """The types that some detector derives: events of these come from detectors alone."""
+    return frozenset(kind for detector in detectors.values() for kind in detector.publishes)
+
+
 class Derivation:
     """Turns the results of one detector, for one key, into derived events.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from numbers import Integral
@@ -13,8 +14,8 @@ from middleware.broker.ingress.seen import SeenIds
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name
-from middleware.model.identity import clashing, named
+from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name, type_name
+from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
 from middleware.native import span
 from middleware.observe.provenance.past import Past, Step
@@ -65,6 +66,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
         by detector that stopped, the reason: its finals are right, but none is later than the time at which it stopped.
+    ``rejected``
+        events of types that detectors of the run derive: only detectors make these, as on nodes, so they were left out.
     """
 
     finals: dict[str, Sequence[Event]]
@@ -77,6 +80,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     failures: dict[str, list[Failure]] = {}
     halted: dict[str, str] = {}
     clashes: int = 0
+    rejected: list[Event] = []
 
     def __repr__(self) -> str:
         finals = {name: len(events) for name, events in self.finals.items()}
@@ -90,6 +94,9 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         ]
         parts += [f"{self.duplicates - self.clashes:,} repeats"] * (self.duplicates > self.clashes)
         parts += [f"{self.clashes:,} left out: source and id of others"] * bool(self.clashes)
+        if self.rejected:
+            names = Counter(type_name(event.__class__) for event in self.rejected)
+            parts.append(f"{len(self.rejected):,} rejected, as detectors derive their type{_counted(names)}")
         parts += [f"{name} stopped" for name in self.halted]
         return f"<Run: {'; '.join(parts)}>"
 
@@ -143,12 +150,12 @@ def run(
 ) -> Run:
     """``middleware.run`` for events: see there. Raises EventError, DetectorError, DetectorFailedError."""
     by_name = named(detectors)
-    read = [event_type for detector in by_name.values() for event_type in detector.subscribes]
+    known = [kind for detector in by_name.values() for kind in (*detector.subscribes, *detector.publishes)]
     if isinstance(events, ArrivedColumns):
         arrived: ArrivedColumns | list[Event] = events
-        check_one_class_a_name((*read, *events.types))
+        check_one_class_a_name((*known, *events.types))
     else:
-        arrived = taken(events, read)
+        arrived = taken(events, known)
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
     def again(wanted: type[Event]) -> Past:
@@ -198,8 +205,14 @@ def _run(
     _check_policies(policies)
     asks = [watch, timer, step]  # for steps, or what they cost
     stepper = Stepper(detectors, policies, timer)
-    units = stepper.hierarchy.units
-    if events and all(each is None for each in asks):
+    units, derived = stepper.hierarchy.units, stepper.derived
+    if isinstance(events, ArrivedColumns) and not derived.isdisjoint(events.types):
+        events = events.events()  # some are to be rejected, one by one
+    if (
+        events
+        and all(each is None for each in asks)
+        and (isinstance(events, ArrivedColumns) or derived.isdisjoint(map(type, events)))
+    ):
         arrived = events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)
         found = run_in_order(arrived, units)
         if found is not None:
@@ -234,7 +247,7 @@ def _in_steps(
         _raise_failure(hierarchy)
     result = stepper.run()
     if result.duplicates and isinstance(events, list):
-        result.clashes = len(clashing(events))
+        result.clashes = len(clashing([event for event in events if event.__class__ not in stepper.derived]))
     return result
 
 
@@ -254,7 +267,8 @@ def _tell(
 class Stepper:
     """A run, step by step, for those who do something between two steps: ``take`` what arrives, at last ``end``, then ``run``.
 
-    ``hierarchy``, ``seen``: its units, and the identities that have come. Raises DetectorError.
+    ``hierarchy``, ``seen``: its units, and the identities that have come. ``derived``: the types that the detectors derive, of
+    which no events are taken from elsewhere. Raises DetectorError.
     """
 
     def __init__(
@@ -269,6 +283,7 @@ class Stepper:
         names = [unit.name for unit in self.hierarchy.units]
         if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *names})):
             raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
+        self.derived = published_types(detectors)
         self.seen = SeenIds()
         self._finals = FinalResults(self.hierarchy.publications, names)
         self._run = Run({}, {}, [])
@@ -284,7 +299,10 @@ class Stepper:
             yield self.take(events[at : at + size])
 
     def take(self, arrived: list[Event]) -> tuple[list[Event], list[Batch]]:
-        """Take what arrives at once; returns what of it is no repeat, and what is published."""
+        """Take what arrives at once; returns what of it is taken and no repeat, and what is published."""
+        if not self.derived.isdisjoint(map(type, arrived)):
+            self._run.rejected += [event for event in arrived if event.__class__ in self.derived]
+            arrived = [event for event in arrived if event.__class__ not in self.derived]
         fresh = self.seen.take_new(list(arrived))
         self._run.events += len(fresh)
         self._run.duplicates += len(arrived) - len(fresh)

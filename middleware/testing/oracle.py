@@ -11,7 +11,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
 from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
-from middleware.model.identity import Derivation, levels, named
+from middleware.model.identity import Derivation, levels, named, published_types
 from middleware.model.operator import Operator, applied
 from middleware.ordering.batches import DerivationByKey, EventBatch
 
@@ -19,11 +19,16 @@ _BATCH = 16_384
 """The number of events that detectors on columns get at once."""
 
 
-def first_arrivals(events: Iterable[Event]) -> list[Event]:
-    """The events as every process reads them, without duplicates of a (source, id): the first arrival counts."""
+def first_arrivals(events: Iterable[Event], detectors: Mapping[str, Detector] | None = None) -> list[Event]:
+    """The events as every process reads them, without duplicates of a (source, id): the first arrival counts.
+
+    Events of types that ``detectors`` derive are left out: nodes take these from detectors alone.
+    """
+    derived_types = published_types(detectors) if detectors is not None else frozenset()
     kept: dict[Identity, Event] = {}
     for event in events:
-        kept.setdefault(IDENTITY(event), event)
+        if event.__class__ not in derived_types:
+            kept.setdefault(IDENTITY(event), event)
     return [read for event in kept.values() for read in all_carried(event.__class__, [event])]
 
 
@@ -106,16 +111,17 @@ def oracle(
 
     ``late``: by detector, the raw events listed in its ledger, which the oracle leaves out for it. O(n log n) per detector.
     """
-    raw = first_arrivals(events)
+    by_name = named(detectors)
+    raw = first_arrivals(events, by_name)
     excused = late if late is not None else {}
-    return derived(detectors, lambda name: [event for event in raw if IDENTITY(event) not in excused.get(name, ())])
+    return derived(by_name, lambda name: [event for event in raw if IDENTITY(event) not in excused.get(name, ())])
 
 
 class Excused:
     """The oracle over ``events`` for runs that list some of them as late; computed once for runs that list the same ones."""
 
     def __init__(self, events: Iterable[Event], detectors: Mapping[str, Detector]) -> None:
-        self._raw, self._detectors = first_arrivals(events), detectors
+        self._raw, self._detectors = first_arrivals(events, detectors), detectors
         self._known: dict[str, list[Event]] = {}
 
     def finals(self, ledgers: Iterable[Mapping[str, Collection[Identity]]]) -> list[Event]:
@@ -138,11 +144,12 @@ def derived(
     ``until``: for each detector that has stopped, the time of its last result.
     """
     by_name = named(detectors)
-    level = levels(by_name)
+    level, derived_types = levels(by_name), published_types(by_name)
     results: dict[str, list[Event]] = {}
     for name in sorted(by_name, key=lambda n: level[n]):
         detector = by_name[name]
-        inputs = [event for event in given(name) if event.__class__ in detector.subscribes]
+        raw_types = {kind for kind in detector.subscribes if kind not in derived_types}
+        inputs = [event for event in given(name) if event.__class__ in raw_types]
         for lower in results.values():
             inputs += [event for event in lower if event.__class__ in detector.subscribes]
         last = until.get(name, END) if until is not None else END

@@ -14,7 +14,7 @@ from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, type_name
-from middleware.model.identity import named
+from middleware.model.identity import named, published_types
 from middleware.model.operator import Operator
 from middleware.model.words import listed
 from middleware.ordering.costs import Timer
@@ -206,7 +206,7 @@ def _is_by_type(source: Any) -> bool:
 
 def _read_types(detectors: AnyMapping[str, Detector]) -> EventTypes:
     """The raw types that detectors read: those that none of them publishes."""
-    published = {kind for detector in detectors.values() for kind in detector.publishes}
+    published = published_types(detectors)
     return EventTypes(
         dict.fromkeys(kind for detector in detectors.values() for kind in detector.subscribes if kind not in published)
     )
