@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from detectors.language.aggregate_functions import SYNONYMS
 from detectors.language.tree import (
@@ -31,6 +31,9 @@ from detectors.sequence.syntax import FieldReference, Index, Strategy
 from middleware.model.event import stable_hash
 from middleware.model.making import recipe
 
+if TYPE_CHECKING:
+    from middleware.native._core import SequenceSpecification, StepSpecification
+
 Written = tuple[Any, ...]
 """A condition as nested tuples: an operator and its operands."""
 
@@ -43,7 +46,7 @@ _AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "first", "last"})
 _OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
 
 
-def specification(plan: SequencePlan, source: str, level: int) -> dict[str, Any]:
+def specification(plan: SequencePlan, source: str, level: int) -> SequenceSpecification:
     """A plan as ``native.SequenceMatcher`` and ``native.SequenceRuns`` take it; results get ``source`` and ``level``."""
     return _Specification(plan).of(source, level)
 
@@ -56,7 +59,7 @@ class _Specification:
         self._fields: list[list[str]] = [[] for _ in self._all]
         self._conditions: list[Condition] = []
 
-    def of(self, source: str, level: int) -> dict[str, Any]:
+    def of(self, source: str, level: int) -> SequenceSpecification:
         plan = self._plan
         components = [self._component(step) for step in self._all]
         schedules = [tuple([list(map(self._numbers, part)) for part in parts]) for parts in scheduled(plan)]
@@ -81,7 +84,7 @@ class _Specification:
             "dues": dues,
         }
 
-    def _component(self, step: PatternStep) -> dict[str, object]:
+    def _component(self, step: PatternStep) -> StepSpecification:
         return {
             "slot": step.slot,
             "place": step.place,

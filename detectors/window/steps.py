@@ -17,6 +17,7 @@ from middleware import native
 from middleware.model.arrays import integers
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
+from middleware.model.identity import canonical
 from middleware.model.making import recipe
 from middleware.model.operator import Operation, Snapshot
 from middleware.model.schema import fields_of
@@ -88,6 +89,7 @@ class Steps:
             level=level,
             seed=stable_hash(source),
             encode=msgspec.msgpack.Encoder().encode,
+            canonical=canonical,
             show=self.show,
             at_once=self.at_once,
         )

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 import sys
 
-_VERSION = 53
+from middleware.model.errors import ENDING, WindowError
+from middleware.model.event import ORDER, Event
+from middleware.model.state import same_state
+
+_VERSION = 54
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
@@ -42,6 +46,7 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
     Intervals,
     KeyedLanes,
     KeyedWindows,
+    LaneCalls,
     Pairs,
     Pattern,
     PlainFields,
@@ -53,6 +58,7 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
     block_of,
     by_class,
     column_of,
+    give_model,
     in_columns,
     in_time,
     joined,
@@ -70,6 +76,8 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
     times_of_claimed_columns,
 )
 
+give_model(event=Event, order=ORDER, same_state=same_state, ending=ENDING, window_error=WindowError)
+
 __all__ = [
     "Baseline",
     "Block",
@@ -84,6 +92,7 @@ __all__ = [
     "Intervals",
     "KeyedLanes",
     "KeyedWindows",
+    "LaneCalls",
     "Pairs",
     "Pattern",
     "PlainFields",

@@ -1,5 +1,5 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol, TypedDict
 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, Key
@@ -11,6 +11,16 @@ from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Published
 
 VERSION: int
+
+def give_model(
+    *,
+    event: type[Event],
+    order: Callable[[Any], tuple[Any, ...]],
+    same_state: Callable[[object, object], bool],
+    ending: tuple[type[BaseException], ...],
+    window_error: type[Exception],
+) -> None:
+    """Give the core what it needs of the model of events, once."""
 
 Survey = tuple[int, int, int | None, list[int], list[int]]
 
@@ -45,11 +55,27 @@ class Counts:
     @property
     def unknown(self) -> int: ...
 
+class Monoid(Protocol):
+    """What is aggregated, and how. ``native``: the name and the type by which the core knows it, if it does."""
+
+    @property
+    def lift(self) -> Callable[[Any], Any]: ...
+    @property
+    def combine(self) -> Callable[[Any, Any], Any]: ...
+    @property
+    def lower(self) -> Callable[[Any], Any]: ...
+    @property
+    def identity(self) -> Any: ...
+    @property
+    def commutative(self) -> bool: ...
+    @property
+    def native(self) -> tuple[str, str] | None: ...
+
 class Fiba:
     monoid: Any
     min_arity: int
     ordered: bool
-    def __new__(cls, monoid: Any, *, min_arity: int = 8, ordered: bool = False) -> Fiba: ...
+    def __new__(cls, monoid: Monoid, *, min_arity: int = 8, ordered: bool = False) -> Fiba: ...
     def __len__(self) -> int: ...
     def __iter__(self) -> Iterator[tuple[int, Any]]: ...
     @property
@@ -71,7 +97,7 @@ class Fiba:
     def check(self) -> None: ...
 
 class Baseline:
-    def __new__(cls, kind: str, monoid: Any, *, min_arity: int = 8) -> Baseline: ...
+    def __new__(cls, kind: str, monoid: Monoid, *, min_arity: int = 8) -> Baseline: ...
     def __len__(self) -> int: ...
     @property
     def work(self) -> dict[str, int]: ...
@@ -109,8 +135,38 @@ class PlainFields:
     def stamped(self, event: Event, number: int, source: str, level: int, /) -> Event | None: ...
     def others(self, events: list[Event]) -> list[int]: ...
 
+class LaneCalls:
+    """What lanes call in Python. ``derivation(name, detector, level, key)`` gives what makes results events, and its origin."""
+
+    def __new__(
+        cls,
+        *,
+        derivation: Callable[[str, Detector, int, Any], tuple[Callable[[Event, Any], list[Event]], int]],
+        fresh: Callable[[Detector], Detector],
+        blank: Callable[[Detector], Detector],
+        published: Callable[[Event, list[Event], str | None], Published],
+        left_out: Callable[[Event], Published],
+        inserted: Callable[[list[Published], int, int], Delta],
+        withdrawn: Callable[[list[Published]], Delta],
+        difference: Callable[[list[Published], list[Published], int, int], Delta],
+        combined: Callable[[Sequence[Delta]], Delta],
+    ) -> LaneCalls: ...
+
 class KeyedLanes:
-    def __new__(cls, name: str, detector: Detector, level: int, settings: Settings, key: Key | None) -> KeyedLanes: ...
+    def __new__(
+        cls,
+        detector: Detector,
+        settings: Settings,
+        calls: LaneCalls,
+        *,
+        name: str,
+        level: int,
+        key: Key | str | None,
+        recipes: list[Recipe | None],
+        backdate: int,
+        is_timed: bool,
+        is_plain: bool,
+    ) -> KeyedLanes: ...
     def __len__(self) -> int: ...
     @property
     def newest(self) -> int: ...
@@ -261,6 +317,7 @@ class KeyedWindows:
         level: int,
         seed: int,
         encode: Callable[[Any], bytes],
+        canonical: Callable[[Any], Any],
         show: Callable[[Any, Any], tuple[Any, ...]],
         at_once: bool,
     ) -> KeyedWindows: ...
@@ -290,8 +347,43 @@ class KeyedWindows:
     def snapshot(self) -> tuple[int, int, list[tuple[Any, tuple[Any, ...], bytes]]]: ...
     def restore(self, upto: int, swept: int, contents: list[tuple[Any, tuple[Any, ...], bytes]]) -> None: ...
 
+class StepSpecification(TypedDict):
+    """A step of a sequence, or a negated one. Fields by name; conditions by number."""
+
+    slot: int
+    place: int
+    kleene: bool
+    negation: int | None
+    key: list[str] | None
+    fields: list[str]
+    filters: list[int]
+    conditions: list[int]
+
+class SequenceSpecification(TypedDict):
+    """The plan of a sequence query. ``schedules`` and ``dues``: which conditions are to be checked when a step is bound."""
+
+    schedules: list[tuple[list[list[int]], ...]]
+    conditions: list[tuple[list[int], tuple[Any, ...] | None, Callable[..., Any], tuple[int, bool] | None]]
+    components: list[StepSpecification]
+    roles: list[tuple[type[Event], list[int]]]
+    columns: list[dict[str, int] | None]
+    gives: tuple[list[tuple[str, bool]], Stamping] | None
+    within: int
+    reach: int
+    trails: bool
+    values: Callable[..., Any]
+    plain: Sequence[tuple[int, str]] | None
+    recipe: Recipe | None
+    source: str
+    level: int
+    seed: int
+    strict: bool
+    dues: list[tuple[list[int], ...]]
+
 class SequenceMatcher:
-    def __new__(cls, plan: dict[str, Any], fail: Callable[[Event, str], None], in_order: bool = False) -> SequenceMatcher: ...
+    def __new__(
+        cls, plan: SequenceSpecification, fail: Callable[[Event, str], None], in_order: bool = False
+    ) -> SequenceMatcher: ...
     @property
     def held(self) -> int: ...
     @property
@@ -311,7 +403,7 @@ def split(events: list[Event], top: int) -> tuple[list[Event], list[Event]]: ...
 def survey_events(events: list[Event], top: int, clk: int, only_earliest: bool) -> Survey: ...
 
 class SequenceRuns:
-    def __new__(cls, plan: dict[str, Any], fail: Callable[[Event, str], None]) -> SequenceRuns: ...
+    def __new__(cls, plan: SequenceSpecification, fail: Callable[[Event, str], None]) -> SequenceRuns: ...
     @property
     def held(self) -> int: ...
     @property

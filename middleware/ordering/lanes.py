@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from middleware import native
-from middleware.model.change import Delta
-from middleware.model.detector import Detector, blank, fresh, key_function, migrated, takes_batches
+from middleware.model.attributes import has_dict_only
+from middleware.model.change import Delta, combined
+from middleware.model.detector import Detector, Key, blank, fresh, key_function, leaves_state, migrated, takes_batches
 from middleware.model.event import Event, Order
+from middleware.model.identity import Derivation
+from middleware.model.making import recipe
 from middleware.ordering.batches import BatchLane, DerivationByKey
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lane import Counts, LaneState, Settings
 from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Published
+from middleware.ordering.retraction import Published, difference, inserted, left_out, withdrawn
 
 KeyedLane = tuple[Any, LaneState]
 """The state of a lane with its key (None without one)."""
@@ -58,7 +61,42 @@ def lanes_for(name: str, detector: Detector, level: int, settings: Settings) -> 
     """The lanes for a detector."""
     if takes_batches(type(detector)):
         return BatchLanes(name, detector, level, settings)
-    return native.KeyedLanes(name, detector, level, settings, key_function(detector))
+    return keyed_lanes(name, detector, level, settings, key_function(detector))
+
+
+def _derivation(name: str, detector: Detector, level: int, key: Any) -> tuple[Derivation, int]:
+    derivation = Derivation(name, detector, level, key)
+    return derivation, derivation.origin
+
+
+_CALLS = native.LaneCalls(
+    derivation=_derivation,
+    fresh=fresh,
+    blank=blank,
+    published=Published,
+    left_out=left_out,
+    inserted=inserted,
+    withdrawn=withdrawn,
+    difference=difference,
+    combined=combined,
+)
+
+
+def keyed_lanes(name: str, detector: Detector, level: int, settings: Settings, key: Key | None) -> native.KeyedLanes:
+    """The lanes of the core. ``key`` gives the key of an event for this detector; None: there is one lane."""
+    kind: Any = type(detector)
+    return native.KeyedLanes(
+        detector,
+        settings,
+        _CALLS,
+        name=name,
+        level=level,
+        key=kind.key if key is not None and isinstance(kind.key, str) else key,
+        recipes=[recipe(event_type) for event_type in detector.publishes],
+        backdate=detector.backdate,
+        is_timed=detector.identity == "time",
+        is_plain=leaves_state(kind) and has_dict_only(kind),
+    )
 
 
 class BatchLanes:

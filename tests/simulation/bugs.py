@@ -20,7 +20,6 @@ from detectors.sequence.sequence_operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.stepped_windows import SteppedWindows
 from detectors.window.windows_operation import WindowsOperation
-from middleware import native
 from middleware.broker import broker, outbound
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
@@ -53,7 +52,7 @@ from middleware.model.event import END, NEVER, TS
 from middleware.model.held import HeldColumns
 from middleware.model.identity import named
 from middleware.model.operator import Operation
-from middleware.ordering import lane
+from middleware.ordering import lane, lanes
 from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.lane import Lane
@@ -215,7 +214,7 @@ def checkpoint_forgets_waiting_events(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def checkpoint_forgets_what_was_published(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "KeyedLanes", KeyedLanes)
+    patch.setattr(lanes, "keyed_lanes", KeyedLanes)
     restore = Lane.restore
 
     def forgetful(self: Lane, state: Any) -> None:
@@ -299,13 +298,13 @@ def revisions_of_refused_ones_let_through_by_units(patch: pytest.MonkeyPatch) ->
 
 @bug
 def states_taken_for_the_same(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "KeyedLanes", KeyedLanes)
+    patch.setattr(lanes, "keyed_lanes", KeyedLanes)
     patch.setattr(lane, "same_state", lambda one, other: True)
 
 
 @bug
 def failed_events_leave_their_traces(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(native, "KeyedLanes", KeyedLanes)
+    patch.setattr(lanes, "keyed_lanes", KeyedLanes)
     patch.setattr(Lane, "_rehearse", lambda self, end, odd: None)
 
 

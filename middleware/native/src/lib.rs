@@ -1,7 +1,8 @@
 //! The core of Slackline: its hot data structures. Tests hold many of them against readable models in Python (`tests/oracles`).
 //!
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
-//! there is one account of what those mean.
+//! there is one account of what those mean. What it calls it is given (`event::model`, `lanes::calls`, arguments of
+//! constructors): it imports nothing of Slackline by name.
 
 mod block;
 mod event;
@@ -44,6 +45,8 @@ mod _core {
     #[pymodule_export]
     use crate::event::held::HeldEvents;
     #[pymodule_export]
+    use crate::event::model::give_model;
+    #[pymodule_export]
     use crate::event::waiting::Waiting;
     #[pymodule_export]
     use crate::expr::pattern::Pattern;
@@ -60,6 +63,8 @@ mod _core {
     #[pymodule_export]
     use crate::join::pairs::Pairs;
     #[pymodule_export]
+    use crate::lanes::calls::LaneCalls;
+    #[pymodule_export]
     use crate::lanes::counts::Counts;
     #[pymodule_export]
     use crate::lanes::python::KeyedLanes;
@@ -75,5 +80,5 @@ mod _core {
     use crate::windows::panes::windows::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 53;
+    const VERSION: u32 = 54;
 }

@@ -7,7 +7,6 @@ from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.detector import constants, fresh, key_function, takes_batches
 from middleware.model.errors import DetectorError
@@ -16,6 +15,7 @@ from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
 from middleware.ordering.batches import BatchLane
 from middleware.ordering.lane import Counts, Lane, LaneState, Settings
+from middleware.ordering.lanes import keyed_lanes
 from middleware.ordering.operation import OperatorLane
 from middleware.ordering.ready import Ready
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
@@ -78,7 +78,7 @@ class _LanesInOrder:
     def __init__(self, plan: Plan, number: int) -> None:
         self._plan, self._number = plan, number
         name = plan.names[number]
-        self._lanes = native.KeyedLanes(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
+        self._lanes = keyed_lanes(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
         self._state: tuple[Any, ...] | None = None
         self._failed: _DetectorLane | None = None
 

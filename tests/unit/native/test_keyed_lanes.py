@@ -12,6 +12,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import END
 from middleware.ordering.lane import Settings
+from middleware.ordering.lanes import keyed_lanes
 from middleware.ordering.policies import Policies
 from middleware.ordering.ready import Ready
 from middleware.ordering.retraction import Retraction
@@ -42,7 +43,7 @@ def reading(ts, value=1, sensor=0):
 
 def lanes(detector, spacing=128, stop=False):
     common = Settings(spacing=spacing, stop_on_error=stop)
-    return native.KeyedLanes("Sums", detector, 1, common, key_function(detector))
+    return keyed_lanes("Sums", detector, 1, common, key_function(detector))
 
 
 def emit(target, *ahead, behind=(), removed=(), settled=-1):

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END
+from middleware.ordering import lanes
 from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.units import unit_for
@@ -19,7 +19,7 @@ from .streams import KEYED, UNKEYED, changes
 def unit_with(is_native, detector, policy):
     with pytest.MonkeyPatch.context() as patch:
         if not is_native:
-            patch.setattr(native, "KeyedLanes", KeyedLanes)
+            patch.setattr(lanes, "keyed_lanes", KeyedLanes)
         return unit_for(detector.__name__, detector(), 2, policy)
 
 

@@ -5,17 +5,17 @@ import random
 
 import pytest
 
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
 from middleware.ordering.batches import DerivationByKey
 from middleware.ordering.lane import Settings
+from middleware.ordering.lanes import keyed_lanes
 from middleware.ordering.policies import Policies
 from middleware.ordering.ready import Ready
 from middleware.ordering.units import unit_for
-from tests.oracles import keyed_lanes
+from tests.oracles import keyed_lanes as oracle
 
 
 class Step(Event):
@@ -37,7 +37,7 @@ class Counter(Detector):
         return Result(self.count, ts=event.ts)
 
 
-KINDS = [keyed_lanes.KeyedLanes, native.KeyedLanes]
+KINDS = [oracle.KeyedLanes, keyed_lanes]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__module__)
@@ -61,7 +61,7 @@ def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay
 
 def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
     detector = Counter()
-    lanes = native.KeyedLanes("Counter", detector, 1, Settings(), key_function(detector))
+    lanes = keyed_lanes("Counter", detector, 1, Settings(), key_function(detector))
     for ts in range(0, 20_000, 100):
         lanes.emit(Ready([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1)
         lanes.check()
@@ -72,7 +72,7 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
 def test_lanes_to_which_events_keep_coming_in_order_keep_little_that_is_final(of_each):
     """No snapshot is taken for the sake of replays, as nothing is out of order: each lane kept up to 256 final events."""
     keys, lateness = 100, 1_000
-    lanes = native.KeyedLanes("Counter", Counter(), 1, Settings(spacing=512), key_function(Counter()))
+    lanes = keyed_lanes("Counter", Counter(), 1, Settings(spacing=512), key_function(Counter()))
     step, number, results = lateness // of_each, 0, []
     for ts in range(0, 40 * lateness, step):
         steps = [Step(key, ts=ts, id=(number := number + 1), source="s") for key in range(keys)]

@@ -8,7 +8,6 @@ use pyo3::types::PyList;
 use crate::event::entry::Entry;
 use crate::event::fields::Stamps;
 use crate::event::search::partition;
-use crate::event::twins::Twins;
 
 /// Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this.
 const FEW: usize = 8;
@@ -55,33 +54,26 @@ pub fn in_time(events: &Bound<'_, PyList>, start: i64) -> PyResult<Option<Vec<i6
 /// O(k log n) for few events, O(tail they fall into) for many.
 #[pyfunction]
 pub fn merge<'py>(buffer: &Bound<'py, PyList>, events: Bound<'py, PyList>) -> PyResult<(Bound<'py, PyList>, usize)> {
-    let py = buffer.py();
-    let twins = Twins::get(py)?;
     if events.is_empty() {
         return Ok((events, 0));
     }
-    let start = place(buffer, &Entry::new(&events.get_item(0)?)?, 0, twins)?.unwrap_or_else(|at| at);
+    let start = place(buffer, &Entry::new(&events.get_item(0)?)?, 0)?.unwrap_or_else(|at| at);
     if start == buffer.len() {
         buffer.set_slice(start, start, &events)?;
         return Ok((events, 0));
     }
     let few = events.len() * FEW < buffer.len() - start;
-    let came = if few { insert(buffer, &events, start, twins)? } else { merge_tail(buffer, &events, start, twins)? };
+    let came = if few { insert(buffer, &events, start)? } else { merge_tail(buffer, &events, start)? };
     let duplicates = events.len() - came.len();
     Ok((came, duplicates))
 }
 
 /// Insert few events, all at or behind `start`, each at its place; returns those that were not there.
-fn insert<'py>(
-    buffer: &Bound<'py, PyList>,
-    events: &Bound<'py, PyList>,
-    start: usize,
-    twins: &Twins,
-) -> PyResult<Bound<'py, PyList>> {
+fn insert<'py>(buffer: &Bound<'py, PyList>, events: &Bound<'py, PyList>, start: usize) -> PyResult<Bound<'py, PyList>> {
     let came = PyList::empty(buffer.py());
     let mut at = start;
     for event in events {
-        match place(buffer, &Entry::new(&event)?, at, twins)? {
+        match place(buffer, &Entry::new(&event)?, at)? {
             Ok(there) => at = there,
             Err(free) => {
                 buffer.insert(free, &event)?;
@@ -94,12 +86,7 @@ fn insert<'py>(
 }
 
 /// Merge many events with the tail of the buffer from `start` on; returns those that were not there.
-fn merge_tail<'py>(
-    buffer: &Bound<'py, PyList>,
-    events: &Bound<'py, PyList>,
-    start: usize,
-    twins: &Twins,
-) -> PyResult<Bound<'py, PyList>> {
+fn merge_tail<'py>(buffer: &Bound<'py, PyList>, events: &Bound<'py, PyList>, start: usize) -> PyResult<Bound<'py, PyList>> {
     let py = buffer.py();
     let (tail, came) = (buffer.get_slice(start, buffer.len()), PyList::empty(py));
     let mut merged = Vec::with_capacity(tail.len() + events.len());
@@ -107,7 +94,7 @@ fn merge_tail<'py>(
     for entry in entries(events)? {
         let mut is_there = false;
         while let Some(before) = old.peek() {
-            match before.compare(py, &entry, twins)? {
+            match before.compare(py, &entry)? {
                 Ordering::Greater => break,
                 order => is_there = order == Ordering::Equal,
             }
@@ -129,8 +116,8 @@ fn entries(events: &Bound<'_, PyList>) -> PyResult<Vec<Entry>> {
 }
 
 /// Where the event stands, or else where it would stand, in the buffer from `start` on.
-fn place(buffer: &Bound<'_, PyList>, sought: &Entry, start: usize, twins: &Twins) -> PyResult<Result<usize, usize>> {
-    let compare = |at: usize| Entry::new(&buffer.get_item(start + at)?)?.compare(buffer.py(), sought, twins);
+fn place(buffer: &Bound<'_, PyList>, sought: &Entry, start: usize) -> PyResult<Result<usize, usize>> {
+    let compare = |at: usize| Entry::new(&buffer.get_item(start + at)?)?.compare(buffer.py(), sought);
     let length = buffer.len() - start;
     let at = partition(length, |at| Ok::<_, PyErr>(compare(at)? == Ordering::Less))?;
     let is_there = at < length && compare(at)? == Ordering::Equal;

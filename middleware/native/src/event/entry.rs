@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use pyo3::prelude::*;
 
 use crate::event::fields::Stamps;
-use crate::event::twins::Twins;
+use crate::event::model::Model;
 
 /// The time stamp before all events.
 pub const NEVER: i64 = i64::MIN;
@@ -22,11 +22,11 @@ impl Entry {
     }
 
     /// Time stamps decide; only where they tie is Python asked for the rest of the order.
-    pub fn compare(&self, py: Python<'_>, other: &Self, twins: &Twins) -> PyResult<Ordering> {
+    pub fn compare(&self, py: Python<'_>, other: &Self) -> PyResult<Ordering> {
         if self.ts != other.ts || self.event.is(&other.event) {
             return Ok(self.ts.cmp(&other.ts));
         }
-        let order = twins.order.bind(py);
+        let order = Model::get(py)?.order.bind(py);
         order.call1((&self.event,))?.compare(order.call1((&other.event,))?)
     }
 }

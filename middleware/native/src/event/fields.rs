@@ -9,9 +9,10 @@ use std::sync::OnceLock;
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyType};
 use pyo3::{Borrowed, BoundObject};
+
+use crate::event::model::Model;
 
 /// In how many types a field is looked up where it lies; in others it is asked for by name.
 const KNOWN: usize = 8;
@@ -127,14 +128,15 @@ pub struct Stamps {
 impl Stamps {
     pub const COUNT: usize = 4;
 
-    /// Imported when first needed: `middleware.model` does not know the core, but what imports it may.
+    #[inline]
     pub fn get(py: Python<'_>) -> PyResult<&'static Self> {
-        static STAMPS: PyOnceLock<Stamps> = PyOnceLock::new();
-        STAMPS.get_or_try_init(py, || {
-            let event = py.import("middleware.model.event")?.getattr("Event")?.cast_into::<PyType>()?;
-            let of = |name: &str| offset_of(&event, &PyString::intern(py, name));
-            Ok(Self { ts: of("ts"), id: of("id"), source: of("source"), level: of("level"), event: event.clone().unbind() })
-        })
+        Model::get(py).map(|model| &model.stamps)
+    }
+
+    /// Those of a type, and of all that derive from it.
+    pub fn of(event: &Bound<'_, PyType>) -> Self {
+        let of = |name: &str| offset_of(event, &PyString::intern(event.py(), name));
+        Self { ts: of("ts"), id: of("id"), source: of("source"), level: of("level"), event: event.clone().unbind() }
     }
 
     #[inline]

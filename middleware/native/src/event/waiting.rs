@@ -7,7 +7,6 @@ use pyo3::types::PyList;
 use crate::event::entry::Entry;
 use crate::event::placing::{arranged, insertions, place_of};
 use crate::event::splice::splice;
-use crate::event::twins::Twins;
 
 #[pyclass(module = "middleware.native")]
 #[derive(Default)]
@@ -25,7 +24,7 @@ impl Waiting {
     }
 
     fn add<'py>(&mut self, events: &Bound<'py, PyList>, after: i64) -> PyResult<(Bound<'py, PyList>, u64)> {
-        let (py, twins) = (events.py(), Twins::get(events.py())?);
+        let py = events.py();
         let (mut early, mut rest) = (Vec::with_capacity(events.len()), Vec::new());
         for event in events {
             let entry = Entry::new(&event)?;
@@ -35,8 +34,8 @@ impl Waiting {
                 rest.push(event);
             }
         }
-        let (early, repeats) = arranged(py, early, twins)?;
-        let (found, known) = insertions(py, &self.0, early, twins)?;
+        let (early, repeats) = arranged(py, early)?;
+        let (found, known) = insertions(py, &self.0, early)?;
         splice(&mut self.0, found);
         Ok((PyList::new(py, rest)?, repeats + known))
     }
@@ -50,7 +49,7 @@ impl Waiting {
         let py = events.py();
         let missing = PyList::empty(py);
         for event in events {
-            match place_of(py, &self.0, &Entry::new(&event)?, Twins::get(py)?)? {
+            match place_of(py, &self.0, &Entry::new(&event)?)? {
                 Ok(at) => drop(self.0.remove(at)),
                 Err(_) => missing.append(event)?,
             }
@@ -59,7 +58,7 @@ impl Waiting {
     }
 
     fn holds(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
-        Ok(place_of(event.py(), &self.0, &Entry::new(event)?, Twins::get(event.py())?)?.is_ok())
+        Ok(place_of(event.py(), &self.0, &Entry::new(event)?)?.is_ok())
     }
 
     fn first<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyAny>> {

@@ -9,6 +9,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::event::entry::Entry;
+use crate::event::model::Model;
 use crate::lanes::shared::Shared;
 use crate::lanes::state::Plain;
 
@@ -61,7 +62,7 @@ impl State {
     pub fn is_same(&self, py: Python<'_>, other: &Self, shared: &Shared) -> PyResult<bool> {
         match (self, other) {
             (Self::Plain(one), Self::Plain(other)) => Ok(one.is_same(py, other)),
-            (Self::Other(one), Self::Other(other)) => shared.twins.same_state(one.bind(py), other.bind(py)),
+            (Self::Other(one), Self::Other(other)) => shared.calls.get().same_state(one.bind(py), other.bind(py)),
             (Self::Stopped, Self::Stopped) => Ok(true),
             _ => Ok(false),
         }
@@ -86,14 +87,13 @@ pub struct Detector {
 }
 
 impl Detector {
-    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>) -> PyResult<Self> {
+    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>, origin: u64) -> PyResult<Self> {
         let mut on_event = instance.getattr(intern!(instance.py(), "on_event"))?;
         let is_method = on_event.is_exact_instance(METHOD.import(instance.py(), "types", "MethodType")?);
         let is_function = is_method && on_event.getattr(intern!(instance.py(), "__self__"))?.is(&instance);
         if is_function {
             on_event = on_event.getattr(intern!(instance.py(), "__func__"))?;
         }
-        let origin = derive.getattr(instance.py(), intern!(instance.py(), "origin"))?.extract(instance.py())?;
         Ok(Self { instance: instance.unbind(), on_event: on_event.unbind(), is_function, derive, origin, is_stopped: false })
     }
 
@@ -144,7 +144,7 @@ impl Detector {
         let Some(result) = self.call(entry.event.bind(py), shared)? else {
             return Ok(());
         };
-        if !result.is_instance(shared.twins.event_type.bind(py))? {
+        if !result.is_instance(Model::get(py)?.event_type.bind(py))? {
             for event in result.try_iter()? {
                 event?; // a generator runs only as it is gone through
             }

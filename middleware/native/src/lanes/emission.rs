@@ -29,7 +29,7 @@ impl<'py> Emission<'py> {
         if results.is_empty() {
             return Ok(None);
         }
-        let inserted = shared.twins.inserted.bind(results.py());
+        let inserted = shared.calls.get().inserted.bind(results.py());
         inserted.call1((results, &self.clk, &self.k)).map(Some)
     }
 }
@@ -50,7 +50,7 @@ impl<'py> Rounds<'py> {
     pub fn combined(self, py: Python<'py>, shared: &Shared) -> PyResult<Bound<'py, PyList>> {
         let whole = PyList::empty(py);
         for deltas in self.0.into_iter().filter(|deltas| !deltas.is_empty()) {
-            whole.append(shared.twins.combined.bind(py).call1((deltas,))?)?;
+            whole.append(shared.calls.get().combined.bind(py).call1((deltas,))?)?;
         }
         Ok(whole)
     }

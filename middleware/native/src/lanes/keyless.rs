@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
+use crate::event::model::Model;
 use crate::lanes::shared::Shared;
 
 /// The failures by the order of their events.
@@ -17,12 +18,12 @@ impl Keyless {
     #[cold]
     pub fn add(&self, event: &Bound<'_, PyAny>, error: PyErr, shared: &mut Shared) -> PyResult<()> {
         let py = event.py();
-        if !shared.twins.is_failure(py, &error) {
+        if !shared.calls.get().is_failure(py, &error) {
             return Err(error); // such as KeyboardInterrupt
         }
-        let traceback = shared.twins.traceback(py, error)?;
-        let failure = shared.twins.failure(py, event.as_unbound(), &traceback)?;
-        let order = shared.twins.order.bind(py).call1((event,))?;
+        let traceback = shared.calls.get().traceback(py, error)?;
+        let failure = shared.calls.get().failure(py, event.as_unbound(), &traceback)?;
+        let order = Model::get(py)?.order.bind(py).call1((event,))?;
         if order.get_item(0)?.extract::<i64>().is_ok() {
             shared.counts.get().left_out.add(1);
             return self.0.bind(py).set_item(order, failure);
@@ -44,14 +45,14 @@ impl Keyless {
     }
 
     /// Whether an event is here.
-    pub fn holds(&self, event: &Bound<'_, PyAny>, shared: &Shared) -> PyResult<bool> {
-        let order = shared.twins.order.bind(event.py()).call1((event,))?;
+    pub fn holds(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let order = Model::get(event.py())?.order.bind(event.py()).call1((event,))?;
         self.0.bind(event.py()).contains(order)
     }
 
     /// Forget an event that is withdrawn; false if it is not here.
-    pub fn withdraw(&self, event: &Bound<'_, PyAny>, shared: &Shared) -> PyResult<bool> {
-        let (all, order) = (self.0.bind(event.py()), shared.twins.order.bind(event.py()).call1((event,))?);
+    pub fn withdraw(&self, event: &Bound<'_, PyAny>) -> PyResult<bool> {
+        let (all, order) = (self.0.bind(event.py()), Model::get(event.py())?.order.bind(event.py()).call1((event,))?);
         let here = all.contains(&order)?;
         if here {
             all.del_item(order)?;

@@ -15,14 +15,14 @@ pub enum Key {
 }
 
 impl Key {
-    /// `function` gives the key of an event; what the detector declares may make it simpler.
-    pub fn new(detector: &Bound<'_, PyAny>, function: Bound<'_, PyAny>) -> PyResult<Self> {
-        if function.is_none() {
+    /// From the name of an attribute, or the function that gives the key of an event; None if there is no key.
+    pub fn new(key: Bound<'_, PyAny>) -> PyResult<Self> {
+        if key.is_none() {
             return Ok(Self::Same);
         }
-        Ok(match detector.get_type().getattr("key")?.cast_into_exact::<PyString>() {
-            Ok(attribute) => Self::Attribute(Field::new(function.py(), attribute.to_str()?)),
-            Err(_) => Self::Function(function.unbind()),
+        Ok(match key.cast_exact::<PyString>() {
+            Ok(attribute) => Self::Attribute(Field::new(key.py(), attribute.to_str()?)),
+            Err(_) => Self::Function(key.unbind()),
         })
     }
 

@@ -6,7 +6,6 @@
 use std::cmp::Ordering;
 
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
@@ -143,7 +142,7 @@ impl Lane {
     #[inline]
     fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
         if self.detector.is_stopped() {
-            let left_out = shared.twins.left_out(py, &self.history[at].event)?;
+            let left_out = shared.calls.get().left_out(py, &self.history[at].event)?;
             shared.counts.get().left_out.add(1);
             self.record(py, at, left_out, true);
             return Ok(None);
@@ -152,7 +151,7 @@ impl Lane {
         let Some(derived) = self.detector.run(event, shared)? else {
             return Ok(None);
         };
-        let published = shared.twins.published.call1(py, (event, derived))?;
+        let published = shared.calls.get().published.call1(py, (event, derived))?;
         self.record(py, at, published.clone_ref(py), false);
         Ok(Some(published))
     }
@@ -166,11 +165,11 @@ impl Lane {
     /// Quarantine the event at `at`, at which the detector just raised: go on from the state before it.
     #[cold]
     fn fail(&mut self, py: Python<'_>, at: usize, error: PyErr, shared: &mut Shared) -> PyResult<()> {
-        if !shared.twins.is_failure(py, &error) {
+        if !shared.calls.get().is_failure(py, &error) {
             return Err(error); // such as KeyboardInterrupt
         }
-        let traceback = shared.twins.traceback(py, error)?;
-        let failure = shared.twins.failure(py, &self.history[at].event, &traceback)?;
+        let traceback = shared.calls.get().traceback(py, error)?;
+        let failure = shared.calls.get().failure(py, &self.history[at].event, &traceback)?;
         shared.counts.get().failures.add(1);
         self.record(py, at, failure, true);
         if shared.stop_on_error {
@@ -178,7 +177,7 @@ impl Lane {
         } else {
             let mut odd = Vec::new();
             while let Err((place, error)) = self.rehearse_without(py, at, &odd, shared)? {
-                if !shared.twins.is_failure(py, &error) {
+                if !shared.calls.get().is_failure(py, &error) {
                     return Err(error);
                 }
                 odd.push(place); // it did not fail here before: no pure function of its input
@@ -248,9 +247,9 @@ impl Lane {
     /// The state of the detector. One whose state cannot be copied can never go back: it stops, and says so.
     pub fn state(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<State> {
         match self.detector.state(py, shared) {
-            Err(error) if shared.twins.is_failure(py, &error) => {
+            Err(error) if shared.calls.get().is_failure(py, &error) => {
                 shared.counts.get().failures.add(1);
-                self.broken = Some(shared.twins.traceback(py, error)?);
+                self.broken = Some(shared.calls.get().traceback(py, error)?);
                 self.detector.stop();
                 Ok(State::Stopped)
             }
@@ -266,13 +265,11 @@ impl Lane {
     }
 
     /// How many records have causes before `position`.
-    pub fn records_before(&self, py: Python<'_>, position: usize, shared: &Shared) -> PyResult<usize> {
+    pub fn records_before(&self, py: Python<'_>, position: usize) -> PyResult<usize> {
         let Some(before) = position.checked_sub(1) else {
             return Ok(0);
         };
-        partition(self.records.len(), |at| {
-            Ok(self.records[at].cause.compare(py, &self.history[before], shared.twins)? != Ordering::Greater)
-        })
+        partition(self.records.len(), |at| Ok(self.records[at].cause.compare(py, &self.history[before])? != Ordering::Greater))
     }
 
     /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
@@ -287,10 +284,10 @@ impl Lane {
             if self.records.last().is_some_and(|record| record.is_failure && record.cause.event.is(event)) {
                 self.records.pop(); // it was left out; this is why
             }
-            shared.failures.push(shared.twins.failure(py, event, &traceback)?);
+            shared.failures.push(shared.calls.get().failure(py, event, &traceback)?);
         }
         let position = self.snapshots.last_until(count).position;
-        let cut = self.records_before(py, position, shared)?;
+        let cut = self.records_before(py, position)?;
         self.snapshots.forget(position);
         self.history.drain(..position);
         for record in self.records.drain(..cut) {
@@ -330,8 +327,8 @@ impl Lane {
         self.history = history.into_iter().map(entry).collect::<PyResult<_>>()?;
         self.records.clear();
         for published in published {
-            let cause = Entry::new(&published.getattr(intern!(py, "cause"))?)?;
-            let is_failure = !published.getattr(intern!(py, "failure"))?.is_none();
+            let cause = Entry::new(&published.get_item(0)?)?;
+            let is_failure = !published.get_item(2)?.is_none();
             self.records.push(Record { cause, published: published.unbind(), is_failure });
         }
         for (position, state) in snapshots {
@@ -362,15 +359,15 @@ impl Lane {
     }
 
     /// Every invariant of a lane; returns what is wrong, if anything is.
-    pub fn fault(&self, py: Python<'_>, shared: &Shared) -> PyResult<Option<&'static str>> {
+    pub fn fault(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
         for pair in self.history.windows(2) {
-            if pair[0].compare(py, &pair[1], shared.twins)? != Ordering::Less {
+            if pair[0].compare(py, &pair[1])? != Ordering::Less {
                 return Ok(Some("history out of order"));
             }
         }
         let mut free = 0;
         for record in &self.records {
-            match place_of(py, &self.history[free..], &record.cause, shared.twins)? {
+            match place_of(py, &self.history[free..], &record.cause)? {
                 Ok(offset) => free += offset + 1,
                 Err(_) => return Ok(Some("results out of order, or of events that are gone")),
             }

@@ -1,5 +1,6 @@
 //! Lanes of one unit: for each key a detector, its history, and snapshots to go back to.
 
+pub mod calls;
 pub mod counts;
 pub mod detector;
 pub mod disturbance;

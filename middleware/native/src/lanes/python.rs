@@ -4,26 +4,33 @@ use std::hint::black_box;
 
 use pyo3::exceptions::PyAssertionError;
 use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
 use crate::event::entry::Entry;
+use crate::event::fields::Stamps;
 use crate::event::placing::place_of;
-use crate::event::twins::Twins;
+use crate::lanes::calls::LaneCalls;
 use crate::lanes::counts::Counts;
 use crate::lanes::detector::{Detector, State};
 use crate::lanes::emission::{Emission, Pending, Rounds};
 use crate::lanes::keyless::Keyless;
 use crate::lanes::keys::{Key, Numbers};
 use crate::lanes::lane::{Lane, LaneState};
-use crate::lanes::shared::Shared;
+use crate::lanes::shared::{Settings, Shared};
 use crate::lanes::stamp::Stamp;
 use crate::lanes::writing::Writing;
 
 /// What `middleware.ordering.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
 type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
 type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
+
+/// What a unit gives its detector in one step: `middleware.ordering.ready.Ready`.
+#[derive(FromPyObject)]
+struct Ready<'py> {
+    ahead: Bound<'py, PyList>,
+    behind: Bound<'py, PyList>,
+}
 
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
@@ -54,22 +61,31 @@ pub struct KeyedLanes {
 
 #[pymethods]
 impl KeyedLanes {
+    /// `recipes`: of the types that the detector publishes (see `Maker`). `is_timed`: identities of results rest on their times.
+    /// `is_plain`: the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
     #[new]
+    #[pyo3(signature = (detector, settings, calls, *, name, level, key, recipes, backdate, is_timed, is_plain))]
+    #[expect(clippy::too_many_arguments, reason = "one record, given once")]
     fn new(
-        name: Bound<'_, PyAny>,
         detector: Bound<'_, PyAny>,
+        settings: Settings,
+        calls: Py<LaneCalls>,
+        name: Bound<'_, PyAny>,
         level: Bound<'_, PyAny>,
-        settings: Bound<'_, PyAny>,
         key: Bound<'_, PyAny>,
+        recipes: Vec<Bound<'_, PyAny>>,
+        backdate: i64,
+        is_timed: bool,
+        is_plain: bool,
     ) -> PyResult<Self> {
         let py = name.py();
-        let stamp = Stamp::new(&detector, &name, &level, Twins::get(py)?)?;
-        let shared = Shared::new(&settings, &detector, stamp, !key.is_none())?;
+        let stamp = Stamp::new(&name, &level, &recipes, backdate, is_timed)?;
+        let shared = Shared::new(py, &settings, calls, stamp, !key.is_none(), is_plain)?;
         Ok(Self {
             name: name.unbind(),
             level: level.unbind(),
-            key: Key::new(&detector, key)?,
-            detector: shared.twins.fresh.call1(py, (&detector,))?,
+            key: Key::new(key)?,
+            detector: shared.calls.get().fresh.call1(py, (&detector,))?,
             initial: State::of(detector.call_method0("snapshot")?, &shared),
             numbers: Numbers::new(py),
             lanes: Vec::new(),
@@ -96,17 +112,17 @@ impl KeyedLanes {
         match self.key.of(event).and_then(|key| self.numbers.get(&key)) {
             Ok(Some(number)) => {
                 let entry = Entry::new(event)?;
-                Ok(place_of(event.py(), &self.lanes[number].history, &entry, self.shared.twins)?.is_ok())
+                Ok(place_of(event.py(), &self.lanes[number].history, &entry)?.is_ok())
             }
             Ok(None) => Ok(false),
-            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => Err(error),
-            Err(_) => self.keyless.holds(event, &self.shared),
+            Err(error) if !self.shared.calls.get().is_failure(event.py(), &error) => Err(error),
+            Err(_) => self.keyless.holds(event),
         }
     }
 
     /// Take changed settings.
-    fn configure(&mut self, settings: Bound<'_, PyAny>) -> PyResult<()> {
-        self.shared.configure(&settings)
+    fn configure(&mut self, settings: Settings) {
+        self.shared.configure(&settings);
     }
 
     /// How many emitted events are kept, because they may still be disturbed or lie behind the last snapshot. O(keys).
@@ -124,7 +140,7 @@ impl KeyedLanes {
     /// Take a snapshot of some lane and forget it, to see what it costs. If that fails, the lane will say so by itself.
     fn snapshot(&self, py: Python<'_>) -> PyResult<()> {
         match self.lanes.first().map(|lane| lane.detector.state(py, &self.shared)) {
-            Some(Err(error)) if !self.shared.twins.is_failure(py, &error) => Err(error),
+            Some(Err(error)) if !self.shared.calls.get().is_failure(py, &error) => Err(error),
             _ => Ok(()),
         }
     }
@@ -134,13 +150,13 @@ impl KeyedLanes {
     /// A lane that published in this call and is corrected by it does so in two deltas, in sequence.
     fn emit<'py>(
         &mut self,
-        ready: Bound<'py, PyAny>,
+        ready: Ready<'py>,
         removed: Bound<'py, PyList>,
         clk: Bound<'py, PyAny>,
         k: Bound<'py, PyAny>,
         settled: i64,
     ) -> PyResult<Bound<'py, PyList>> {
-        let results = PyList::empty(ready.py());
+        let results = PyList::empty(removed.py());
         let mut emission = Emission { clk, k, settled, results, pending: Vec::new() };
         self.calls += 1;
         let outcome = self.emit_all(&ready, &removed, &mut emission);
@@ -178,7 +194,7 @@ impl KeyedLanes {
                 began = (at, results.len());
                 self.lanes.clear();
                 self.numbers.clear(py);
-                outcome = self.key.of(&event).and_then(|key| self.new_lane(key, &self.shared.twins.fresh)).map(|_| ());
+                outcome = self.key.of(&event).and_then(|key| self.new_lane(key, false)).map(|_| ());
             }
             outcome = outcome.and_then(|()| self.lanes[0].detector.run_into(&event, results, &mut self.shared));
             if outcome.is_err() {
@@ -187,7 +203,7 @@ impl KeyedLanes {
         }
         match outcome.and_then(|()| self.lanes[0].detector.state(py, &self.shared)?.boxed(py)) {
             Ok(state) => Ok((events.len(), Some(state))),
-            Err(error) if self.shared.twins.is_failure(py, &error) => {
+            Err(error) if self.shared.calls.get().is_failure(py, &error) => {
                 results.del_slice(began.1, results.len())?;
                 Ok((began.0, None))
             }
@@ -224,7 +240,7 @@ impl KeyedLanes {
         for record in self.lanes.iter().flat_map(|lane| &lane.records) {
             for event in record.published.bind(py).get_item(1)?.try_iter()? {
                 let event = event?;
-                if event.getattr(intern!(py, "ts"))?.extract::<i64>()? > promised {
+                if Stamps::get(py)?.ts(&event)? > promised {
                     found.append(event)?;
                 }
             }
@@ -263,7 +279,7 @@ impl KeyedLanes {
     /// Add lanes that `part` gave.
     fn restore_part(&mut self, py: Python<'_>, lanes: Vec<KeyedLane<'_>>) -> PyResult<()> {
         for (key, lane) in lanes {
-            let number = self.new_lane(key, &self.shared.twins.blank)?;
+            let number = self.new_lane(key, true)?;
             self.lanes[number].restore(py, lane, &mut self.shared)?;
         }
         Ok(())
@@ -272,7 +288,7 @@ impl KeyedLanes {
     /// Raise `AssertionError` if an invariant does not hold.
     fn check(&self, py: Python<'_>) -> PyResult<()> {
         for lane in &self.lanes {
-            if let Some(fault) = lane.fault(py, &self.shared)? {
+            if let Some(fault) = lane.fault(py)? {
                 return Err(PyAssertionError::new_err(fault));
             }
         }
@@ -300,17 +316,16 @@ impl KeyedLanes {
 impl KeyedLanes {
     fn emit_all<'py>(
         &mut self,
-        ready: &Bound<'py, PyAny>,
+        ready: &Ready<'py>,
         removed: &Bound<'py, PyList>,
         emission: &mut Emission<'py>,
     ) -> PyResult<Bound<'py, PyList>> {
-        let py = ready.py();
+        let py = removed.py();
         for event in removed {
             self.withdraw(&event, emission)?;
         }
-        for events in ["behind", "ahead"] {
-            let events = ready.getattr(events)?.cast_into::<PyList>()?;
-            let numbers = self.look_up(&events)?;
+        for events in [&ready.behind, &ready.ahead] {
+            let numbers = self.look_up(events)?;
             for (at, event) in events.iter().enumerate() {
                 self.give(&event, numbers.get(at).copied().flatten(), emission)?;
             }
@@ -341,7 +356,7 @@ impl KeyedLanes {
         let (py, mut numbers) = (events.py(), Vec::with_capacity(events.len()));
         for event in events {
             let number = match field.of(&event).and_then(|key| self.numbers.get(&key)) {
-                Err(error) if !self.shared.twins.is_failure(py, &error) => return Err(error),
+                Err(error) if !self.shared.calls.get().is_failure(py, &error) => return Err(error),
                 found => found.unwrap_or(None), // what fails here will fail in its turn
             };
             if let Some(number) = number {
@@ -383,17 +398,19 @@ impl KeyedLanes {
         let key = self.key.of(event)?;
         match self.numbers.get(&key)? {
             Some(number) => Ok(number),
-            None => self.new_lane(key, &self.shared.twins.fresh),
+            None => self.new_lane(key, false),
         }
     }
 
-    /// `made` makes its detector: `fresh`, or `blank` where it is about to be given its state.
-    fn new_lane(&mut self, key: Bound<'_, PyAny>, made: &Py<PyAny>) -> PyResult<usize> {
+    /// `is_blank`: its detector is about to be given its state.
+    fn new_lane(&mut self, key: Bound<'_, PyAny>, is_blank: bool) -> PyResult<usize> {
         let py = key.py();
         let number = self.lanes.len();
-        let derive = self.shared.twins.derivation.call1(py, (&self.name, &self.detector, &self.level, &key))?;
+        let calls = self.shared.calls.get();
+        let (derive, origin) = calls.derivation.bind(py).call1((&self.name, &self.detector, &self.level, &key))?.extract()?;
+        let made = if is_blank { &calls.blank } else { &calls.fresh };
         let instance = made.bind(py).call1((&self.detector,))?;
-        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive)?, self.initial.clone_ref(py));
+        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive, origin)?, self.initial.clone_ref(py));
         self.numbers.add(key, number)?;
         self.lanes.push(lane);
         Ok(number)
@@ -420,8 +437,8 @@ impl KeyedLanes {
                 self.writing.before(event.py(), number, &mut self.lanes[number], &mut self.shared)?;
                 self.pending(number, emission).gone.push(entry);
             }
-            Err(error) if !self.shared.twins.is_failure(event.py(), &error) => return Err(error),
-            _ if self.keyless.withdraw(event, &self.shared)? => {}
+            Err(error) if !self.shared.calls.get().is_failure(event.py(), &error) => return Err(error),
+            _ if self.keyless.withdraw(event)? => {}
             _ => self.shared.counts.get().unknown.add(1),
         }
         Ok(())

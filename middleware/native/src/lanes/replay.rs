@@ -36,8 +36,8 @@ impl Lane {
         let py = emission.clk.py();
         let gone = self.remove(py, pending.gone, shared)?;
         let run = self.history.len();
-        let (behind, repeats) = arranged(py, pending.behind, shared.twins)?;
-        let (came, known) = insertions(py, &self.history, behind, shared.twins)?; // what is in the history came first
+        let (behind, repeats) = arranged(py, pending.behind)?;
+        let (came, known) = insertions(py, &self.history, behind)?; // what is in the history came first
         shared.counts.get().duplicates.add(repeats + known);
         let places: Vec<usize> = came.iter().map(|(place, _)| *place).collect();
         splice(&mut self.history, came);
@@ -53,11 +53,11 @@ impl Lane {
 
     /// Take events out of the history; returns where they stood, all of them taken out.
     fn remove(&mut self, py: Python<'_>, gone: Vec<Entry>, shared: &mut Shared) -> PyResult<Vec<usize>> {
-        let (gone, repeats) = arranged(py, gone, shared.twins)?;
+        let (gone, repeats) = arranged(py, gone)?;
         shared.counts.get().unknown.add(repeats);
         let mut places = Vec::with_capacity(gone.len());
         for entry in &gone {
-            match place_of(py, &self.history, entry, shared.twins)? {
+            match place_of(py, &self.history, entry)? {
                 Ok(at) => {
                     self.history.remove(at);
                     places.push(at);
@@ -77,7 +77,7 @@ impl Lane {
     ) -> PyResult<Vec<Bound<'py, PyAny>>> {
         let py = emission.clk.py();
         shared.counts.get().rollbacks.add(1);
-        let cut = self.records_before(py, disturbance.start, shared)?;
+        let cut = self.records_before(py, disturbance.start)?;
         let records = self.records.split_off(cut);
         let later = self.snapshots.back_to(disturbance.start);
         let origin = self.snapshots.newest();
@@ -121,9 +121,7 @@ impl Lane {
         shared.counts.get().stops.add(1);
         let Former { records, mut stops, live } = former;
         let event = &self.history[stops[index].position];
-        let before = partition(records.len(), |at| {
-            Ok::<_, PyErr>(records[at].cause.compare(py, event, shared.twins)? == Ordering::Less)
-        })?;
+        let before = partition(records.len(), |at| Ok::<_, PyErr>(records[at].cause.compare(py, event)? == Ordering::Less))?;
         self.records.extend(records.into_iter().skip(before));
         let newest = self.snapshots.newest().position;
         for stop in stops.drain(index..).filter(|stop| stop.position > newest) {
@@ -153,11 +151,11 @@ fn changes<'py>(
         return Ok(Vec::new());
     }
     let deltas = if shared.full_retraction {
-        let withdrawn = shared.twins.withdrawn.bind(py).call1((old,))?;
-        let inserted = shared.twins.inserted.bind(py).call1((new, &emission.clk, &emission.k))?;
+        let withdrawn = shared.calls.get().withdrawn.bind(py).call1((old,))?;
+        let inserted = shared.calls.get().inserted.bind(py).call1((new, &emission.clk, &emission.k))?;
         vec![withdrawn, inserted]
     } else {
-        vec![shared.twins.difference.bind(py).call1((old, new, &emission.clk, &emission.k))?]
+        vec![shared.calls.get().difference.bind(py).call1((old, new, &emission.clk, &emission.k))?]
     };
     let mut changes = Vec::with_capacity(deltas.len());
     for delta in deltas {

@@ -3,10 +3,9 @@
 use std::sync::OnceLock;
 
 use pyo3::prelude::*;
-use pyo3::types::PyAny;
 
 use crate::event::entry::NEVER;
-use crate::event::twins::Twins;
+use crate::lanes::calls::LaneCalls;
 use crate::lanes::counts::Counts;
 use crate::lanes::stamp::Stamp;
 use crate::lanes::state::Names;
@@ -14,8 +13,16 @@ use crate::lanes::state::Names;
 /// Lanes of many keys go back often and by little: their snapshots are closer together by this.
 const KEYED: usize = 4;
 
+/// The settings of the unit: `middleware.ordering.lane.Settings`.
+#[derive(FromPyObject)]
+pub struct Settings {
+    spacing: usize,
+    retraction: String,
+    stop_on_error: bool,
+}
+
 pub struct Shared {
-    pub twins: &'static Twins,
+    pub calls: Py<LaneCalls>,
     /// Events of a lane between two snapshots.
     pub spacing: usize,
     is_keyed: bool,
@@ -34,35 +41,35 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// From the settings of the unit, `middleware.ordering.lane.Settings`.
-    pub fn new(settings: &Bound<'_, PyAny>, detector: &Bound<'_, PyAny>, stamp: Stamp, is_keyed: bool) -> PyResult<Self> {
-        let py = settings.py();
-        let base = py.import("middleware.model.detector")?.getattr("Detector")?;
-        let inherits = |name: &str| Ok::<_, PyErr>(detector.get_type().getattr(name)?.is(&base.getattr(name)?));
-        let has_dict_only = py.import("middleware.model.attributes")?.call_method1("has_dict_only", (detector.get_type(),))?;
+    pub fn new(
+        py: Python<'_>,
+        settings: &Settings,
+        calls: Py<LaneCalls>,
+        stamp: Stamp,
+        is_keyed: bool,
+        is_plain: bool,
+    ) -> PyResult<Self> {
         let mut shared = Self {
-            twins: Twins::get(py)?,
+            calls,
             spacing: 1,
             is_keyed,
             full_retraction: false,
             stop_on_error: false,
-            is_plain: inherits("snapshot")? && inherits("restore")? && has_dict_only.extract()?,
+            is_plain,
             names: OnceLock::new(),
             stamp,
             counts: Py::new(py, Counts::default())?,
             failures: Vec::new(),
             newest: NEVER,
         };
-        shared.configure(settings)?;
+        shared.configure(settings);
         Ok(shared)
     }
 
     /// Take changed settings.
-    pub fn configure(&mut self, settings: &Bound<'_, PyAny>) -> PyResult<()> {
-        let spacing: usize = settings.getattr("spacing")?.extract()?;
-        self.spacing = if self.is_keyed { (spacing / KEYED).max(1) } else { spacing };
-        self.full_retraction = settings.getattr("retraction")?.is(&self.twins.full_retraction);
-        self.stop_on_error = settings.getattr("stop_on_error")?.extract()?;
-        Ok(())
+    pub fn configure(&mut self, settings: &Settings) {
+        self.spacing = if self.is_keyed { (settings.spacing / KEYED).max(1) } else { settings.spacing };
+        self.full_retraction = settings.retraction == "full";
+        self.stop_on_error = settings.stop_on_error;
     }
 }

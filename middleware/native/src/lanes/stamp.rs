@@ -7,7 +7,6 @@ use pyo3::types::{PyList, PyString, PyTuple};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::event::fields::{Maker, Stamps};
-use crate::event::twins::Twins;
 
 /// What all keys of a detector have in common.
 pub struct Stamp {
@@ -23,22 +22,21 @@ pub struct Stamp {
 }
 
 impl Stamp {
+    /// `recipes`: see `Maker`, of the types that the detector publishes.
     pub fn new(
-        detector: &Bound<'_, PyAny>,
         name: &Bound<'_, PyAny>,
         level: &Bound<'_, PyAny>,
-        twins: &Twins,
+        recipes: &[Bound<'_, PyAny>],
+        backdate: i64,
+        is_timed: bool,
     ) -> PyResult<Self> {
-        let mut makers = Vec::new();
-        for event_type in detector.getattr("publishes")?.try_iter()? {
-            makers.extend(Maker::new(twins.recipe.bind(detector.py()).call1((event_type?,))?.as_any())?);
-        }
+        let makers = recipes.iter().map(Maker::new).collect::<PyResult<Vec<_>>>()?;
         Ok(Self {
             name: name.clone().unbind(),
             level: level.clone().unbind(),
-            backdate: detector.getattr("backdate")?.extract()?,
-            is_timed: detector.getattr("identity")?.eq("time")?,
-            makers,
+            backdate,
+            is_timed,
+            makers: makers.into_iter().flatten().collect(),
             last: None,
         })
     }

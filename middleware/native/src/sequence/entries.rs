@@ -2,13 +2,13 @@
 
 use std::sync::atomic::AtomicI64;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::partitions::{Content, LITTLE};
 use super::plan::{Component, Plan};
 use crate::event::fields::Field;
+use crate::event::fields::Stamps;
 use crate::expr::value::Value;
 
 /// A component that an event may be, and what conditions read of it as that.
@@ -74,9 +74,8 @@ impl Content for Entries {
 
 /// What orders events of one time.
 fn tie<'py>(event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
-    let py = event.py();
-    let of = |name| event.getattr(name);
-    PyTuple::new(py, [of(intern!(py, "level"))?, of(intern!(py, "source"))?, of(intern!(py, "id"))?])
+    let (py, stamps) = (event.py(), Stamps::get(event.py())?);
+    (stamps.level(event)?, stamps.source(event)?, stamps.id(event)?).into_pyobject(py)
 }
 
 impl Entries {

@@ -2,11 +2,13 @@
 
 use pyo3::prelude::*;
 
-/// A `middleware.model.errors.WindowError`.
+use crate::event::model::Model;
+
+/// A `WindowError` of the model.
 pub fn window_error(message: String) -> PyErr {
-    Python::attach(|py| {
-        let error = py.import("middleware.model.errors").and_then(|errors| errors.getattr("WindowError")?.call1((message,)));
-        error.map_or_else(|error| error, PyErr::from_value)
+    Python::attach(|py| match Model::get(py) {
+        Ok(model) => PyErr::from_type(model.window_error.bind(py).clone(), message),
+        Err(error) => error,
     })
 }
 

@@ -15,24 +15,21 @@ impl Clone for Object {
     }
 }
 
+/// The functions of a `Monoid`, as `_core.pyi` declares it.
+#[derive(FromPyObject)]
 pub struct Python_ {
     lift: Py<PyAny>,
     combine: Py<PyAny>,
     lower: Py<PyAny>,
     identity: Py<PyAny>,
+    #[pyo3(attribute("commutative"))]
     commutes: bool,
 }
 
-impl Python_ {
-    pub fn new(monoid: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self {
-            lift: monoid.getattr("lift")?.unbind(),
-            combine: monoid.getattr("combine")?.unbind(),
-            lower: monoid.getattr("lower")?.unbind(),
-            identity: monoid.getattr("identity")?.unbind(),
-            commutes: monoid.getattr("commutative")?.extract()?,
-        })
-    }
+/// Whether a `Monoid` is built in: the name and the type by which it is known.
+#[derive(FromPyObject)]
+pub struct Known {
+    pub native: Option<(String, String)>,
 }
 
 impl Monoid for Python_ {

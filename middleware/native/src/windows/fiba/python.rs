@@ -5,7 +5,7 @@ use pyo3::types::{PyDict, PyIterator, PyList};
 
 use super::errors::window_error;
 use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
-use super::object::Python_;
+use super::object::{Known, Python_};
 use super::sketches::{bloom, distinct};
 use super::times::{Ordered, Plain, Stamps};
 use super::values::{Of, Sums, Values, Variance};
@@ -135,8 +135,7 @@ fn window<S: Stamps>(stamps: S, monoid: &Object<'_>, min: usize) -> PyResult<Box
     fn typed<S: Stamps, M: Values>(stamps: S, monoid: M, min: usize) -> PyResult<Box<dyn Window>> {
         Ok(Typed::boxed(stamps, monoid, min))
     }
-    let native: Option<(String, String)> = monoid.getattr("native")?.extract()?;
-    let Some((name, of)) = native else { return typed(stamps, Python_::new(monoid)?, min) };
+    let Some((name, of)) = monoid.extract::<Known>()?.native else { return typed(stamps, monoid.extract::<Python_>()?, min) };
     match (name.as_str(), of.as_str()) {
         ("count", _) => typed(stamps, Count, min),
         ("sum", "int") => typed(stamps, SumInt, min),

@@ -9,17 +9,16 @@ use super::moments::{Few, Growing, Grown};
 use super::values::Values;
 
 /// How values become 64 random bits: the same as `detectors.window.sketches.hashed` in Python, which is called for texts.
+#[derive(FromPyObject)]
 pub struct Hashed {
+    #[pyo3(attribute("lift_hash"))]
     function: Py<PyAny>,
     /// Makes a result of what is given, or None.
+    #[pyo3(attribute("lower_native"))]
     finish: Py<PyAny>,
 }
 
 impl Hashed {
-    pub fn new(monoid: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(Self { function: monoid.getattr("lift_hash")?.unbind(), finish: monoid.getattr("lower_native")?.unbind() })
-    }
-
     #[inline]
     fn of(&self, value: &Bound<'_, PyAny>) -> PyResult<u64> {
         match value.cast_exact::<PyInt>().ok().and_then(|integer| integer.extract::<i64>().ok()) {
@@ -196,9 +195,9 @@ impl<S: Sketch> Values for Grown<S, Hashed> {
 }
 
 pub fn bloom(monoid: &Bound<'_, PyAny>) -> PyResult<Grown<Bloom, Hashed>> {
-    Ok(Grown { empty: Bloom::default(), how: Hashed::new(monoid)? })
+    Ok(Grown { empty: Bloom::default(), how: monoid.extract()? })
 }
 
 pub fn distinct(monoid: &Bound<'_, PyAny>) -> PyResult<Grown<Distinct, Hashed>> {
-    Ok(Grown { empty: Distinct::default(), how: Hashed::new(monoid)? })
+    Ok(Grown { empty: Distinct::default(), how: monoid.extract()? })
 }

@@ -22,15 +22,15 @@ pub struct Keys {
 }
 
 impl Keys {
-    /// `show(given, known)` gives the tuple of a key's fields as results show them.
-    pub fn new(py: Python<'_>, fields: Vec<String>, show: Py<PyAny>) -> PyResult<Self> {
-        Ok(Self {
+    /// `show(given, known)` gives the tuple of a key's fields as results show them; `canonical(key)` the one form of a key.
+    pub fn new(py: Python<'_>, fields: &[String], show: Py<PyAny>, canonical: Py<PyAny>) -> Self {
+        Self {
             show,
             fields: fields.iter().map(|field| Field::new(py, field)).collect(),
-            canonical: py.import("middleware.model.identity")?.getattr("canonical")?.unbind(),
+            canonical,
             integers: Scattered::default(),
             others: PyDict::new(py).unbind(),
-        })
+        }
     }
 
     /// The key of an event: one value, or a tuple of none or several.

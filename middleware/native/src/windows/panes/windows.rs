@@ -18,7 +18,7 @@ use super::results::Results;
 use super::sliding::Sliding;
 use crate::block::event_batch::EventBatch;
 use crate::event::fields::{Field, Maker, Stamps};
-use crate::event::twins::Twins;
+use crate::event::model::Model;
 
 /// Watermark of a stream that has promised nothing.
 const NOTHING: i64 = -(1 << 62);
@@ -57,7 +57,7 @@ pub struct KeyedWindows {
 #[pymethods]
 impl KeyedWindows {
     #[new]
-    #[pyo3(signature = (*, sizes, every, offset, key, columns, aggregates, layout, source, level, seed, encode, show, at_once))]
+    #[pyo3(signature = (*, sizes, every, offset, key, columns, aggregates, layout, source, level, seed, encode, canonical, show, at_once))]
     #[expect(clippy::too_many_arguments, reason = "one plan, given once")]
     fn new(
         py: Python<'_>,
@@ -72,6 +72,7 @@ impl KeyedWindows {
         level: Py<PyAny>,
         seed: u64,
         encode: Py<PyAny>,
+        canonical: Py<PyAny>,
         show: Py<PyAny>,
         at_once: bool,
     ) -> PyResult<Self> {
@@ -89,7 +90,7 @@ impl KeyedWindows {
         let floats = plan.aggregates.iter().map(|&(what, column)| what.gives_floats(plan.is_float(column)));
         let upto = if at_once { END } else { NOTHING };
         Ok(Self {
-            keys: Keys::new(py, key, show)?,
+            keys: Keys::new(py, &key, show, canonical),
             named: Vec::new(),
             lanes: Vec::new(),
             free: Vec::new(),
@@ -229,7 +230,7 @@ impl KeyedWindows {
         for event in inserts {
             let (lane, ts) = match self.read(&event, &mut row) {
                 Ok(found) => found,
-                Err(error) if Twins::get(py)?.is_failure(py, &error) => {
+                Err(error) if Model::get(py)?.is_failure(py, &error) => {
                     fail.call1((&event, error))?;
                     continue;
                 }

@@ -8,7 +8,7 @@ use crate::windows::fiba::columns::numbers;
 use crate::windows::fiba::errors::{same_length, window_error};
 use crate::windows::fiba::monoid::Monoid;
 use crate::windows::fiba::numbers::{Last, Max, SumInt};
-use crate::windows::fiba::object::Python_;
+use crate::windows::fiba::object::{Known, Python_};
 use crate::windows::fiba::sketches::bloom;
 use crate::windows::fiba::values::{Of, Sums, Values};
 use crate::windows::fiba::window::Object;
@@ -115,7 +115,7 @@ impl Baseline {
     #[new]
     #[pyo3(signature = (kind, monoid, *, min_arity = 8))]
     fn new(kind: &str, monoid: Bound<'_, PyAny>, min_arity: usize) -> PyResult<Self> {
-        let native: Option<(String, String)> = monoid.getattr("native")?.extract()?;
+        let native = monoid.extract::<Known>()?.native;
         let native = native.as_ref().map(|(name, of)| (name.as_str(), of.as_str()));
         Ok(Self(match native {
             Some(("sum", "int")) => contender(kind, SumInt, min_arity)?,
@@ -123,7 +123,7 @@ impl Baseline {
             Some(("last", "int")) => contender(kind, Last(0_i64), min_arity)?,
             Some(("geomean", "float")) => contender(kind, Sums::new(Of::GeometricMean), min_arity)?,
             Some(("bloom", _)) => contender(kind, bloom(&monoid)?, min_arity)?,
-            _ => contender(kind, Python_::new(&monoid)?, min_arity)?,
+            _ => contender(kind, monoid.extract::<Python_>()?, min_arity)?,
         }))
     }
 
