@@ -13,6 +13,8 @@ from setuptools_rust import Binding, RustExtension
 MANIFEST = Path("middleware/native/Cargo.toml")
 BUILDING = {"bdist_wheel", "build", "build_ext", "build_rust", "develop", "editable_wheel", "install"}
 """Commands that build the core; others, such as making a source archive, need no Rust."""
+IN_PLACE = {"develop", "editable_wheel"}
+"""Those that install a checkout where it stands."""
 
 
 # detectors and scenarios are namespace packages: a user's own folders of these names are found beside ours.
@@ -36,6 +38,8 @@ def extensions() -> list[RustExtension]:
         binding=Binding.PyO3,
         debug=False,
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
+        # Benchmarks of a checkout measure Slackline against them; a wheel has no use for them.
+        features=["baselines"] if IN_PLACE.intersection(sys.argv) else [],
     )
     return [core]
 

@@ -18,6 +18,7 @@ _TOPS = {
     "scenarios": "One folder each, with its nodes.toml. A namespace package, too.",
 }
 _CORE = Path("middleware/native/src")
+_BASELINES = Path("tests/slackline_benchmarks/baselines")
 
 _HEAD = """# Modules
 
@@ -33,9 +34,18 @@ def page() -> str:
         for folder in sorted({file.parent for file in (ROOT / top).rglob("*.py")}):
             lines += _folder(folder, said if folder == ROOT / top else "")
             if folder == ROOT / _CORE.parent:
-                core = sorted((ROOT / _CORE).rglob("*.rs"))
-                lines += [f"## {_CORE}/", "", *(f"- `{file.relative_to(ROOT / _CORE)}` {_rust(file)}" for file in core), ""]
+                lines += _crate(_CORE)
+            if folder == ROOT / _BASELINES.parent:
+                lines += _crate(_BASELINES)
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _crate(folder: Path) -> Iterator[str]:
+    yield f"## {folder}/"
+    yield ""
+    for file in sorted((ROOT / folder).rglob("*.rs")):
+        yield f"- `{file.relative_to(ROOT / folder)}` {_rust(file)}"
+    yield ""
 
 
 def _folder(folder: Path, said: str) -> Iterator[str]:

@@ -18,7 +18,7 @@ have() { command -v "$1" >/dev/null 2>&1; }
 
 fingerprint() {
     { pwd; cat pyproject.toml requirements.lock setup.py Makefile tools/make_env.sh tools/share_classes.sh tools/train_spark.py
-      find middleware/native -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +
+      find middleware/native tests/slackline_benchmarks/baselines -name target -prune -o -type f \( -name '*.rs' -o -name 'Cargo.*' \) -exec cat {} +
     } | cksum
 }
 

@@ -37,10 +37,10 @@ manifest=middleware/native/Cargo.toml
 check_rust() {
     local libraries
     check "cargo fmt" cargo fmt --manifest-path $manifest --check
-    check "cargo clippy" cargo clippy --locked --manifest-path $manifest --all-targets -- -D warnings
+    check "cargo clippy" cargo clippy --locked --features baselines --manifest-path $manifest --all-targets -- -D warnings
     # the test programs embed Python: the one of the environment, and its shared library
     libraries=$(python -c "import sysconfig; print(sysconfig.get_config_var(\"LIBDIR\"))")
-    check "cargo test" env PYO3_PYTHON="$PWD/.venv/bin/python" LD_LIBRARY_PATH="$libraries" cargo test --locked --manifest-path $manifest
+    check "cargo test" env PYO3_PYTHON="$PWD/.venv/bin/python" LD_LIBRARY_PATH="$libraries" cargo test --locked --features baselines --manifest-path $manifest
 }
 
 # Beside each other, as each needs one processor.

@@ -40,7 +40,7 @@ COMMANDS = {
     "check": CommandEntry("middleware.cli.check:check", "Check that a detector keeps its contract."),
     "flow": CommandEntry("middleware.cli.flow:flow", "Check a flow and draw it."),
     "simulate": CommandEntry(
-        "middleware.cli.simulate:simulate", "Try to break the promise: simulated worlds where everything fails."
+        "middleware.cli.simulate:simulate", "For those who change Slackline: simulated worlds where everything fails."
     ),
     "explore": CommandEntry(
         "middleware.cli.explore:explore", "Try every order of a few acts and faults: what nodes promise each other must hold."

@@ -1,4 +1,4 @@
-"""``slackline simulate``: worlds drawn from seeds, in which everything fails that can, held to the whole promise."""
+"""``slackline simulate``, for those who change Slackline: worlds drawn from seeds, in which everything fails that can."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def simulate(
     ] = True,
     json: JsonFile = None,
 ) -> None:
-    """Run simulated worlds, and check each: finals equal the oracle, none is lost, doubled or changed, and all streams end.
+    """For those who change Slackline: worlds in which everything fails, each held to the whole promise.
+
+    Finals equal the oracle, none is lost, doubled or changed, and all streams end.
 
     A world is several nodes with the real brokers, links, units, logs and recovery, sources and sinks, in one thread under
     a virtual clock. Its network loses, repeats, delays, reorders and splits; its nodes crash, stand still, and have clocks that

@@ -33,7 +33,6 @@ if VERSION != _VERSION:
     raise ImportError(_install(f"is of version {VERSION}, and this Slackline needs {_VERSION}"))
 
 from middleware.native._core import (  # noqa: E402  # there is none of another version
-    Baseline,
     Block,
     BlockReader,
     Counts,
@@ -79,7 +78,6 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
 give_model(event=Event, order=ORDER, same_state=same_state, ending=ENDING, window_error=WindowError)
 
 __all__ = [
-    "Baseline",
     "Block",
     "BlockReader",
     "Counts",

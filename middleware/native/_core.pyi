@@ -97,6 +97,8 @@ class Fiba:
     def check(self) -> None: ...
 
 class Baseline:
+    """What FiBA is measured against. Only in a core that was built with the feature ``baselines``, as that of a checkout is."""
+
     def __new__(cls, kind: str, monoid: Monoid, *, min_arity: int = 8) -> Baseline: ...
     def __len__(self) -> int: ...
     @property
@@ -381,9 +383,10 @@ class SequenceSpecification(TypedDict):
     dues: list[tuple[list[int], ...]]
 
 class SequenceMatcher:
-    def __new__(
-        cls, plan: SequenceSpecification, fail: Callable[[Event, str], None], in_order: bool = False
-    ) -> SequenceMatcher: ...
+    def __new__(cls, plan: SequenceSpecification, fail: Callable[[Event, str], None]) -> SequenceMatcher: ...
+    @staticmethod
+    def in_order(plan: SequenceSpecification, fail: Callable[[Event, str], None]) -> SequenceMatcher:
+        """What ignores disorder, to measure what disorder costs. With the feature ``baselines`` only."""
     @property
     def held(self) -> int: ...
     @property

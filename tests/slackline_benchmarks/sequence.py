@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from slackline_benchmarks import by_hand
+from slackline_benchmarks.core_baselines import matcher_in_order
 from slackline_benchmarks.workload import DELAY, A, B, C, D, E, F, Found, batches, delayed, measured, tagged, timed, ways
 
 from detectors.sequence.native import specification
@@ -54,7 +55,8 @@ def core_run(plan: SequencePlan, ordered: list[Event], in_order: bool) -> Callab
     given = batches(ordered, 256)
 
     def run() -> None:
-        core = native.SequenceMatcher(specification(plan, "Bench", 1), lambda event, reason: None, in_order)
+        make = matcher_in_order if in_order else native.SequenceMatcher
+        core = make(specification(plan, "Bench", 1), lambda event, reason: None)
         for batch in given:
             newest = batch[-1].ts
             core.apply(batch, [], newest, newest if in_order else max(NEVER, newest - DELAY))

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 from slackline_benchmarks import window_baselines
+from slackline_benchmarks.core_baselines import baseline
 from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window import MONOIDS, measured
 from slackline_benchmarks.window_workload import columns, cost, filled
 
 from detectors.window.fiba import Fiba
 from detectors.window.monoid import Monoid
-from middleware import native
 
 ARITIES = (2, 4, 8)
 N = 1 << 13
@@ -43,7 +43,7 @@ Line = tuple[str, list[float], list[float]]
 
 def _classic(monoid: Monoid, **options: Any) -> Any:
     """The classic B-tree with augmented aggregates."""
-    return native.Baseline("b-tree", monoid, **options)
+    return baseline("b-tree", monoid, **options)
 
 
 def bench_figures(rounds: int) -> list[dict[str, Any]]:
@@ -108,10 +108,10 @@ def _in_order(rounds: int) -> Iterator[Line]:
         xs = [float(n) for n in some]
         yield name, xs, [_throughput(name, n, 0, rounds) for n in some]
         yield f"{name}, MIN_ARITY 32", xs, [_throughput(name, n, 0, rounds, min_arity=32) for n in some]
-        for baseline in IN_ORDER:
-            yield f"{name}, {baseline}", xs, [_throughput(name, n, 0, rounds, partial(native.Baseline, baseline)) for n in some]
+        for kind in IN_ORDER:
+            yield f"{name}, {kind}", xs, [_throughput(name, n, 0, rounds, partial(baseline, kind)) for n in some]
         few = [n for n in some if n <= 1 << 8]
-        recomputed = [_throughput(name, n, 0, rounds, partial(native.Baseline, "recompute")) for n in few]
+        recomputed = [_throughput(name, n, 0, rounds, partial(baseline, "recompute")) for n in few]
         yield f"{name}, recompute", [float(n) for n in few], recomputed
     plain = [1e3 / median(measured(PlainFiba, MONOIDS["sum"], n, 0, 2_000, "call")() for _ in range(rounds)) for n in sizes[:5]]
     yield "sum, plain Python", [float(n) for n in sizes[:5]], plain

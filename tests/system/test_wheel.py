@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import filecmp
 import os
 import subprocess
 import sys
@@ -40,17 +39,13 @@ print(middleware.__file__, [rise.by for rise in run(ticks, [Rises()], batch=1).f
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("wheel")
-    built = CORE / "target/release/lib_core.so"  # as make env leaves it: then nothing is compiled again
-    is_built = built.exists() and any(filecmp.cmp(built, core, shallow=False) for core in CORE.glob("_core.*.so"))
     quick = {
         "CARGO_PROFILE_RELEASE_LTO": "off",
         "CARGO_PROFILE_RELEASE_OPT_LEVEL": "0",
         "CARGO_PROFILE_RELEASE_CODEGEN_UNITS": "16",
     }
     command = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--quiet", "-w", str(out), str(ROOT)]
-    subprocess.run(
-        command, check=True, env={**os.environ, **({} if is_built else quick), "CARGO_TARGET_DIR": str(CORE / "target")}
-    )
+    subprocess.run(command, check=True, env={**os.environ, **quick, "CARGO_TARGET_DIR": str(CORE / "target/wheel")})
     (made,) = out.glob("*.whl")
     return made
 
@@ -80,6 +75,15 @@ def test_it_has_every_module_and_what_they_read(wheel: Path) -> None:
 def test_it_has_the_core(wheel: Path) -> None:
     assert any(name.startswith("middleware/native/_core.") for name in zipfile.ZipFile(wheel).namelist())
     assert "none-any" not in wheel.name
+
+
+def test_it_has_nothing_that_only_benchmarks_need(installed: Path, tmp_path: Path) -> None:
+    code = "from middleware.native import _core as c; print(hasattr(c, 'Baseline'), hasattr(c.SequenceMatcher, 'in_order'))"
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    ran = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
+    )
+    assert ran.stdout.split() == ["False", "False"]
 
 
 def test_without_rust_a_build_says_what_to_install(tmp_path: Path) -> None:

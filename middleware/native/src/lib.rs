@@ -72,6 +72,7 @@ mod _core {
     use crate::sequence::matcher::SequenceMatcher;
     #[pymodule_export]
     use crate::sequence::runs::SequenceRuns;
+    #[cfg(feature = "baselines")]
     #[pymodule_export]
     use crate::windows::fiba::baselines::python::Baseline;
     #[pymodule_export]

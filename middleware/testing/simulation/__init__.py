@@ -1,1 +1,1 @@
-"""Simulated worlds: real cores on failing networks, disks and clocks, drawn from one seed."""
+"""For those who change Slackline: simulated worlds, real cores on failing networks, disks and clocks, drawn from one seed."""

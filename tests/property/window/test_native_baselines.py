@@ -3,9 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from slackline_benchmarks.core_baselines import baseline
 
 from detectors.window import BLOOM, CONCAT, GEOMEAN, LAST, MAX, SUM
-from middleware import native
 from middleware.model.errors import WindowError
 from tests.property.window.naive import NaiveWindow
 from tests.property.window.test_fiba import close, column_of
@@ -27,7 +27,7 @@ MONOIDS = {
 @given(data=st.data(), pushes=st.lists(st.integers(0, 3), max_size=60))
 def test_in_order_like_the_naive_window(kind, name, data, pushes):
     monoid, values = MONOIDS[name]
-    window, naive, ts = native.Baseline(kind, monoid), NaiveWindow(monoid), 0
+    window, naive, ts = baseline(kind, monoid), NaiveWindow(monoid), 0
     for number in pushes:
         if number == 0 and len(naive):
             window.evict_oldest()
@@ -52,7 +52,7 @@ def test_in_order_like_the_naive_window(kind, name, data, pushes):
 @given(data=st.data(), times=st.lists(st.integers(0, 60), max_size=80), min_arity=st.sampled_from([2, 3, 8]))
 def test_the_classic_tree_takes_any_order(name, data, times, min_arity):
     monoid, values = MONOIDS[name]
-    window, naive = native.Baseline("b-tree", monoid, min_arity=min_arity), NaiveWindow(monoid)
+    window, naive = baseline("b-tree", monoid, min_arity=min_arity), NaiveWindow(monoid)
     for ts in times:
         if ts % 3 == 0 and len(naive):
             window.evict_oldest()
@@ -73,7 +73,7 @@ def test_combines_a_round_are_those_of_the_algorithm(kind):
     """DABA Lite and two stacks O(1), Reactive and the classic tree O(log n), recomputing O(n)."""
     per_round = {}
     for n in (1 << 6, 1 << 10):
-        window = native.Baseline(kind, LAST.of(int))  # it does not commute: no short cuts
+        window = baseline(kind, LAST.of(int))  # it does not commute: no short cuts
         window.bulk_insert(range(n), range(n))
         before = window.work["combines"]
         rounds = 3 * n

@@ -37,6 +37,7 @@ pub struct SequenceMatcher {
     held: usize,
     fail: Py<PyAny>,
     /// Whether input is taken to come in order: the baseline of the overhead of disorder, wrong if it does not.
+    #[cfg(feature = "baselines")]
     in_order: bool,
     arriving: Arriving,
     changes: Changes,
@@ -46,8 +47,7 @@ pub struct SequenceMatcher {
 #[pymethods]
 impl SequenceMatcher {
     #[new]
-    #[pyo3(signature = (plan, fail, in_order = false))]
-    fn new(plan: &Bound<'_, PyAny>, fail: Py<PyAny>, in_order: bool) -> PyResult<Self> {
+    fn new(plan: &Bound<'_, PyAny>, fail: Py<PyAny>) -> PyResult<Self> {
         let parsed = Plan::parse(plan)?;
         let (steps, negations) = (parsed.steps.len(), parsed.negations.len());
         Ok(Self {
@@ -59,12 +59,20 @@ impl SequenceMatcher {
             swept: i64::MIN / 2,
             held: 0,
             fail,
-            in_order,
+            #[cfg(feature = "baselines")]
+            in_order: false,
             arriving: Arriving::new(steps + negations),
             changes: Changes::default(),
             scratch: Scratch::default(),
             plan: Arc::new(parsed),
         })
+    }
+
+    /// The same without all that disorder asks for.
+    #[cfg(feature = "baselines")]
+    #[staticmethod]
+    fn in_order(plan: &Bound<'_, PyAny>, fail: Py<PyAny>) -> PyResult<Self> {
+        Ok(Self { in_order: true, ..Self::new(plan, fail)? })
     }
 
     /// Take changes and time; the results of matches that stand now, and of those that stood before: events, or rows of their
@@ -198,11 +206,15 @@ impl SequenceMatcher {
         let number = number as usize;
         let partition = self.partitions.get_mut(number).expect("it was just found");
         let place = component.place;
+        #[cfg(feature = "baselines")]
+        let is_in_order = self.in_order;
+        #[cfg(not(feature = "baselines"))]
+        let is_in_order = false;
         // AIS-CLOCK: what is not late completes matches only as their last event; here by the clock of last events
-        let searches = place + 1 == plan.steps.len() || (!self.in_order && instance.ts < partition.newest_end());
+        let searches = place + 1 == plan.steps.len() || (!is_in_order && instance.ts < partition.newest_end());
         let stack = partition.positive_mut(place);
         self.blocks.hold(instance.block);
-        let at = if self.in_order { stack.append(instance) } else { stack.add(instance) };
+        let at = if is_in_order { stack.append(instance) } else { stack.add(instance) };
         if plan.trails && place == 0 {
             self.due.push(Reverse((instance.ts, number)));
         }

@@ -2,6 +2,8 @@
 //!
 //! Tangwongsan, Hirzel and Schneider: Sub-O(log n) out-of-order sliding-window aggregation (VLDB 2019).
 
+#[cfg(feature = "baselines")]
+#[path = "../../../../../tests/slackline_benchmarks/baselines/mod.rs"]
 pub mod baselines;
 mod bulk;
 mod check;

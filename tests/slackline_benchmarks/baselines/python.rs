@@ -1,4 +1,4 @@
-//! `middleware.native.Baseline`: the aggregators that FiBA is measured against, behind the part of its interface that all have.
+//! `Baseline`: the aggregators that FiBA is measured against, behind the part of its interface that all have.
 
 use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
