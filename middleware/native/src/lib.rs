@@ -16,7 +16,8 @@ mod windows;
 
 use pyo3::prelude::*;
 
-#[pymodule]
+// pyo3 would else declare that no thread needs the interpreter's lock, which nobody has tried.
+#[pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
     use crate::block::blocks::{Block, BlockReader};
