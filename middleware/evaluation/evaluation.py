@@ -117,7 +117,7 @@ class Evaluation:
 
         Modes take turns, since the machine may slow down; of several rounds the one with the median CPU time counts.
         """
-        runs = [self._counted(BUFFERING, arrivals, 1.0, self._seconds)]
+        runs = [self._counted(BUFFERING, arrivals, None, self._seconds)]
         rounds: dict[str, list[Counted]] = {mode.name: [] for mode in self._extent.counted}
         for number, mode in itertools.product(range(self._extent.rounds), self._extent.counted):
             rounds[mode.name].append(self._counted(mode, arrivals, 0.0, self._extent.counted_seconds, f", round {number + 1}"))
@@ -125,10 +125,11 @@ class Evaluation:
         runs.append(self._counted(UNKEYED, arrivals, 0.0, self._extent.unkeyed_seconds))
         return {one.mode.name: affected(one, self._scenario) for one in runs}
 
-    def _counted(self, mode: Mode, arrivals: list[Event], alpha: float, seconds: float, which: str = "") -> Counted:
+    def _counted(self, mode: Mode, arrivals: list[Event], alpha: float | None, seconds: float, which: str = "") -> Counted:
         """One run in this process over the first seconds."""
         seconds = min(seconds, self._seconds)
-        self._say(f"{mode.title}: counting {seconds:g} s in one process, alpha = {alpha:g}{which}")
+        at = "" if alpha is None else f", alpha = {alpha:g}"
+        self._say(f"{mode.title}: counting {seconds:g} s in one process{at}{which}")
         return counted(self._scenario, arrivals[: round(len(arrivals) * seconds / self._seconds)], mode, alpha, seconds)
 
     def _results(self, measured: dict[str, Measured], touched: dict[str, Affected], finals: list[Event]) -> Results:

@@ -286,7 +286,7 @@ class Figures:
         axis.margins(x=0.1)
         axis.axvline(1.0, color="#555555", lw=1.0, ls="--")
         axis.grid(axis="x", color="#dddddd", lw=0.6)
-        axis.set(title="Cost at alpha = 0 (pure buffering: alpha = 1); dashed: real time on one core")
+        axis.set(title="Cost at alpha = 0 (but for pure buffering); dashed: real time on one core")
         axis.set_xlabel("processor seconds per second of the recording")
 
     def _retraction(self, axes: list[Axes], counted: Sequence[Affected]) -> None:

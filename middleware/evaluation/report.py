@@ -21,9 +21,10 @@ _TEXTS = {
     "The node idles before the first event, so alpha does not start at 1.",
     "alpha by Algorithm 3": "alpha is halved while the busy factor is below its target zone, and is 1 again above it.",
     "CPU by mode": "Processor time of the one node process per time, as the operating system counts it, in each half second.",
-    "Memory by mode": "Above: the events in the ordering buffers, as large as they are when encoded. Every mode keeps what was "
-    "emitted for the allowed lateness (a second at least), so that nothing fails where later arrivals outrun K; the paper "
-    "keeps it for K only, and gives 1,120 KB for pure buffering, 14,850 for dynamic and 21,100 for full speculation, with "
+    "Memory by mode": "Above: the events in the ordering buffers, as large as they are when encoded. Pure buffering keeps what "
+    "waits for K. Other modes keep what was emitted for the allowed lateness (a second at least), so that nothing fails where "
+    "later arrivals outrun K; the paper keeps it for K only, and gives 1,120 KB for pure buffering, 14,850 for dynamic and "
+    "21,100 for full speculation, with "
     "snapshots. Below: buffers, snapshots and all else that the node's process has grown by since before the first event.",
     "Latency of every detector": "Filled: mean. Hollow: 99th percentile.",
     "All modes": "What goes beyond the paper, beside what does not. Dynamic alpha spaces its snapshots by what they cost.",

@@ -94,11 +94,12 @@ def counted(
     scenario: Scenario,
     arrivals: Sequence[Event],
     mode: Mode,
-    alpha: float,
+    alpha: float | None,
     seconds: float,
     clock: Callable[[], float] = time.process_time,
 ) -> Counted:
-    """Run a mode with ``alpha`` fixed in this process, over events in their order of arrival; ``clock`` tells CPU seconds.
+    """Run a mode in this process, over events in their order of arrival; ``clock`` tells CPU seconds. ``alpha``: None for the
+    mode's own, if it is fixed.
 
     As in a node, what is chosen by cost is chosen by measured cost; what on-demand and full retraction correct is not.
     """
@@ -109,4 +110,4 @@ def counted(
     policies = plan.policies(alpha)
     result = run(arrivals, detectors, policies=policies, batch=BATCH, timer=time.perf_counter_ns, failing="skip")
     cpu = clock() - began
-    return Counted(mode, alpha, seconds, cpu, result.published, result.corrected, result.statistics)
+    return Counted(mode, policies[""].initial_alpha, seconds, cpu, result.published, result.corrected, result.statistics)

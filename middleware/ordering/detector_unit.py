@@ -53,7 +53,9 @@ class DetectorUnit(Unit):
             Retraction.ON_DEMAND if is_auto else self.policies.retraction,
             self.policies.spacing or SPACING,
             self.policies.failing == "stop",
+            keeps_history=not self.policies.is_buffering,
         )
+        self._early = NEVER  # a former life with another policy has emitted events up to this time before they were final
         self._choice = RetractionChoice() if is_auto else None
         self._runs = Runs.of(detector, run)
         self._is_single = key_function(detector) is None or self._runs.most is None
@@ -117,6 +119,9 @@ class DetectorUnit(Unit):
         if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
             settings.retraction = mode
             self._lanes.configure(settings)
+        if self._early != NEVER and settled >= self._early:
+            self._early = NEVER
+            self._keep_history(not self.policies.is_buffering)
         deltas, spent = self._runs.emit(self._lanes, ready, removed, timeline.clock, settled, timeline.final, self.costs.timer)
         if (fault := self._fault()) is not None:
             deltas += self._set_aside(fault, settled)
@@ -124,6 +129,10 @@ class DetectorUnit(Unit):
             deltas = list(filter(None, [composed(deltas)]))
         self._failing.note(counts.failures + counts.left_out, max(timeline.emitted, timeline.final))
         return deltas, spent
+
+    def _keep_history(self, keeps_history: bool) -> None:
+        self._settings.keeps_history = keeps_history
+        self._lanes.configure(self._settings)
 
     def _fault(self) -> str | None:
         """Why the results of the detector are worth nothing. What its instances share is looked at often at first, and at the
@@ -169,7 +178,7 @@ class DetectorUnit(Unit):
         final = self.timeline.final
         if final == END and (fault := self._look()) is not None:
             self.set_aside(fault)
-        if self.policies.spacing is None and final != END:
+        if self.policies.spacing is None and final != END and self._settings.keeps_history:
             self._space()
         super()._purge()
 
@@ -213,6 +222,9 @@ class DetectorUnit(Unit):
         return self._lanes.part(count)
 
     def _restore_detector(self, state: Any, version: int | None) -> None:
+        if self.timeline.emitted > self.timeline.final:
+            self._early = self.timeline.emitted
+            self._keep_history(True)
         self._lanes.restore(state if version is None else migrated_state(state, self.detector, version))
 
     def restore_part(self, part: list[KeyedLane], version: int | None = None) -> None:

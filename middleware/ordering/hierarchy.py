@@ -444,7 +444,7 @@ class Hierarchy:
                 unit.restore(kept, version)
             placed.adaptation = Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # alpha is the one configured now
-                unit.alpha = unit.policies.alpha
+                unit.alpha = unit.policies.initial_alpha
         for part in parts:
             for name, lanes in part.items():
                 with _taking_up(units[name], versions[name]) as version:

@@ -81,11 +81,17 @@ class Counts:
 
 
 class Settings(msgspec.Struct):
-    """Settings that all lanes of a unit share; the unit may change them between two calls."""
+    """Settings that all lanes of a unit share; the unit may change them between two calls.
+
+    ``keeps_history``
+        whether lanes can go back. If not, events come in order and are final; a detector at which one fails stops. Lanes on
+        columns keep theirs: they need it to find the event at which a batch fails.
+    """
 
     retraction: Retraction = Retraction.ON_DEMAND
     spacing: int = SPACING
     stop_on_error: bool = False
+    keeps_history: bool = True
 
 
 class Lane:

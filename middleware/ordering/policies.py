@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final, Literal
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -10,12 +11,18 @@ from msgspec.structs import force_setattr
 from middleware.ordering.kslack import Lateness, SlackPolicy
 from middleware.ordering.retraction import Retraction
 
+BUFFERING: Final = "buffering"
+"""The alpha of units that give their detectors only what is final."""
+
 
 class Policies(msgspec.Struct, frozen=True):
     """How a unit behaves. The defaults serve most uses; each field says when to change it.
 
     ``alpha``
-        the initial alpha: 1 is plain buffering, 0 full speculation. Adaptation changes it from there.
+        how early a detector gets events: at once (0, full speculation), once clk has passed them by alpha * K (up to 1), or
+        once they are final ("buffering"). Adaptation changes a number from there. With 1, events later than K are still
+        corrected. "buffering" is the paper's baseline: nothing is ever corrected and no snapshot is taken, so a detector that
+        raises cannot go on (``failing="stop"``); with ``Lateness(1, 0)`` events wait for K.
     ``slack``
         makes the K policy. None: learnt from events in time, never from one source alone. ``MaxSlack`` is the paper's maximum,
         which every outlier moves; a quantile forgets bursts; a fixed K serves comparisons.
@@ -32,7 +39,7 @@ class Policies(msgspec.Struct, frozen=True):
         it are listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
     """
 
-    alpha: float = 1.0
+    alpha: float | Literal["buffering"] = 1.0
     slack: Callable[[], SlackPolicy] | None = None
     lateness: Lateness = Lateness()
     retraction: Retraction = Retraction.ON_DEMAND
@@ -41,8 +48,10 @@ class Policies(msgspec.Struct, frozen=True):
     failing: str = "skip"
 
     def __post_init__(self) -> None:
-        if not 0 <= self.alpha <= 1:
-            raise ValueError(f"alpha must lie between 0 (full speculation) and 1 (plain buffering), not {self.alpha}")
+        if not self.is_buffering and not (isinstance(self.alpha, int | float) and 0 <= self.alpha <= 1):
+            raise ValueError(
+                f'alpha must be a number from 0 (full speculation) to 1 (events wait for K), or "buffering", not {self.alpha!r}'
+            )
         if self.slack is not None and not callable(self.slack):
             raise ValueError(f"slack makes a K policy: a class or a function, not {self.slack!r}")
         if not isinstance(self.lateness, Lateness):
@@ -56,3 +65,17 @@ class Policies(msgspec.Struct, frozen=True):
             raise ValueError(f'late must be "ledger" or "error", not {self.late!r}')
         if self.failing not in ("skip", "stop"):
             raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
+        if self.is_buffering and self.failing != "stop":
+            raise ValueError(
+                'alpha = "buffering" takes no snapshots, so a detector that raises cannot go on: set failing = "stop"'
+            )
+
+    @property
+    def is_buffering(self) -> bool:
+        """Whether detectors get only what is final."""
+        return self.alpha == BUFFERING
+
+    @property
+    def initial_alpha(self) -> float:
+        """The share of K for which events wait at first; 1 with buffering."""
+        return self.alpha if isinstance(self.alpha, int | float) else 1.0

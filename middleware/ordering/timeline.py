@@ -27,17 +27,19 @@ class Timeline:
         no event at or before this time is admitted any more, so what follows from those never changes again.
     ``newest``
         the time of the latest event admitted.
+    ``is_buffering``
+        whether the detector gets events only once they are final, whatever alpha is.
 
     Invariant: ``final`` and ``emitted`` never go back, but for ``resume``, and ``final <= emitted``.
     """
 
-    __slots__ = ("_allowed", "_lateness", "_reach", "alpha", "clock", "emitted", "final", "newest", "ticking")
+    __slots__ = ("_allowed", "_lateness", "_reach", "alpha", "clock", "emitted", "final", "is_buffering", "newest", "ticking")
 
     def __init__(self, policies: Policies, ticking: Collection[EventType] = ()) -> None:
         slack = policies.slack
         self.clock = LocalClock(slack() if slack is not None else RobustSlack(policies.lateness))
         self.ticking = frozenset(ticking) or None
-        self.alpha = policies.alpha
+        self.alpha, self.is_buffering = policies.initial_alpha, policies.is_buffering
         self.final = self.emitted = self.newest = NEVER
         self._lateness = policies.lateness
         self._reach, self._allowed = 0, policies.lateness.of(0)  # the latter follows from the former
@@ -69,7 +71,12 @@ class Timeline:
             clock.within = self._allowed
 
     def emit(self, until: int = NEVER) -> int:
-        """Move the AEP to the last time with ts + alpha * K <= clk, at least to ``final`` and ``until``; return it. O(1)."""
+        """Move the AEP to the last time with ts + alpha * K <= clk, at least to ``final`` and ``until``; return it. O(1).
+
+        With buffering it moves to ``final`` only.
+        """
+        if self.is_buffering:
+            return self.emit_final()
         clk = self.clock.clk
         emitted = max(self.emitted, self.final, until)
         if clk > emitted:

@@ -297,7 +297,10 @@ class Unit(ABC):
             columns = together([*self._columns.released(emitted).values()])
             arrived = Ready(ahead, behind, columns)
         waiting = self._waiting
-        if not waiting and (not ahead or ahead[-1].ts <= emitted) and (timeline.newest <= emitted or not behind):
+        is_ready = not ahead or ahead[-1].ts <= emitted
+        if behind:  # lanes put them in order, but for buffering, where they cannot go back
+            is_ready = is_ready and timeline.newest <= emitted and not timeline.is_buffering
+        if is_ready and not waiting:
             return Ready(ahead, behind, columns) if again else arrived
         if ahead:
             waiting.add(ahead, NEVER)

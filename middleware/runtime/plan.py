@@ -14,7 +14,7 @@ from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.quantities import parse_duration
 from middleware.ordering.hierarchy import Adaptation
 from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
-from middleware.ordering.policies import Policies
+from middleware.ordering.policies import BUFFERING, Policies
 from middleware.ordering.retraction import Retraction
 from middleware.ordering.robust import RobustSlack
 from middleware.runtime.endpoints import InputPlan, OutputPlan
@@ -55,8 +55,9 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     ``alpha``
         "gain" (one budget, spent where it lowers the latency of subscribed results, as far as the node keeps up), "adaptive"
-        (each unit by Algorithm 3 of the paper), "weighted" (that budget, controlled by Algorithm 3), or a fixed number from 0
-        (full speculation) to 1 (plain buffering).
+        (each unit by Algorithm 3 of the paper), "weighted" (that budget, controlled by Algorithm 3), a fixed number from 0
+        (full speculation) to 1 (events wait for K), or "buffering": events wait for ``lateness`` or the slack if that is more,
+        and no result is ever corrected; it takes ``failing = "stop"``.
     ``slack``
         "robust": learnt from events in time, never from one source alone; "max": as in the paper; a quantile such as
         "99.9%"; or a fixed duration.
@@ -80,14 +81,18 @@ class PolicyPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def policies(self, alpha: float | None = None) -> Policies:
         """The policies described here; ``alpha`` overrides."""
         start = alpha if alpha is not None else 1.0 if self.alpha in ADAPTATIONS else self._alpha()
-        lateness = Lateness(floor=parse_duration(self.lateness))
+        floor = parse_duration(self.lateness)
+        lateness = Lateness(1.0, floor) if start == BUFFERING else Lateness(floor=floor)
         slack = _slack(self.slack, lateness, parse_duration(self.most))
         spacing = None if self.spacing == "auto" else self.spacing
         return Policies(start, slack, lateness, self.retraction, spacing, self.late, self.failing)
 
-    def _alpha(self) -> float:
+    def _alpha(self) -> float | Literal["buffering"]:
+        if self.alpha == BUFFERING:
+            return BUFFERING
         if isinstance(self.alpha, str):
-            raise ScenarioError(f'alpha is "gain", "adaptive", "weighted" or a number from 0 to 1, not {self.alpha!r}')
+            kinds = 'alpha is "gain", "adaptive", "weighted", "buffering" or a number from 0 to 1'
+            raise ScenarioError(f"{kinds}, not {self.alpha!r}")
         return self.alpha
 
 

@@ -294,6 +294,9 @@ class SlottedByKey(Slotted):
     key = "sensor"
 
 
+RAISING = (Level, Unruly, Slotted)
+"""Detectors that raise at some events."""
+
 APPLICATIONS: list[list[type[Detector]]] = [
     [Level, Spans, Crests],
     [Level, ClosedSpans, Crests],

@@ -62,7 +62,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         detectors=detectors,
         nodes=nodes,
         forgetful=forgetful,
-        policies={name: a_policy(rng, by_clock) for name in detectors},
+        policies={name: a_policy(rng, each, by_clock) for name, each in detectors.items()},
         place={name: rng.choice(nodes) for name in detectors},
         network=Faults(rng.choice([0, 0.02, 0.1]), rng.choice([0, 0.2]), MILLISECOND, rng.choice([1, 40, 80]) * MILLISECOND),
         sources=sources,

@@ -113,7 +113,7 @@ def _let_an_operator_stop(plan: WorldPlan, rng: random.Random) -> bool:
 def _let_policies_change(plan: WorldPlan, rng: random.Random) -> bool:
     """Nodes come back with other policies than before."""
     if not plan.later:
-        plan.later = {name: a_policy(rng, rng.random() < 0.5) for name in plan.detectors}
+        plan.later = {name: a_policy(rng, each, rng.random() < 0.5) for name, each in plan.detectors.items()}
     return True
 
 

@@ -42,7 +42,7 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
     for seed in range(first, first + 25):
         rng = random.Random(seed)
         detectors = an_application(rng)
-        policies = {name: a_policy(rng) for name in detectors}
+        policies = {name: a_policy(rng, each) for name, each in detectors.items()}
         hierarchy = Hierarchy(detectors, policies=policies, resumes=True)
         watch, said, ground = Watch("hierarchy"), [], None
         for name in "pqr"[: rng.randint(2, 3)]:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from evaluation_samples import scenario
 
-from middleware.evaluation.modes import BUFFERING, FULL, MODES, NODE, QUICK, Mode, in_mode
+from middleware.evaluation.modes import FULL, MODES, NODE, QUICK, SPECULATION, Mode, in_mode
 from middleware.model.errors import ScenarioError
 from middleware.runtime.scenario import changed_plan, load_scenario
 
@@ -20,11 +20,11 @@ def test_every_mode_is_sound(mode):
 
 def test_what_a_mode_does_not_name_stays():
     before = scenario(policies={"lateness": "7s"})
-    after = in_mode(before, BUFFERING)
+    after = in_mode(before, SPECULATION)
     assert after.plan.policies.lateness == "7s"
-    assert after.plan.policies.alpha == 1.0
+    assert after.plan.policies.alpha == 0.0
     assert after.plan.policies_for["Peaks"].lateness == "2s"
-    assert after.plan.policies_for["Peaks"].alpha == 1.0
+    assert after.plan.policies_for["Peaks"].alpha == 0.0
     assert after.plan.recording == msgspec.structs.replace(before.plan.recording, to=NODE)
     assert list(before.places) == ["low", "high"]
 

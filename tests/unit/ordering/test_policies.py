@@ -14,9 +14,11 @@ from middleware.ordering.retraction import Retraction
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"alpha": float("nan")}, "alpha must lie between 0"),
+        ({"alpha": float("nan")}, "alpha must be a number from 0"),
         ({"slack": MaxSlack()}, "a class or a function"),
         ({"lateness": "5s"}, r"lateness must be a Lateness\(...\), not '5s'"),
+        ({"alpha": "plain"}, 'or "buffering", not .plain.'),
+        ({"alpha": "buffering"}, 'set failing = "stop"'),
         ({"retraction": "none"}, "one of on-demand, full, auto"),
         ({"spacing": 2.5}, "whole number of events"),
     ],

@@ -71,6 +71,9 @@ impl Lane {
     /// Take the next event in order; returns what is published, if anything is.
     #[inline]
     pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        if !shared.keeps_history {
+            return self.advance_for_good(py, entry, shared);
+        }
         let since = self.history.len() - self.snapshots.newest().position;
         if self.last <= settled && !self.history.is_empty() && self.snapshots.newest().state.is_plain() {
             self.restart(py, settled, shared)?;
@@ -81,6 +84,24 @@ impl Lane {
         self.last = entry.ts;
         self.history.push(entry);
         self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
+    }
+
+    /// Take the next event, which is final as it comes: nothing is kept to go back to.
+    fn advance_for_good(&mut self, py: Python<'_>, entry: Entry, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
+        let at = self.history.len(); // 0, unless a former life has left events
+        self.last = entry.ts;
+        self.history.push(entry);
+        let outcome = self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None));
+        self.forget_all(py, shared)?;
+        outcome
+    }
+
+    /// Forget all, without a snapshot: the one that is left says nothing any more.
+    pub fn forget_all(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
+        self.report_broken(py, shared)?;
+        self.snapshots.begin();
+        self.history.clear();
+        self.drop_records(py, self.records.len(), shared)
     }
 
     /// Forget all, which is final: a plain state is noted in less time than it takes to fetch from memory what was kept for long.
@@ -278,6 +299,16 @@ impl Lane {
         if count > self.snapshots.newest().position && (count == self.history.len() || self.detector.is_stopped()) {
             self.snapshot(py, count, shared)?;
         }
+        self.report_broken(py, shared)?;
+        let position = self.snapshots.last_until(count).position;
+        let cut = self.records_before(py, position)?;
+        self.snapshots.forget(position);
+        self.history.drain(..position);
+        self.drop_records(py, cut, shared)
+    }
+
+    /// Report that the detector's state could not be copied, as a failure of the last event.
+    fn report_broken(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
         if let Some(event) = self.history.last().map(|entry| &entry.event)
             && let Some(traceback) = self.broken.take()
         {
@@ -286,10 +317,11 @@ impl Lane {
             }
             shared.failures.push(shared.calls.get().failure(py, event, &traceback)?);
         }
-        let position = self.snapshots.last_until(count).position;
-        let cut = self.records_before(py, position)?;
-        self.snapshots.forget(position);
-        self.history.drain(..position);
+        Ok(())
+    }
+
+    /// Forget the first records, which are final; report the failures among them.
+    fn drop_records(&mut self, py: Python<'_>, cut: usize, shared: &mut Shared) -> PyResult<()> {
         for record in self.records.drain(..cut) {
             if record.is_failure {
                 shared.failures.push(record.published);
@@ -304,6 +336,9 @@ impl Lane {
 
     /// All that the lane needs to go on in another process, without what is final, unless there are failures among it.
     pub fn whole_state<'py>(&mut self, py: Python<'py>, settled: i64, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
+        if !shared.keeps_history {
+            self.snapshots = Snapshots::new(self.state(py, shared)?);
+        }
         let is_sound = self.broken.is_none() && !self.records.iter().any(|record| record.is_failure);
         if is_sound && self.history.first().is_some_and(|entry| entry.ts <= settled) {
             self.purge(py, settled, shared)?;

@@ -19,6 +19,7 @@ pub struct Settings {
     spacing: usize,
     retraction: String,
     stop_on_error: bool,
+    keeps_history: bool,
 }
 
 pub struct Shared {
@@ -28,6 +29,8 @@ pub struct Shared {
     is_keyed: bool,
     pub full_retraction: bool,
     pub stop_on_error: bool,
+    /// Whether lanes can go back. If not, events come in order and are final as they come.
+    pub keeps_history: bool,
     /// Whether the detector leaves snapshots to the middleware, and its `__dict__` is all its state.
     pub is_plain: bool,
     /// The names of the attributes of a plain state.
@@ -56,6 +59,7 @@ impl Shared {
             full_retraction: false,
             stop_on_error: false,
             is_plain,
+            keeps_history: true,
             names: OnceLock::new(),
             stamp,
             counts: Py::new(py, Counts::default())?,
@@ -70,6 +74,8 @@ impl Shared {
     pub fn configure(&mut self, settings: &Settings) {
         self.spacing = if self.is_keyed { (settings.spacing / KEYED).max(1) } else { settings.spacing };
         self.full_retraction = settings.retraction == "full";
-        self.stop_on_error = settings.stop_on_error;
+        self.keeps_history = settings.keeps_history;
+        // without a history there is no state to go back to
+        self.stop_on_error = !settings.keeps_history || settings.stop_on_error;
     }
 }

@@ -30,8 +30,9 @@ impl<S> Snapshots<S> {
         if self.earlier.is_empty() { Some(&mut self.newest.state) } else { None }
     }
 
-    /// The only one stands at position 0 from now on.
+    /// The newest is the only one, and stands at position 0 from now on.
     pub fn begin(&mut self) {
+        self.earlier.clear();
         self.newest.position = 0;
     }
 
