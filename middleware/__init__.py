@@ -16,8 +16,8 @@ from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
     from middleware.connect.tables.table_run import run
-    from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
+    from middleware.ordering.slack.kslack import Lateness
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
     from middleware.runtime.clients.asynchronous import AsyncPublisher, AsyncSubscriber
     from middleware.runtime.engine import Run
@@ -29,7 +29,7 @@ __version__ = "0.1.0"
 _LATER = {
     "AsyncPublisher": "middleware.runtime.clients.asynchronous",
     "AsyncSubscriber": "middleware.runtime.clients.asynchronous",
-    "Lateness": "middleware.ordering.kslack",
+    "Lateness": "middleware.ordering.slack.kslack",
     "Keys": "middleware.runtime.transport.keys",
     "Node": "middleware.runtime.node",
     "Policies": "middleware.ordering.policies",

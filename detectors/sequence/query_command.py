@@ -153,8 +153,8 @@ def _tell(place: QueryInput, given: Iterable[Batch], repeats: Repeats, failures:
 def _hierarchy(plan: SequenceQuery, place: QueryInput, lateness: int, follow: bool) -> Hierarchy:
     """The units that run the query and derive its input. No recorded event is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
-    from middleware.ordering.kslack import Lateness
     from middleware.ordering.policies import Policies
+    from middleware.ordering.slack.kslack import Lateness
 
     bound = Lateness(floor=lateness) if follow or place.address else Lateness(1.0, place.lateness() + 1)
     return Hierarchy(

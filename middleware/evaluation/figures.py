@@ -13,7 +13,7 @@ from middleware.evaluation.measures import Interval, Measured, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FAST_PAPER, FEW, MODES, PAPER, UNKEYED, WEIGHTED, Mode
 from middleware.installation import install
 from middleware.model.errors import ScenarioError
-from middleware.ordering.alpha import LOWER, UPPER
+from middleware.ordering.alpha.adaptation import LOWER, UPPER
 from middleware.ordering.hierarchy import Adaptation
 from middleware.runtime.plan import EvaluationPlan
 

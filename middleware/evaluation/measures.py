@@ -16,7 +16,7 @@ from middleware.evaluation.runs import Replay
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY, Event, type_name
 from middleware.model.state import same_events
-from middleware.ordering.alpha import UPPER
+from middleware.ordering.alpha.adaptation import UPPER
 from middleware.runtime.scenario import Scenario
 
 

@@ -12,7 +12,7 @@ from middleware.broker.ingress.seen import SeenIds
 from middleware.model.event import Event
 from middleware.model.operator import Operator
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.lane import LaneState
+from middleware.ordering.lanes.lane import LaneState
 from middleware.ordering.unit import Unit
 
 _LANES = 1_000_000_000

@@ -21,7 +21,7 @@ from middleware.evaluation.wire import Records, Wire, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 from middleware.model.state import same_events
-from middleware.ordering.alpha import INTERVAL
+from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.runtime.engine import Stepper
 from middleware.runtime.scenario import Scenario
 from middleware.testing.oracle import Excused

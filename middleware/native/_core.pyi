@@ -5,10 +5,10 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, Key
 from middleware.model.event import Event
 from middleware.model.making import Recipe
-from middleware.ordering.lane import LaneState, Settings
-from middleware.ordering.lanes import LanesState
-from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Published
+from middleware.ordering.lanes.lane import LaneState, Settings
+from middleware.ordering.lanes.lanes import LanesState
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.retraction import Published
 
 VERSION: int
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.interleaved import Columns
-from middleware.ordering.measuring import Less, less_k_plus, measure, survey
+from middleware.ordering.slack.measuring import Less, less_k_plus, measure, survey
 from middleware.ordering.timeline import Timeline
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Columns
 from middleware.native import split
-from middleware.ordering.costs import RetractionChoice, Step, Timer
-from middleware.ordering.lane import SPACING, LaneState, Settings
-from middleware.ordering.lanes import (
+from middleware.ordering.alpha.costs import RetractionChoice, Step, Timer
+from middleware.ordering.lanes.lane import SPACING, LaneState, Settings
+from middleware.ordering.lanes.lanes import (
     BatchLanes,
     KeyedLane,
     LanesState,
@@ -25,10 +25,10 @@ from middleware.ordering.lanes import (
     migrated_state,
     unused_lane,
 )
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.retraction import Published, Retraction
+from middleware.ordering.lanes.runs import RUN, Runs
 from middleware.ordering.policies import Policies
-from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Published, Retraction
-from middleware.ordering.runs import RUN, Runs
 from middleware.ordering.unit import Unit
 
 _LOOK_EVERY = 65_536

@@ -18,13 +18,13 @@ from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
 from middleware.model.user_code import know_local
-from middleware.ordering.alpha import Alpha
+from middleware.ordering.alpha.adaptation import Alpha
+from middleware.ordering.alpha.budget import Budget, Load
+from middleware.ordering.alpha.costs import Timer
+from middleware.ordering.alpha.gain import Gain
 from middleware.ordering.arrival import in_order
-from middleware.ordering.budget import Budget, Load
 from middleware.ordering.concerned import Readers
-from middleware.ordering.costs import Timer
-from middleware.ordering.gain import Gain
-from middleware.ordering.lanes import KeyedLane
+from middleware.ordering.lanes.lanes import KeyedLane
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Listed, UnitStatistics
 from middleware.ordering.unit import Unit

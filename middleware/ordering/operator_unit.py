@@ -10,13 +10,13 @@ from middleware.model.event import END, NEVER, Event
 from middleware.model.interleaved import Columns
 from middleware.model.operator import Operator
 from middleware.native import split
-from middleware.ordering.costs import Timer
-from middleware.ordering.lane import SPACING
-from middleware.ordering.lanes import KeyedLane
-from middleware.ordering.operation import OperatorLane, migrated_operation
+from middleware.ordering.alpha.costs import Timer
+from middleware.ordering.lanes.lane import SPACING
+from middleware.ordering.lanes.lanes import KeyedLane
+from middleware.ordering.lanes.operation_lane import OperatorLane, migrated_operation
+from middleware.ordering.lanes.ready import NOTHING, Ready
+from middleware.ordering.lanes.retraction import Published, Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.ready import NOTHING, Ready
-from middleware.ordering.retraction import Published, Retraction
 from middleware.ordering.unit import Unit
 
 

@@ -8,8 +8,8 @@ from typing import Final, Literal
 import msgspec
 from msgspec.structs import force_setattr
 
-from middleware.ordering.kslack import Lateness, SlackPolicy
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.lanes.retraction import Retraction
+from middleware.ordering.slack.kslack import Lateness, SlackPolicy
 
 BUFFERING: Final = "buffering"
 """The alpha of units that give their detectors only what is final."""

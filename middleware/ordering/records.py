@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from middleware.model.event import Event
-from middleware.ordering.retraction import Published
+from middleware.ordering.lanes.retraction import Published
 
 
 class Late(msgspec.Struct, frozen=True):

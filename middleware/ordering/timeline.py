@@ -7,9 +7,9 @@ from collections.abc import Collection
 from typing import Any
 
 from middleware.model.event import END, NEVER, EventType
-from middleware.ordering.kslack import LocalClock
 from middleware.ordering.policies import Policies
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.kslack import LocalClock
+from middleware.ordering.slack.robust import RobustSlack
 
 _STORED = ("alpha", "final", "emitted", "newest")
 

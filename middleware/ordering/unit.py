@@ -20,20 +20,20 @@ from middleware.model.held import HeldColumns
 from middleware.model.interleaved import Columns, together
 from middleware.native import Waiting
 from middleware.ordering.admission import admit
+from middleware.ordering.alpha.costs import Costs, Step, Timer
 from middleware.ordering.buffer import arranged
-from middleware.ordering.costs import Costs, Step, Timer
 from middleware.ordering.failing import Failing
-from middleware.ordering.kslack import LocalClock
-from middleware.ordering.lanes import KeyedLane
+from middleware.ordering.lanes.lanes import KeyedLane
+from middleware.ordering.lanes.ready import NOTHING, Ready
+from middleware.ordering.lanes.retraction import Published
 from middleware.ordering.policies import Policies
-from middleware.ordering.ready import NOTHING, Ready
 from middleware.ordering.records import Late, Listed, UnitStatistics
-from middleware.ordering.retraction import Published
+from middleware.ordering.slack.kslack import LocalClock
 from middleware.ordering.timeline import Timeline
 
 if TYPE_CHECKING:
     from middleware import native
-    from middleware.ordering.lane import Counts
+    from middleware.ordering.lanes.lane import Counts
 
 _PURGE_EVERY = 1024
 """Events that a unit runs, again or for the first time, between two purges."""

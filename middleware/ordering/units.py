@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from middleware.model.detector import Detector
 from middleware.model.operator import Operator
-from middleware.ordering.costs import Timer
+from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.detector_unit import DetectorUnit
+from middleware.ordering.lanes.runs import RUN
 from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.policies import Policies
-from middleware.ordering.runs import RUN
 from middleware.ordering.unit import Unit
 
 

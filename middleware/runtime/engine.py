@@ -20,11 +20,11 @@ from middleware.model.operator import Operator
 from middleware.native import span
 from middleware.observe.provenance.past import Past, Step
 from middleware.observe.provenance.why import Why, explain
-from middleware.ordering.costs import Timer
+from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
+from middleware.ordering.lanes.retraction import LEFT_OUT
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
-from middleware.ordering.retraction import LEFT_OUT
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
 from middleware.runtime.collecting import FinalResults

@@ -20,8 +20,8 @@ from middleware.model.event import END, NEVER, Event, EventType
 from middleware.model.operator import Operator
 from middleware.native import split
 from middleware.ordering.buffer import arranged
-from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import BatchLanes, lanes_for
+from middleware.ordering.lanes.lane import Settings
+from middleware.ordering.lanes.lanes import BatchLanes, lanes_for
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents

@@ -29,7 +29,7 @@ from middleware.model.errors import KeyFileError, StateError
 from middleware.model.event import EventTypes
 from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.alpha import INTERVAL
+from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.records import Listed
 from middleware.runtime.calm import rest
 from middleware.runtime.durable_runner import DurableRunner

@@ -13,10 +13,10 @@ from middleware.broker.ingress.sources import SourcePolicy
 from middleware.model.errors import ScenarioError, SlacklineError
 from middleware.model.quantities import parse_duration
 from middleware.ordering.hierarchy import Adaptation
-from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import BUFFERING, Policies
-from middleware.ordering.retraction import Retraction
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.slack.robust import RobustSlack
 from middleware.runtime.endpoints import InputPlan, OutputPlan
 
 ADAPTATIONS = (Adaptation.GAIN, Adaptation.EACH, Adaptation.WEIGHTED)

@@ -12,7 +12,7 @@ from middleware.model.detector import Detector, batch_results
 from middleware.model.event import IDENTITY, Event
 from middleware.model.identity import Derivation
 from middleware.model.state import same_state
-from middleware.ordering.batches import EventBatch
+from middleware.ordering.lanes.batch_lane import EventBatch
 from middleware.testing.trial import Outcome, Trial, difference, step
 
 _WAYS = 4

@@ -20,9 +20,9 @@ from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
 from middleware.model.identity import canonical, levels
 from middleware.model.state import same_state
-from middleware.ordering.kslack import Lateness
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.hidden import hidden_calls, shared_state
 from middleware.testing.oracle import oracle

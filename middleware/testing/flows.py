@@ -16,8 +16,8 @@ import msgspec
 
 from middleware.model.detector import Detector
 from middleware.model.event import END, ORDER, Event, EventType, Key, Value, field_names, type_name
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals
 

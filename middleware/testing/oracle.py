@@ -13,7 +13,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named, published_types
 from middleware.model.operator import Operator, applied
-from middleware.ordering.batches import DerivationByKey, EventBatch
+from middleware.ordering.lanes.batch_lane import DerivationByKey, EventBatch
 
 _BATCH = 16_384
 """The number of events that detectors on columns get at once."""

@@ -9,8 +9,8 @@ import pytest
 
 from detectors.cql import compile_cql
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 
 POLICIES = Policies(alpha=0.0, lateness=Lateness(1.0, 100_000 * SECOND))  # nothing comes too late

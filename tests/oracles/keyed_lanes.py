@@ -13,10 +13,10 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
 from middleware.ordering.buffer import position_of
-from middleware.ordering.lane import Counts, Lane, LaneState, Settings
-from middleware.ordering.lanes import KeyedLane, LanesState
-from middleware.ordering.operation import Ready
-from middleware.ordering.retraction import Published, inserted
+from middleware.ordering.lanes.lane import Counts, Lane, LaneState, Settings
+from middleware.ordering.lanes.lanes import KeyedLane, LanesState
+from middleware.ordering.lanes.operation_lane import Ready
+from middleware.ordering.lanes.retraction import Published, inserted
 
 _KEYED = 4
 """Lanes of many keys go back often but not far: their snapshots are closer together by this factor."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from middleware.model.columns import EventColumns
 from middleware.model.event import END
-from middleware.ordering.measuring import Survey
+from middleware.ordering.slack.measuring import Survey
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Array, Places

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 
 SLACK = st.sampled_from([None, MaxSlack, lambda: FixedSlack(4), lambda: QuantileSlack(0.9, 16)])
 FAILING = st.sampled_from(["skip", "skip", "stop"])

@@ -52,13 +52,13 @@ from middleware.model.event import END, NEVER, TS
 from middleware.model.held import HeldColumns
 from middleware.model.identity import named
 from middleware.model.operator import Operation
-from middleware.ordering import lane, lanes
 from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.lane import Lane
-from middleware.ordering.operation import OperatorLane
+from middleware.ordering.lanes import lane, lanes
+from middleware.ordering.lanes.lane import Lane
+from middleware.ordering.lanes.operation_lane import OperatorLane
 from middleware.ordering.operator_unit import OperatorUnit
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
 from middleware.testing.simulation.drawing import Application

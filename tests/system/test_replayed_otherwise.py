@@ -17,7 +17,7 @@ from middleware import END, Detector, Event, Insert, Policies
 from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack
+from middleware.ordering.slack.kslack import FixedSlack
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.storage.store import Store

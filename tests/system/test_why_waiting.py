@@ -17,8 +17,8 @@ from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import FixedSlack
 from middleware.runtime.clients import Publisher
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.report import Reporter

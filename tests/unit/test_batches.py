@@ -12,7 +12,7 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector, check_declaration
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import Event
-from middleware.ordering.batches import EventBatch
+from middleware.ordering.lanes.batch_lane import EventBatch
 from middleware.runtime.engine import run
 
 

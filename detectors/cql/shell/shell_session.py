@@ -16,8 +16,8 @@ from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, EventType, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.scenario import Scenario, load_scenario
 
 

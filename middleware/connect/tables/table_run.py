@@ -17,7 +17,7 @@ from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.identity import named, published_types
 from middleware.model.operator import Operator
 from middleware.model.words import listed
-from middleware.ordering.costs import Timer
+from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.policies import Policies
 from middleware.runtime import engine
 from middleware.runtime.arrived import ArrivedColumns

@@ -24,8 +24,8 @@ from middleware.broker.ingress.checks import Turned
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import MAX_TS, MIN_TS, type_name
+from middleware.ordering.lanes.retraction import Published
 from middleware.ordering.records import Late
-from middleware.ordering.retraction import Published
 from middleware.runtime.storage.spill import RETRY, Spill
 from middleware.runtime.storage.trust import private_database, private_folder
 

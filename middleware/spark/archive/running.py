@@ -13,11 +13,11 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event, Key
 from middleware.model.identity import Derivation
 from middleware.model.operator import Operator
-from middleware.ordering.batches import BatchLane
-from middleware.ordering.lane import Counts, Lane, LaneState, Settings
-from middleware.ordering.lanes import keyed_lanes
-from middleware.ordering.operation import OperatorLane
-from middleware.ordering.ready import Ready
+from middleware.ordering.lanes.batch_lane import BatchLane
+from middleware.ordering.lanes.lane import Counts, Lane, LaneState, Settings
+from middleware.ordering.lanes.lanes import keyed_lanes
+from middleware.ordering.lanes.operation_lane import OperatorLane
+from middleware.ordering.lanes.ready import Ready
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.plan import Plan
 from middleware.spark.archive.sink import Sink

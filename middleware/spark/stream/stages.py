@@ -12,8 +12,8 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event, EventTypes, type_name
 from middleware.model.operator import Operator
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.spark.archive.plan import Plan, lane_text
 from middleware.spark.blocks import columns_of, is_plain
 from middleware.spark.schemas import STAMP

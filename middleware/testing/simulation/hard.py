@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from middleware.model.change import Insert
 from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.kslack import Lateness, MaxSlack
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import Lateness, MaxSlack
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.fragile import Fragile, breaking
 from middleware.testing.simulation.plan import Incident, SinkPlan, WorldPlan

@@ -6,9 +6,9 @@ import random
 from typing import Literal
 
 from middleware.model.detector import Detector
-from middleware.ordering.kslack import FixedSlack, Lateness, QuantileSlack
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import BUFFERING, Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.testing.simulation.applications import RAISING
 
 

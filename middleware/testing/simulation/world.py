@@ -14,7 +14,7 @@ from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.testing.oracle import derived
 from middleware.testing.simulation.afterwards import late_in_time, refused_in_time

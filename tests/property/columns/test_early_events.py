@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event
-from middleware.ordering.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.policies import Policies
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy
+from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.units import unit_for
 
 from .applications import Doubling, Reading

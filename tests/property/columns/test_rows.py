@@ -18,8 +18,8 @@ from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
 from middleware.model.rows import PlainRows, rows_of
-from middleware.ordering import lanes
-from middleware.ordering.lane import Settings
+from middleware.ordering.lanes import lanes
+from middleware.ordering.lanes.lane import Settings
 
 
 class Plain(Event):

@@ -16,8 +16,8 @@ from middleware.model.change import Batch, Delta, grouped
 from middleware.model.event import END, IDENTITY, Event, type_name
 from middleware.ordering.arrival import in_order
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import FixedSlack, Lateness, MaxSlack, QuantileSlack
 from middleware.testing.simulation.applications import Probe, Reading
 
 from .applications import APPLICATIONS, arrivals, as_columns

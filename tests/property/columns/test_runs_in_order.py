@@ -15,8 +15,8 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.model.identity import named
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
 from middleware.runtime.arrived import ArrivedEvents
 from middleware.runtime.engine import Run

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from middleware import run
 from middleware.model.columns import EventColumns
 from middleware.model.event import Event
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
 from middleware.runtime.arrived import ArrivedColumns
 from middleware.runtime.engine import Run

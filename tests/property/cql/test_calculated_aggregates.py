@@ -10,8 +10,8 @@ from detectors.cql import compile_cql
 from detectors.cql.cql_script import Script
 from detectors.language.query_errors import QueryError
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 
 TYPES = ["Short", "Int", "Long", "Float", "Double"]

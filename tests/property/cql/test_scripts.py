@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 from scenarios.ticks.market import EXCHANGES, SCRIPT, detectors

@@ -13,8 +13,8 @@ from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
 from middleware.testing.simulation.applications import TYPES, Echo, Level, Pairs, Probe, Reading, Summaries, Totals, a_stream
 from tests.property.strategies import FAILING, SLACK, policies
 

@@ -11,8 +11,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, type_name
 from middleware.model.time import MILLISECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import FixedSlack
 from middleware.testing.flows import sequential
 from middleware.testing.simulation.mesh import Mesh, Sink
 from tests.property.flow.random_flows import INPUT, flows

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.ordering.kslack import Lateness
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.oracle import first_arrivals, oracle
 from tests.property.strategies import policies

@@ -10,8 +10,8 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 from middleware.model.operator import Operation, Operator, Origin
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play

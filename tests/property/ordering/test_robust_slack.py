@@ -13,9 +13,9 @@ from middleware.model.detector import Detector
 from middleware.model.event import type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import MOST, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.policies import Policies
-from middleware.ordering.robust import RobustSlack
+from middleware.ordering.slack.kslack import MOST, Lateness, MaxSlack, QuantileSlack
+from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.ordering.units import unit_for
 

@@ -7,9 +7,9 @@ import pytest
 from middleware.model.change import Batch, Delta
 from middleware.model.event import type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Lateness
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.slack.kslack import Lateness
 
 from .streams import KeyedFold, Reading, Top, Upper
 

@@ -11,8 +11,8 @@ from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.sequence_operator import SequenceOperation
 from middleware.model.event import IDENTITY, Event
 from middleware.model.operator import Origin
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from tests.oracles.sequence_runs import plain_sequence

@@ -25,8 +25,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import IDENTITY, Event, EventTypes, Identity
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import MaxSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import MaxSlack
 from middleware.testing.simulation.network import Faults, SimulatedNode, SimulatedPublisher, Simulation
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from middleware.cli.left_out import kept_ledgers, lateness, left_out
 from middleware.model.event import Event
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.storage.late_ledger import Ledger
 
 SECOND = 1_000_000_000

@@ -19,8 +19,8 @@ from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 

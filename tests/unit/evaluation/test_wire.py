@@ -9,8 +9,8 @@ from middleware import Detector, Event, run
 from middleware.evaluation.wire import Wire, keys_of
 from middleware.model.change import Batch, Delta
 from middleware.model.event import IDENTITY
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
 
 
 class Step(Event, frozen=True):

@@ -4,7 +4,7 @@ import pytest
 
 from detectors.flow import Flow, FlowError
 from middleware.model.event import END, Event
-from middleware.ordering.kslack import Lateness
+from middleware.ordering.slack.kslack import Lateness
 from middleware.ordering.unit import Policies
 from middleware.runtime.engine import run
 from middleware.testing.flows import check_flow

@@ -7,8 +7,8 @@ import pytest
 
 from detectors.flow import Flow
 from middleware.model.event import Event
-from middleware.ordering.kslack import Lateness
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 
 

@@ -11,11 +11,11 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import END
-from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import keyed_lanes
+from middleware.ordering.lanes.lane import Settings
+from middleware.ordering.lanes.lanes import keyed_lanes
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Retraction
 from middleware.ordering.units import unit_for
 from tests.property.ordering.streams import Beat, Reading
 

@@ -11,7 +11,7 @@ from middleware import native
 from middleware.model.columns import EventColumns
 from middleware.model.event import END, NEVER, Event
 from middleware.model.interleaved import Interleaved
-from middleware.ordering.measuring import Survey, survey
+from middleware.ordering.slack.measuring import Survey, survey
 from tests.oracles import buffers, surveys
 
 times = st.integers(-20, 20)

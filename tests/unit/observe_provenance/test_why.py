@@ -17,8 +17,8 @@ from middleware.model.event import IDENTITY
 from middleware.observe.provenance.past import Arrival, Past, Step
 from middleware.observe.provenance.smallest import smallest
 from middleware.observe.provenance.why import MOST_LISTED, Cause, explain
-from middleware.ordering.kslack import MaxSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import MaxSlack
 from middleware.runtime.engine import Run
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.ordering.alpha import STEP, Alpha
+from middleware.ordering.alpha.adaptation import STEP, Alpha
 
 
 def run(start, *busy):

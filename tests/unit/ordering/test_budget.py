@@ -1,4 +1,4 @@
-from middleware.ordering.budget import Budget, Load
+from middleware.ordering.alpha.budget import Budget, Load
 
 K = 400_000_000
 

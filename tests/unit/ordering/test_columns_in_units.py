@@ -12,9 +12,9 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.model.operator import Operation, Operator
-from middleware.ordering.kslack import FixedSlack, Lateness
+from middleware.ordering.lanes.runs import RUN
 from middleware.ordering.policies import Policies
-from middleware.ordering.runs import RUN
+from middleware.ordering.slack.kslack import FixedSlack, Lateness
 from middleware.ordering.unit import Unit
 from middleware.ordering.units import unit_for
 

@@ -6,10 +6,10 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
-from middleware.ordering.costs import Costs, RetractionChoice, Step
-from middleware.ordering.lane import SPACING
+from middleware.ordering.alpha.costs import Costs, RetractionChoice, Step
+from middleware.ordering.lanes.lane import SPACING
+from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.retraction import Retraction
 from middleware.ordering.units import unit_for
 
 

@@ -11,8 +11,8 @@ from middleware.model.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.held import MOST_PARTS, HeldColumns
-from middleware.ordering.kslack import FixedSlack
 from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import FixedSlack
 from middleware.ordering.unit import Unit
 from middleware.ordering.units import unit_for
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
-from middleware.ordering.alpha import Alpha
-from middleware.ordering.budget import Budget, Load
-from middleware.ordering.gain import STEP, Gain
+from middleware.ordering.alpha.adaptation import Alpha
+from middleware.ordering.alpha.budget import Budget, Load
+from middleware.ordering.alpha.gain import STEP, Gain
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 
 K, INTERVAL = 0.5, 0.5

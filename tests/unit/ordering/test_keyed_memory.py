@@ -9,11 +9,11 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
-from middleware.ordering.batches import DerivationByKey
-from middleware.ordering.lane import Settings
-from middleware.ordering.lanes import keyed_lanes
+from middleware.ordering.lanes.batch_lane import DerivationByKey
+from middleware.ordering.lanes.lane import Settings
+from middleware.ordering.lanes.lanes import keyed_lanes
+from middleware.ordering.lanes.ready import Ready
 from middleware.ordering.policies import Policies
-from middleware.ordering.ready import Ready
 from middleware.ordering.units import unit_for
 from tests.oracles import keyed_lanes as oracle
 

@@ -4,7 +4,7 @@ import pytest
 
 from middleware.model.event import NEVER, Event
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import FixedSlack, Lateness, LocalClock, MaxSlack, QuantileSlack
+from middleware.ordering.slack.kslack import FixedSlack, Lateness, LocalClock, MaxSlack, QuantileSlack
 
 EVENTS = [Event(ts=number, id=number, source="a") for number in range(100)]
 

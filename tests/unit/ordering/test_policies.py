@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from middleware import Lateness, Policies
-from middleware.ordering.kslack import FixedSlack, MaxSlack
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.lanes.retraction import Retraction
+from middleware.ordering.slack.kslack import FixedSlack, MaxSlack
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import NEVER, Event
-from middleware.ordering.standing import Standing
+from middleware.ordering.lanes.standing import Standing
 
 
 class Total(Event):

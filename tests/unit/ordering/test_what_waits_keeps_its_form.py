@@ -8,7 +8,7 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.held import HeldColumns
 from middleware.native import Waiting
-from middleware.ordering.runs import Runs
+from middleware.ordering.lanes.runs import Runs
 
 
 class Reading(Event):

@@ -10,7 +10,7 @@ import pytest
 
 from middleware.model.event import EventTypes
 from middleware.model.time import SECOND
-from middleware.ordering.alpha import INTERVAL
+from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter

@@ -23,8 +23,8 @@ from middleware.cli.late import app
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import Event
+from middleware.ordering.lanes.retraction import Published
 from middleware.ordering.records import Late
-from middleware.ordering.retraction import Published
 from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
 from middleware.runtime.storage.spill import Spill
 

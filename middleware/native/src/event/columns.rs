@@ -1,4 +1,4 @@
-//! What a unit must know of the times in a batch: the twin of `plain_survey` in `middleware.ordering.measuring`. And events as
+//! What a unit must know of the times in a batch: the twin of `plain_survey` in `middleware.ordering.slack.measuring`. And events as
 //! columns: the twin of `plain_array_of` in `middleware.model.columns`.
 
 use pyo3::prelude::*;

@@ -27,7 +27,7 @@ pub struct Record {
     pub is_failure: bool,
 }
 
-/// What `middleware.ordering.lane.LaneState` holds: history, published, snapshots, live, broken.
+/// What `middleware.ordering.lanes.lane.LaneState` holds: history, published, snapshots, live, broken.
 pub type LaneState<'py> =
     (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<(usize, Bound<'py, PyTuple>)>, Bound<'py, PyTuple>, Option<Py<PyAny>>);
 

@@ -21,11 +21,11 @@ use crate::lanes::shared::{Settings, Shared};
 use crate::lanes::stamp::Stamp;
 use crate::lanes::writing::Writing;
 
-/// What `middleware.ordering.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
+/// What `middleware.ordering.lanes.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
 type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
 type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
 
-/// What a unit gives its detector in one step: `middleware.ordering.ready.Ready`.
+/// What a unit gives its detector in one step: `middleware.ordering.lanes.ready.Ready`.
 #[derive(FromPyObject)]
 struct Ready<'py> {
     ahead: Bound<'py, PyList>,

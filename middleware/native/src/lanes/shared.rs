@@ -13,7 +13,7 @@ use crate::lanes::state::Names;
 /// Lanes of many keys go back often and by little: their snapshots are closer together by this.
 const KEYED: usize = 4;
 
-/// The settings of the unit: `middleware.ordering.lane.Settings`.
+/// The settings of the unit: `middleware.ordering.lanes.lane.Settings`.
 #[derive(FromPyObject)]
 pub struct Settings {
     spacing: usize,

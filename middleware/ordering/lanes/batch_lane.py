@@ -14,8 +14,8 @@ from middleware.model.detector import Detector, batch_results, key_function
 from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType
 from middleware.model.identity import Derivation
-from middleware.ordering.lane import STOPPED, Counts, Derive, Lane, Settings
-from middleware.ordering.retraction import Published, left_out
+from middleware.ordering.lanes.lane import STOPPED, Counts, Derive, Lane, Settings
+from middleware.ordering.lanes.retraction import Published, left_out
 
 if TYPE_CHECKING:
     import numpy as np

@@ -16,7 +16,7 @@ from operator import attrgetter
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.interleaved import Columns
 from middleware.model.time import SECOND
-from middleware.ordering.kslack import MOST, Lateness, SlackPolicy
+from middleware.ordering.slack.kslack import MOST, Lateness, SlackPolicy
 
 SPANS = 12
 """Spans in the window, each at least SPAN long and with LEAST_SPAN events: a minute, or 1,000 events if they are rarer."""

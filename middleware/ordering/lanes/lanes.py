@@ -12,11 +12,11 @@ from middleware.model.detector import Detector, Key, blank, fresh, key_function,
 from middleware.model.event import Event, Order
 from middleware.model.identity import Derivation
 from middleware.model.making import recipe
-from middleware.ordering.batches import BatchLane, DerivationByKey
 from middleware.ordering.buffer import position_of
-from middleware.ordering.lane import Counts, LaneState, Settings
-from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Published, difference, inserted, left_out, withdrawn
+from middleware.ordering.lanes.batch_lane import BatchLane, DerivationByKey
+from middleware.ordering.lanes.lane import Counts, LaneState, Settings
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.retraction import Published, difference, inserted, left_out, withdrawn
 
 KeyedLane = tuple[Any, LaneState]
 """The state of a lane with its key (None without one)."""

@@ -10,7 +10,7 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
 from middleware.model.interleaved import Columns
-from middleware.ordering.kslack import LocalClock
+from middleware.ordering.slack.kslack import LocalClock
 
 if TYPE_CHECKING:
     from middleware.model.arrays import Array

@@ -11,10 +11,10 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operator, applied
 from middleware.native import in_time
-from middleware.ordering.lane import Counts
-from middleware.ordering.ready import Ready
-from middleware.ordering.retraction import Published
-from middleware.ordering.standing import Standing
+from middleware.ordering.lanes.lane import Counts
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.standing import Standing
 
 
 def _in_time(out: Delta, start: int) -> Delta:

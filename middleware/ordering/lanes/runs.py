@@ -13,11 +13,11 @@ from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import END, Event
 from middleware.model.held import HeldColumns
 from middleware.model.rows import reader_of
+from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.buffer import sort
-from middleware.ordering.costs import Timer
-from middleware.ordering.kslack import LocalClock
-from middleware.ordering.lanes import BatchLanes
-from middleware.ordering.ready import Ready
+from middleware.ordering.lanes.lanes import BatchLanes
+from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.slack.kslack import LocalClock
 
 RUN = 1_024
 """Events in a run."""

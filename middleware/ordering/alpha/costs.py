@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from middleware.ordering.retraction import Retraction
+from middleware.ordering.lanes.retraction import Retraction
 
 Timer = Callable[[], int]
 """Nanoseconds of a monotonic clock."""

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from middleware.ordering.alpha import LOWER, UPPER, Alpha
-from middleware.ordering.gain import Gain
+from middleware.ordering.alpha.adaptation import LOWER, UPPER, Alpha
+from middleware.ordering.alpha.gain import Gain
 
 _POOR = 0.25
 """A unit is poor if its share of all latency won is below this part of its share of all that corrections cost."""

@@ -22,7 +22,7 @@ from middleware.model.event import NEVER, ORDER, Event
 from middleware.model.state import same_state
 from middleware.native import merge
 from middleware.ordering.buffer import arranged, count_until, place_of, position_of, remove
-from middleware.ordering.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
+from middleware.ordering.lanes.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
 
 SPACING = 32
 """Default number of events between two snapshots: the most that a rollback re-executes besides the disturbed events."""

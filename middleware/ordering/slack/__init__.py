@@ -1,0 +1,1 @@
+"""How K is learnt from the delays of events."""
