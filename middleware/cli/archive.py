@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from middleware.runtime.scenario import Scenario
     from middleware.spark.archive import Archive
-    from middleware.spark.archive.files import Files
+    from middleware.spark.archive.files import EventFiles
 
 _TOLD = 20
 """How many events are told of that were left out, or have the same identity as others."""
@@ -89,10 +89,10 @@ def archive(
     is_trace = given is None or Path(given, DESCRIPTION).exists()
     with screen.status("Spark starts ...") as status, spark_session(cores, master=master) as spark:
         frames, rows = interruptible(lambda: _frames(plan, given, form if not is_trace else None, traces, spark))
-        from middleware.spark.archive.plan import Plan
+        from middleware.spark.archive.archive_plan import ArchivePlan
 
         if explain:
-            lines = [*Plan.of(plan.detectors).explain(rows), *_as_stream(plan)]
+            lines = [*ArchivePlan.of(plan.detectors).explain(rows), *_as_stream(plan)]
             status.stop()
             for line in lines:
                 screen.print(line, markup=False, highlight=False, soft_wrap=True)
@@ -156,7 +156,7 @@ def _show(screen: Console, told: Outcome, events: int, differences: str | None, 
 
 def _frames(
     plan: Scenario, given: str | None, form: str | None, traces: Path, spark: SparkSession
-) -> tuple[dict[str, DataFrame | Files], dict[str, int]]:
+) -> tuple[dict[str, DataFrame | EventFiles], dict[str, int]]:
     """The raw events by type that detectors read, and how many there are, if that is known. ``form``: None for a trace."""
     from middleware.spark.archive import stored_frames, trace_frames
     from middleware.spark.prepare.prepared import prepared_trace
@@ -173,9 +173,9 @@ def _frames(
 
 def _raw(plan: Scenario) -> list[str]:
     from middleware.model.event import type_name
-    from middleware.spark.archive.plan import Plan
+    from middleware.spark.archive.archive_plan import ArchivePlan
 
-    return [type_name(event_type) for event_type in Plan.of(plan.detectors).raw]
+    return [type_name(event_type) for event_type in ArchivePlan.of(plan.detectors).raw]
 
 
 def _nothing(plan: Scenario, name: str, spark: SparkSession) -> DataFrame:
@@ -186,7 +186,7 @@ def _nothing(plan: Scenario, name: str, spark: SparkSession) -> DataFrame:
 
 
 def _written(
-    plan: Scenario, frames: dict[str, DataFrame | Files], target: str, is_trace: bool
+    plan: Scenario, frames: dict[str, DataFrame | EventFiles], target: str, is_trace: bool
 ) -> tuple[dict[str, int], list[str], Archive]:
     """Run, and write all results; a local folder gets its name only when it is whole. Returns what there is."""
     from middleware.spark.archive import archive as run

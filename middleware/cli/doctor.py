@@ -107,7 +107,7 @@ def spark(start: bool, master: str | None = None) -> Iterator[Finding]:
     if not start:
         yield Finding("Spark", "ok", f"PySpark {version} imports (slackline doctor --spark also starts it)")
         return
-    from middleware.spark.cluster import executors
+    from middleware.spark.executors import executors
     from middleware.spark.jobs import interruptible
     from middleware.spark.session import reason, spark_session
 

@@ -18,8 +18,8 @@ from middleware.model.errors import RunError
 from middleware.model.event import END
 from middleware.model.time import MILLISECOND
 from middleware.runtime.interrupts import uninterrupted
-from middleware.spark.feed.pacing import Pace, window_of
-from middleware.spark.feed.rows import TypeRows, frames
+from middleware.spark.feed.feed_pacing import FeedPace, window_of
+from middleware.spark.feed.trace_rows import TypeRows, frames
 from middleware.spark.traces import load_trace
 
 _LEAD = 200 * MILLISECOND
@@ -57,7 +57,7 @@ def feed(trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -
     with Publisher(address, name="feeder", types=types) as publisher:
         start = time.time_ns() + _LEAD
         began = time.monotonic_ns() + _LEAD
-        pace = Pace(start, first, speed)
+        pace = FeedPace(start, first, speed)
         for frame in frames([TypeRows(trace, description, name) for name in description.types], window_of(speed)):
             pace.wait(frame.last)
             publisher.publish_blocks(frame.blocks)

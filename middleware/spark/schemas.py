@@ -44,7 +44,7 @@ class Kind(NamedTuple):
     back: Convert | None = None
 
 
-class Column(NamedTuple):
+class EventColumn(NamedTuple):
     """A field of an event as a column; ``nullable``: whether it may be None."""
 
     name: str
@@ -67,18 +67,18 @@ class EventSchema:
             raise EventError(f"{self.name} has no schema: {error}") from None
         own = [self._column(field) for field in fields[: -len(STAMP)]]
         whole = Kind("bigint", pa.int64())
-        stamp = [Column(name, Kind("string", pa.string()) if name == "source" else whole) for name in STAMP]
-        self.columns: list[Column] = [*own, *stamp]
+        stamp = [EventColumn(name, Kind("string", pa.string()) if name == "source" else whole) for name in STAMP]
+        self.columns: list[EventColumn] = [*own, *stamp]
         self._list = list[event_type]  # type: ignore[valid-type]
         self.has_columns = self._is_arrow_schema()
         """Whether the columns hold the fields' values as they are, as those of ``EventColumns`` do."""
 
-    def _column(self, field: inspect.Field) -> Column:
+    def _column(self, field: inspect.Field) -> EventColumn:
         try:
             kind, nullable = _kind(field.type)
         except _NoKindError as error:
             raise EventError(f"{self.name}.{field.name} has no schema: {error}") from None
-        return Column(field.name, kind, nullable)
+        return EventColumn(field.name, kind, nullable)
 
     def _is_arrow_schema(self) -> bool:
         try:
@@ -114,7 +114,7 @@ class EventSchema:
         arrays = [self._array(column, values) for column, values in zip(self.columns, rows, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=self.arrow)
 
-    def _array(self, column: Column, values: Iterable[Any]) -> pa.Array:
+    def _array(self, column: EventColumn, values: Iterable[Any]) -> pa.Array:
         import pyarrow as pa
 
         try:
@@ -182,7 +182,7 @@ def schema_of(event_type: EventType) -> EventSchema:
     return EventSchema(event_type)
 
 
-def ddl(columns: Iterable[Column]) -> str:
+def ddl(columns: Iterable[EventColumn]) -> str:
     """Columns as Spark's DDL."""
     return ", ".join(f"`{column.name}` {column.kind.ddl}" for column in columns)
 
@@ -195,7 +195,7 @@ def _simple(ddl: str) -> str:
     return ddl.replace("`", "").replace(": ", ":")
 
 
-def _values(name: str, column: Column, array: pa.Array) -> list[Any]:
+def _values(name: str, column: EventColumn, array: pa.Array) -> list[Any]:
     """A column as Python values, as ``msgspec.convert`` takes them."""
     import pyarrow as pa
 
@@ -207,7 +207,7 @@ def _values(name: str, column: Column, array: pa.Array) -> list[Any]:
     return [None if value is None else back(value) for value in found] if back else found
 
 
-def _check_nulls(name: str, column: Column, array: pa.Array | None) -> None:
+def _check_nulls(name: str, column: EventColumn, array: pa.Array | None) -> None:
     if array is not None and array.null_count and not column.nullable:
         raise EventError(f"{name} has a row without {column.name}: every event must have one")
 

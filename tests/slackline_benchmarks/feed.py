@@ -75,7 +75,7 @@ def encode_only(spark: SparkSession, trace: Path) -> float:
 def _encode_share(path: Path, cuts: list[int], slices: list[int]) -> tuple[int, float]:
     import time
 
-    from middleware.spark.feed.rows import TypeRows, frames
+    from middleware.spark.feed.trace_rows import TypeRows, frames
     from middleware.spark.traces import load_trace
 
     trace = load_trace(path)

@@ -12,15 +12,15 @@ from middleware.cli.bench import Entry
 
 def state_written(keys: int = 10 * KEYS, touched: int = 100) -> Entry:
     """Bytes that a shard of ``keys`` keys writes when a micro-batch touches ``touched`` of them; without Spark."""
-    from middleware.spark.archive.plan import Plan
-    from middleware.spark.stream.parcels import Arrived
+    from middleware.spark.archive.archive_plan import ArchivePlan
+    from middleware.spark.stream.parcels import ParcelBatch
     from middleware.spark.stream.shard import Shard
     from middleware.spark.stream.stages import StreamPlan
 
-    plan = StreamPlan.of(Plan.of([Alarms()]), 1, 0, finals=True)
+    plan = StreamPlan.of(ArchivePlan.of([Alarms()]), 1, 0, finals=True)
     rng = random.Random(1)
     shard = Shard(plan, 0)
-    shard.take(Arrived([Value(key, 50.0, ts=key, id=key, source="a") for key in range(keys)]))
+    shard.take(ParcelBatch([Value(key, 50.0, ts=key, id=key, source="a") for key in range(keys)]))
     base, buckets = shard.state()
     written: list[int] = []
     whole = 0
@@ -29,7 +29,7 @@ def state_written(keys: int = 10 * KEYS, touched: int = 100) -> Entry:
         shard.restore(base, buckets)
         start = batch * 10 * keys
         some = enumerate(rng.sample(range(keys), touched))
-        shard.take(Arrived([Value(key, 50.0, ts=start + at, id=start + at, source="a") for at, key in some]))
+        shard.take(ParcelBatch([Value(key, 50.0, ts=start + at, id=start + at, source="a") for at, key in some]))
         base, changed = shard.state()
         buckets = {bucket: data for bucket, data in (buckets | changed).items() if data}
         whole = len(base) + sum(map(len, buckets.values()))

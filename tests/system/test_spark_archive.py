@@ -27,15 +27,15 @@ from middleware.model.event import END, ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
-from middleware.spark.archive.files import Files
+from middleware.spark.archive.archive_plan import ArchivePlan
+from middleware.spark.archive.files import EventFiles
 from middleware.spark.archive.packing import parts_of
-from middleware.spark.archive.plan import Plan
 from middleware.spark.places import place_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
 from middleware.spark.stream import stream, typed
-from middleware.spark.stream.parcels import Arrived
+from middleware.spark.stream.parcels import ParcelBatch
 from middleware.spark.stream.shard import SCHEMA, Shard
 from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.traces import read_trace
@@ -131,7 +131,7 @@ def test_files_of_all_formats_and_a_key_of_many_batches(spark: SparkSession, tmp
     folder = f"file://{tmp_path}/type={type_name(Reading)}"
     frame.select(*reversed(names)).write.format(form).option("header", True).save(folder)
     frames = stored_frames(spark, f"file://{tmp_path}", [Reading], form)
-    assert isinstance(frames[type_name(Reading)], Files) == (form == "parquet")
+    assert isinstance(frames[type_name(Reading)], EventFiles) == (form == "parquet")
     found = archive(frames, [Peaks()])
     assert found.collect() == in_order(oracle(events, [Peaks()]))
     assert found.clashes.count() == 0
@@ -452,7 +452,7 @@ def test_rows_of_a_stream_are_typed_exactly(spark: SparkSession, capsys: pytest.
         )
     ]
     assert len(events) == 18
-    came = Shard(StreamPlan.of(Plan.of([Copies()]), 1, 0, finals=True), 0).take(Arrived(events, watermark=END))
+    came = Shard(StreamPlan.of(ArchivePlan.of([Copies()]), 1, 0, finals=True), 0).take(ParcelBatch(events, watermark=END))
     rows = spark.createDataFrame([row for row in came if row.op == "final"], SCHEMA)
     for event_type in (Copied, Listed):
         own = msgspec.msgpack.Decoder(event_type)
@@ -467,8 +467,8 @@ def test_rows_of_a_stream_are_typed_exactly(spark: SparkSession, capsys: pytest.
 
 
 def test_a_number_that_no_column_holds_is_told(spark: SparkSession) -> None:
-    came = Shard(StreamPlan.of(Plan.of([Copies()]), 1, 0, finals=True), 0).take(
-        Arrived([Measured(2**63, 1.0, "", None, True, ts=1, id=1, source="s")], watermark=END)
+    came = Shard(StreamPlan.of(ArchivePlan.of([Copies()]), 1, 0, finals=True), 0).take(
+        ParcelBatch([Measured(2**63, 1.0, "", None, True, ts=1, id=1, source="s")], watermark=END)
     )
     rows = spark.createDataFrame(came, SCHEMA)
     with pytest.raises(Exception, match="MALFORMED_RECORD_IN_PARSING"):

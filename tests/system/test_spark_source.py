@@ -18,7 +18,7 @@ from middleware.runtime.clients.log_reader import extent
 from middleware.runtime.storage.store import Store
 from middleware.spark.session import spark_session
 from middleware.spark.source import register
-from middleware.spark.source.options import parse
+from middleware.spark.source.source_options import parse
 from tests.system.test_log_reader import DEADLINE, DISORDERED, TICKS, Rise, Tick, durable_node, published
 from tests.system.test_network import node_thread
 

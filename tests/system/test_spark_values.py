@@ -15,9 +15,9 @@ from middleware import END, Detector, Event, run
 from middleware.model.carried import all_carried
 from middleware.model.event import ORDER
 from middleware.spark.archive import archive
-from middleware.spark.archive.plan import Plan
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.session import environment, spark_session
-from middleware.spark.stream.parcels import Arrived
+from middleware.spark.stream.parcels import ParcelBatch
 from middleware.spark.stream.shard import Shard
 from middleware.spark.stream.stages import StreamPlan
 from tests.system.spark_cluster import settings
@@ -84,7 +84,9 @@ def test_values_are_those_of_a_run(spark: SparkSession) -> None:
     assert found.collect() == finals
     assert sorted(row.id for row in found.failures.collect()) == [4, 5, 6]
 
-    came = Shard(StreamPlan.of(Plan.of(detectors), 1, 0, finals=True), 0).take(Arrived(all_carried(Raw, events), watermark=END))
+    came = Shard(StreamPlan.of(ArchivePlan.of(detectors), 1, 0, finals=True), 0).take(
+        ParcelBatch(all_carried(Raw, events), watermark=END)
+    )
     kinds = {"Derived": Derived, "Text": Text}
     bodies = [msgspec.msgpack.decode(row.body, type=kinds[row.type]) for row in came if row.op == "final"]
     assert sorted(bodies, key=ORDER) == finals

@@ -17,19 +17,19 @@ from middleware.model.event import ORDER as TOTAL_ORDER
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.words import listed
 from middleware.ordering.policies import Policies
-from middleware.spark.archive.decoding import Failures, TypedResults, events_of
-from middleware.spark.archive.frames import by_type, check_names, clashes, files_by_type, first_arrivals, routed
+from middleware.spark.archive.archive_frames import by_type, check_names, clashes, files_by_type, first_arrivals, routed
+from middleware.spark.archive.archive_plan import ArchivePlan
+from middleware.spark.archive.archive_tasks import RunLanes
+from middleware.spark.archive.decoding import FailureRows, TypedResults, events_of
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
-from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.running import RunLanes
-from middleware.spark.blocks import opened
 from middleware.spark.schemas import schema_of
+from middleware.spark.spark_blocks import opened
 from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from middleware.spark.archive.frames import Given
+    from middleware.spark.archive.archive_frames import Given
 
 ORDER = ("ts", "level", "source", "id")
 """The columns by which events are in total order."""
@@ -54,7 +54,7 @@ class Archive(Mapping[str, "DataFrame"]):
     """
 
     def __init__(
-        self, plan: Plan, given: dict[EventType, DataFrame], levels: list[DataFrame], refused: list[DataFrame]
+        self, plan: ArchivePlan, given: dict[EventType, DataFrame], levels: list[DataFrame], refused: list[DataFrame]
     ) -> None:
         self._given = given
         self.plan = plan
@@ -119,7 +119,7 @@ class Archive(Mapping[str, "DataFrame"]):
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
-        failed = rows.mapInArrow(carried(Failures(self._packed)), Failures.FAILED)
+        failed = rows.mapInArrow(carried(FailureRows(self._packed)), FailureRows.FAILED)
         return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
 
     @property
@@ -161,7 +161,7 @@ def archive(
     one. Each stage shuffles and sorts its input, spilling to disk. Raises EventError if frames do not fit, DetectorError if
     detectors do not.
     """
-    plan = Plan.of(detectors, _stopping(policies, detectors))
+    plan = ArchivePlan.of(detectors, _stopping(policies, detectors))
     checked, files = by_type(plan, frames), files_by_type(plan, frames)
     for event_type in plan.published:
         check_names(schema_of(event_type), next(iter(checked.values())).sparkSession)

@@ -12,11 +12,11 @@ from middleware.link.codec import encode_alike
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.state import same_event
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.packing import BODY, FAILURE, UNTYPED
-from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.sorting import LANE, Piece, Sorted, by_type, in_order
-from middleware.spark.blocks import columns_of, opened
+from middleware.spark.archive.sorting import LANE, Piece, SortOrder, by_type, in_order
 from middleware.spark.schemas import schema_of
+from middleware.spark.spark_blocks import columns_of, opened
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class TypedBodies:
             yield schema_of(event_type).batch(list(map(_decoder(event_type).decode, batch.column("body").to_pylist())))
 
 
-class Failures:
+class FailureRows:
     """Turns blocks of ``FAILURE`` into rows of ``FAILED``."""
 
     FAILED = "detector string, type string, ts bigint, id bigint, source string, why string"
@@ -97,7 +97,7 @@ class Decoder:
     Raises EventError if the two differ: nobody can say which of them came first.
     """
 
-    def __init__(self, plan: Plan, at_once: int = AT_ONCE) -> None:
+    def __init__(self, plan: ArchivePlan, at_once: int = AT_ONCE) -> None:
         self._types, self._at_once = plan.types, at_once
         self._last: tuple[str, Event] | None = None
 
@@ -112,7 +112,7 @@ class Decoder:
         piece = [(number, batch.drop_columns([LANE])) for number, batch in piece]
         for start in range(0, len(order.places), self._at_once):
             end = start + self._at_once
-            some = Sorted(order.places[start:end], order.new_lane[start:end], order.new_key[start:end])
+            some = SortOrder(order.places[start:end], order.new_lane[start:end], order.new_key[start:end])
             which = np.searchsorted(bounds, some.places, "right") - 1
             rows = some.places - bounds[which]
             first, last = (lanes[which[at]][int(rows[at])].as_py() for at in (0, -1))
@@ -121,7 +121,7 @@ class Decoder:
                 self._last = last, events[-1]
                 yield events, starts
 
-    def _distinct(self, events: list[Event], some: Sorted, lane: str) -> tuple[list[Event], list[int]]:
+    def _distinct(self, events: list[Event], some: SortOrder, lane: str) -> tuple[list[Event], list[int]]:
         """The events without repeats, and the places at which lanes begin. ``lane``: of the first."""
         import numpy as np
 

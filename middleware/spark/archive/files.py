@@ -34,7 +34,7 @@ RowGroup = tuple[str, int, int]
 
 
 @dataclass(frozen=True)
-class Files:
+class EventFiles:
     """Events of one type, in row groups of files that executors reach by these paths. ``frame``: the same as Spark has them."""
 
     frame: DataFrame
@@ -47,7 +47,7 @@ class Files:
         return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(carried(ReadGroups(self, tasks, work)), schema)
 
 
-def files_of(frame: DataFrame, schema: EventSchema) -> Files | None:
+def files_of(frame: DataFrame, schema: EventSchema) -> EventFiles | None:
     """The files that Spark's reader of Parquet finds for a frame that it has just made.
 
     None unless tasks can read them as they are: local paths, of a single folder, that hold the columns as the type has them.
@@ -71,13 +71,13 @@ def files_of(frame: DataFrame, schema: EventSchema) -> Files | None:
             if column.name not in known.names or known.field(column.name).type != column.kind.arrow:
                 return None
         groups += [(str(path), number, metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
-    return Files(frame, tuple(groups), tuple(column.name for column in wanted))
+    return EventFiles(frame, tuple(groups), tuple(column.name for column in wanted))
 
 
 class ReadGroups:
     """Gives a task the rows of its row groups, in place of its number."""
 
-    def __init__(self, files: Files, tasks: int, work: Work) -> None:
+    def __init__(self, files: EventFiles, tasks: int, work: Work) -> None:
         self._groups, self._columns, self._tasks, self._work = files.groups, files.columns, tasks, work
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import Event, type_name
-from middleware.spark.archive.plan import Plan
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.sorting import LANE
-from middleware.spark.blocks import batch_of, columns_of, gathered, is_plain, parted, sealed
 from middleware.spark.places import number_at
 from middleware.spark.schemas import EventSchema, schema_of
+from middleware.spark.spark_blocks import batch_of, columns_of, gathered, is_plain, parted, sealed
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class PackRaw:
         self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan: Plan = unpacked(self._plan)
+        plan: ArchivePlan = unpacked(self._plan)
         lanes = Lanes(plan, self._parts)
         for batch in gathered(batches, ROWS):
             for name in ("ts", "id", "source"):
@@ -69,7 +69,7 @@ class PackRaw:
 class Lanes:
     """Puts events into the lanes of those who read them, as blocks."""
 
-    def __init__(self, plan: Plan, parts: Sequence[int]) -> None:
+    def __init__(self, plan: ArchivePlan, parts: Sequence[int]) -> None:
         self._plan, self._parts = plan, parts
         self._known: dict[int, dict[tuple[Any, ...], str]] = {}
 
@@ -160,7 +160,7 @@ class Lanes:
             yield self._parts[part], reader, number, len(rows), block
 
 
-def parts_by_columns(plan: Plan, schema: EventSchema, reader: int) -> bool:
+def parts_by_columns(plan: ArchivePlan, schema: EventSchema, reader: int) -> bool:
     """Whether columns alone tell the lanes of events for a reader, so that nothing can fail."""
     fields = plan.routes[reader].fields
     return fields is not None and is_plain(schema, fields)

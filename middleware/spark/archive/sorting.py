@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from middleware.spark.blocks import opened, sealed
+from middleware.spark.spark_blocks import opened, sealed
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ Piece = list[tuple[int, "pa.RecordBatch"]]
 """Record batches, each of one type, by its number. Their rows are in no order."""
 
 
-class Sorted(NamedTuple):
+class SortOrder(NamedTuple):
     """The order of a piece's rows: their places, and whether each has another lane, or another key, than the one before."""
 
     places: npt.NDArray[np.int64]
@@ -64,7 +64,7 @@ def pieces(blocks: Iterable[tuple[int, pa.RecordBatch]], held: int = HELD) -> It
             runs = [run for run in runs if len(run.rows)]
 
 
-def in_order(batches: Sequence[pa.RecordBatch]) -> Sorted:
+def in_order(batches: Sequence[pa.RecordBatch]) -> SortOrder:
     """The order of the rows of all batches, one after another. O(n log n), O(n) where times are in order."""
     import numpy as np
 
@@ -81,7 +81,7 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> Sorted:
         places[ties] = rows[np.lexsort([each[rows] for each in (*reversed(others), ts, lane)])]
         for column in others:
             new_key |= _changes(column[places])
-    return Sorted(places, new_lane, new_key)
+    return SortOrder(places, new_lane, new_key)
 
 
 def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

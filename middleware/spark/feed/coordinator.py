@@ -15,8 +15,8 @@ from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
 from middleware.runtime.transport.ending import end_context
 from middleware.spark.feed.meeting import LOOPBACK, Meeting, opened
-from middleware.spark.feed.rows import Frame
 from middleware.spark.feed.sequencer import Sequencer
+from middleware.spark.feed.trace_rows import FeedFrame
 
 AHEAD = 4 * 2**20
 """Bytes that a partition may be ahead of publishing: two or three row groups, so that no partition waits for another one."""
@@ -32,13 +32,13 @@ _PARTING = 1_000
 """Milliseconds in which the last words, why the feed is over, must leave."""
 
 
-class Joined(msgspec.Struct, tag=True, array_like=True):
+class PartitionReady(msgspec.Struct, tag=True, array_like=True):
     """A partition is ready."""
 
     partition: int
 
 
-class Piece(msgspec.Struct, tag=True, array_like=True):
+class SliceFrame(msgspec.Struct, tag=True, array_like=True):
     """A frame of a slice: the heads of its blocks, which follow, and its last arrival. ``ends``: no more follow."""
 
     slice: int
@@ -48,31 +48,31 @@ class Piece(msgspec.Struct, tag=True, array_like=True):
     ends: bool = False
 
 
-class Failed(msgspec.Struct, tag=True, array_like=True):
+class PartitionFailure(msgspec.Struct, tag=True, array_like=True):
     """A partition cannot go on."""
 
     partition: int
     reason: str
 
 
-class Go(msgspec.Struct, tag=True, array_like=True):
+class SendCredit(msgspec.Struct, tag=True, array_like=True):
     """The slice to begin with (-1: not yet), and the number of bytes that may be sent in all."""
 
     first: int
     limit: int
 
 
-class Over(msgspec.Struct, tag=True, array_like=True):
+class FeedEnd(msgspec.Struct, tag=True, array_like=True):
     """The feed is over for all."""
 
     reason: str
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode_question = msgspec.msgpack.Decoder(Joined | Piece | Failed).decode
-_decode_answer = msgspec.msgpack.Decoder(Go | Over).decode
+_decode_question = msgspec.msgpack.Decoder(PartitionReady | SliceFrame | PartitionFailure).decode
+_decode_answer = msgspec.msgpack.Decoder(SendCredit | FeedEnd).decode
 
-_Given = tuple[bytes, Frame]
+_Given = tuple[bytes, FeedFrame]
 """A frame, and the partition it came from."""
 
 
@@ -115,7 +115,7 @@ class Coordinator:
         self._taken.close(0)
         end_context(self._context, 2 * _PARTING / 1_000)
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[FeedFrame]:
         """All frames in arrival order, as they come; fewer if the feed ends early. To be read by one thread."""
         while (given := self._ready.get()) is not None:
             peer, frame = given
@@ -155,19 +155,19 @@ class Coordinator:
         except msgspec.MsgspecError:
             return  # not from one of our partitions
         match message:
-            case Joined(partition):
+            case PartitionReady(partition):
                 self._joined(partition, peer)
-            case Piece(number, position, last, heads, ends) if peer in self._limits and not self.reason:
+            case SliceFrame(number, position, last, heads, ends) if peer in self._limits and not self.reason:
                 given = None
                 if heads:
                     events = sum(head.count for head in heads)
-                    given = peer, Frame(list(zip(heads, blocks, strict=True)), events, last)
+                    given = peer, FeedFrame(list(zip(heads, blocks, strict=True)), events, last)
                 self._sequencer.put(number, position, given, ends)
                 for each in self._sequencer.ready():
                     self._ready.put(each)
                 if self._sequencer.is_over:
                     self.is_over()
-            case Failed(partition, why):
+            case PartitionFailure(partition, why):
                 self.reason = self.reason or f"partition {partition} failed: {why}"
                 self.is_over()
 
@@ -187,42 +187,42 @@ class Coordinator:
         first = self._sequencer.current if has_begun else -1
         for peer, limit in self._limits.items():
             if everyone or over or (has_begun and limit >= self._told[peer] + AHEAD // 8):
-                self._socket.send_multipart([peer, _encode(Over(over) if over else Go(first, limit))])
+                self._socket.send_multipart([peer, _encode(FeedEnd(over) if over else SendCredit(first, limit))])
                 self._told[peer] = limit if has_begun else -1
 
 
-class Place:
+class PartitionConnection:
     """A partition's connection to the coordinator: sends it the encoded frames. Used as a context manager."""
 
     def __init__(self, address: Meeting, partition: int) -> None:
         self.waited = 0.0
         """Seconds spent waiting for permission to send more."""
         self._partition = partition
-        self._go = Go(-1, 0)
+        self._go = SendCredit(-1, 0)
         self._sent = 0
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.DEALER)
         self._address = address.address
         address.connect(self._socket)
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> PartitionConnection:
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
         if error is not None:
-            self._socket.send(_encode(Failed(self._partition, str(error) or type(error).__name__)))
+            self._socket.send(_encode(PartitionFailure(self._partition, str(error) or type(error).__name__)))
         linger = SILENCE if error is None else _PARTING
         self._socket.close(linger)
         end_context(self._context, (linger + _PARTING) / 1_000)
 
     def join(self) -> int:
         """Report this partition as ready; wait for all others; return the slice with which the feed begins."""
-        self._socket.send(_encode(Joined(self._partition)))
+        self._socket.send(_encode(PartitionReady(self._partition)))
         while self._go.first < 0:
             self._receive(SILENCE)
         return self._go.first
 
-    def send(self, piece: Piece, blocks: list[bytes]) -> None:
+    def send(self, piece: SliceFrame, blocks: list[bytes]) -> None:
         """Send the next frame of a slice; waits while too much of this partition is not published yet."""
         began = time.monotonic()
         while self._socket.poll(0) or self._sent >= self._go.limit:
@@ -239,6 +239,6 @@ class Place:
                 f"{timeout / 1000:g} s: is it dead? If executors reach it by another address, give that one (--advertise HOST)"
             )
         answer = _decode_answer(self._socket.recv())
-        if isinstance(answer, Over):
+        if isinstance(answer, FeedEnd):
             raise TraceError(answer.reason)
         self._go = answer

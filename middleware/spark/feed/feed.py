@@ -22,11 +22,11 @@ from middleware.link.codec import BlockHead
 from middleware.model.errors import SlacklineError, TraceError
 from middleware.model.event import END
 from middleware.spark.feed.coordinator import Coordinator
-from middleware.spark.feed.encoding import FeedPartition, PartitionReport
+from middleware.spark.feed.feed_pacing import FeedPace, window_of
+from middleware.spark.feed.feed_partition import FeedPartition, PartitionReport
 from middleware.spark.feed.groups import owners, slices
 from middleware.spark.feed.meeting import host_of
-from middleware.spark.feed.pacing import Pace, window_of
-from middleware.spark.feed.rows import Frame, TypeRows, frames
+from middleware.spark.feed.trace_rows import FeedFrame, TypeRows, frames
 from middleware.spark.jobs import in_background
 from middleware.spark.session import FailedRunError, reason, spark_session
 from middleware.spark.traces import load_trace
@@ -246,9 +246,9 @@ class _Sender:
         self._seconds = 0.0
         self._turned: dict[str, int] = {}
         self._repeats = 0
-        self._pace = Pace(0, timetable.first_arrival, None)
+        self._pace = FeedPace(0, timetable.first_arrival, None)
 
-    def send(self, frames: Iterable[Frame]) -> None:
+    def send(self, frames: Iterable[FeedFrame]) -> None:
         """Send all frames; the first one starts the clock."""
         for frame in frames:
             if not self.events:
@@ -268,7 +268,7 @@ class _Sender:
         if self._announce is not None:
             _write_whole(self._announce, self.timetable)
         self._began = time.monotonic()
-        self._pace = Pace(self.timetable.start, self.timetable.first_arrival, self.timetable.speed)
+        self._pace = FeedPace(self.timetable.start, self.timetable.first_arrival, self.timetable.speed)
 
     def finish(self, ended: Sequence[str]) -> None:
         """After all is sent: announce the end of these types, and wait until the node has everything."""

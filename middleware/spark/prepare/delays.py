@@ -39,7 +39,7 @@ def mixed(words: Words) -> Words:
     return words ^ (words >> np.uint64(31))
 
 
-class Draw:
+class RowRandom:
     """Uniform random numbers in (0, 1) for rows of one source; ``stream`` separates several draws of one row."""
 
     def __init__(self, seed: int, source: str) -> None:
@@ -56,7 +56,7 @@ class Draw:
         return float(self.uniform(np.zeros(1, np.int64), stream)[0])
 
 
-class Model(msgspec.Struct, frozen=True, kw_only=True):
+class DelayModel(msgspec.Struct, frozen=True, kw_only=True):
     """Base of the delay models. All of them take these parameters:
 
     ``spread``
@@ -78,7 +78,7 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
             if hint is Duration and getattr(self, name) < 0:
                 raise TraceError(f"{self}: {name} must not be negative: nothing arrives before it happens")
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         """Delays (ns) of one source's rows."""
         raise NotImplementedError
 
@@ -92,17 +92,17 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}({', '.join(parts)})"
 
 
-class Constant(Model, frozen=True):
+class Constant(DelayModel, frozen=True):
     """Always the same: ``constant(3ms)``."""
 
     name: ClassVar[str] = "constant"
     delay: Duration
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         return np.full(len(ts), float(self.delay))
 
 
-class Uniform(Model, frozen=True):
+class Uniform(DelayModel, frozen=True):
     """Evenly between two bounds: ``uniform(5ms, 250ms)``."""
 
     name: ClassVar[str] = "uniform"
@@ -114,11 +114,11 @@ class Uniform(Model, frozen=True):
         if self.high < self.low:
             raise TraceError(f"{self}: high must be at least low")
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         return self.low + (self.high - self.low) * draw.uniform(ids, stream)
 
 
-class Lognormal(Model, frozen=True):
+class Lognormal(DelayModel, frozen=True):
     """Many short delays, few very long: ``lognormal(median=20ms, sigma=0.8, max=900ms)``; longer ones become ``max``."""
 
     name: ClassVar[str] = "lognormal"
@@ -131,7 +131,7 @@ class Lognormal(Model, frozen=True):
         if self.sigma < 0:
             raise TraceError(f"{self}: sigma must not be negative")
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         # Box and Muller: two uniform numbers make a normal one.
         radius = np.sqrt(-2.0 * np.log(draw.uniform(ids, stream)))
         normal = radius * np.cos(2.0 * np.pi * draw.uniform(ids, stream + 1))
@@ -139,7 +139,7 @@ class Lognormal(Model, frozen=True):
         return limited
 
 
-class Bursts(Model, frozen=True):
+class Bursts(DelayModel, frozen=True):
     """Mostly ``base``, but ``burst`` once in each period ``every``, for ``length``, at a moment drawn per source and period:
     ``bursts(base=10ms, burst=600ms, every=5s, length=200ms)``."""
 
@@ -154,7 +154,7 @@ class Bursts(Model, frozen=True):
         if not 0 < self.length <= self.every:
             raise TraceError(f"{self}: length must be above 0 and at most every")
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         period, moment = np.divmod(ts, np.int64(self.every))
         # The moment depends on source and period, not on the row: a copy of an event meets the same burst.
         start = draw.uniform(period, 64) * (self.every - self.length)
@@ -162,18 +162,18 @@ class Bursts(Model, frozen=True):
         return np.where(inside, float(self.burst), float(self.base))
 
 
-class Empirical(Model, frozen=True):
+class Empirical(DelayModel, frozen=True):
     """Drawn from the delays measured in another trace: ``empirical(traces/umts, fifo=true)``."""
 
     name: ClassVar[str] = "empirical"
     path: str
 
-    def delays(self, draw: Draw, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
+    def delays(self, draw: RowRandom, ts: Times, ids: Times, stream: int, samples: Samples) -> Reals:
         measured = samples[self.path]
         return measured[(draw.uniform(ids, stream) * len(measured)).astype(np.int64)]
 
 
-_MODELS: dict[str, type[Model]] = {m.name: m for m in (Constant, Uniform, Lognormal, Bursts, Empirical)}
+_MODELS: dict[str, type[DelayModel]] = {m.name: m for m in (Constant, Uniform, Lognormal, Bursts, Empirical)}
 _CALL = re.compile(r"\s*(\w+)\s*\((.*)\)\s*", re.DOTALL)
 _PARSERS: dict[type, Callable[[str], Any]] = {
     Duration: lambda text: Duration(parse_duration(text)),
@@ -183,7 +183,7 @@ _PARSERS: dict[type, Callable[[str], Any]] = {
 }
 
 
-def parse_model(text: str) -> Model:
+def parse_model(text: str) -> DelayModel:
     """The delay model described by a text such as ``uniform(5ms, 250ms)``; TraceError if the text is invalid."""
     found = _CALL.fullmatch(text)
     if not found or found[1] not in _MODELS:
@@ -225,8 +225,8 @@ class Delays(msgspec.Struct, frozen=True):
         same seed, same delays.
     """
 
-    model: Model
-    overrides: dict[str, Model] = {}
+    model: DelayModel
+    overrides: dict[str, DelayModel] = {}
     duplicates: float = 0.0
     seed: int = 0
 
@@ -234,12 +234,12 @@ class Delays(msgspec.Struct, frozen=True):
         if not 0 <= self.duplicates <= 1:
             raise TraceError(f"duplicates is a probability, so between 0 and 1, not {self.duplicates}")
 
-    def for_source(self, source: str) -> Model:
+    def for_source(self, source: str) -> DelayModel:
         """The model of one source."""
         return next((model for pattern, model in self.overrides.items() if fnmatchcase(source, pattern)), self.model)
 
     @property
-    def models(self) -> list[Model]:
+    def models(self) -> list[DelayModel]:
         return [self.model, *self.overrides.values()]
 
     def describe(self) -> str:
@@ -250,7 +250,7 @@ class Delays(msgspec.Struct, frozen=True):
     def arrivals(self, source: str, ts: Times, ids: Times, samples: Samples, copy: bool = False) -> Times:
         """Arrival times (ns) of one source's rows, or of their second copies. O(rows)."""
         model = self.for_source(source)
-        draw = Draw(self.seed, source)
+        draw = RowRandom(self.seed, source)
         delays = model.delays(draw, ts, ids, 32 if copy else 0, samples)
         factor = 1.0 + model.spread * (2.0 * draw.once(65) - 1.0)
         arrivals: Times = ts + np.rint(delays * factor).astype(np.int64)
@@ -258,7 +258,7 @@ class Delays(msgspec.Struct, frozen=True):
 
     def duplicated(self, source: str, ids: Times) -> npt.NDArray[np.bool_]:
         """Which rows of one source arrive twice."""
-        return Draw(self.seed, source).uniform(ids, 66) < self.duplicates
+        return RowRandom(self.seed, source).uniform(ids, 66) < self.duplicates
 
 
 def parse_delays(model: str, overrides: Mapping[str, str] | None = None, duplicates: float = 0.0, seed: int = 0) -> Delays:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from middleware.connect.files.recording import BASE_COLUMNS, Recording, source_codes
 from middleware.connect.files.recording_reading import arrived, read, sorted_by_arrival
 from middleware.connect.files.tally import Staged
-from middleware.spark.prepare.arrivals import DrawArrivals
+from middleware.spark.prepare.arrival_times import DrawArrivals
 from middleware.spark.prepare.delays import Delays, Samples
 from middleware.spark.traces import type_folder
 

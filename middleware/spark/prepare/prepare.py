@@ -23,7 +23,7 @@ from middleware.connect.files.tally import Staged
 from middleware.connect.files.text import expanded
 from middleware.model.errors import TraceError
 from middleware.spark.jobs import interruptible
-from middleware.spark.prepare.arrivals import DrawArrivals, ReadDrawn, draw, measured, queued
+from middleware.spark.prepare.arrival_times import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
 from middleware.spark.prepare.describe import describe, doubts
 from middleware.spark.prepare.local import LocalPreparation

@@ -31,7 +31,7 @@ def tsch_recording(paths: Sequence[str | Path]) -> Recording:
     Slots and the log count from different moments, so arrival is shifted until no packet arrives before it was sent.
     """
     files = existing(paths)
-    options = {"measured": True, "number": Unwrapped(), "align": True}
+    options = {"measured": True, "number": SequenceUnwrapper(), "align": True}
     return text_recording("tsch", files, splits(files, header=False), TextReader(TYPE, parse), **options)
 
 
@@ -66,7 +66,7 @@ def _packet(line: bytes) -> tuple[int, int, int, int, int]:
     return arrival, data[14], number(data[11:13], "little"), number(data[6:11], "little"), number(data[1:6], "little")
 
 
-class Unwrapped:
+class SequenceUnwrapper:
     """Ids from sequence numbers of 16 bits: whenever they fall (a wrap, or a restarted node), another 65,536 is added.
 
     A node's packets in order of their first slot have rising numbers, so only wraps and restarts make them fall; copies of a

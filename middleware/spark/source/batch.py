@@ -11,8 +11,8 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from middleware.model.errors import TraceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
-from middleware.spark.source.options import Options
-from middleware.spark.source.rows import batch_of
+from middleware.spark.source.change_rows import batch_of
+from middleware.spark.source.source_options import Options
 from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:

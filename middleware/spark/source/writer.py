@@ -18,7 +18,7 @@ from middleware.model.errors import TraceError
 from middleware.model.event import END, type_name
 from middleware.runtime.clients.publisher import Publisher
 from middleware.spark.schemas import schema_of
-from middleware.spark.source.options import Options, Target
+from middleware.spark.source.source_options import NodeTarget, Options
 from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _A_BATCH = 2**32
 
 
 @dataclass
-class Written(WriterCommitMessage):
+class WriteReport(WriterCommitMessage):
     """What a task has published."""
 
     events: int
@@ -44,8 +44,8 @@ class EventWriter(DataSourceArrowWriter):
         self._packed = packed(options)
         _check(options, schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(_publish(unpacked(self._packed), iterator, 0))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
+        return WriteReport(_publish(unpacked(self._packed), iterator, 0))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         options: Options = unpacked(self._packed)
@@ -62,8 +62,8 @@ class EventStreamWriter(DataSourceStreamArrowWriter):
         self._packed = packed(options)
         _check(options, schema)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
-        return Written(_publish(unpacked(self._packed), iterator, _batch_number()))
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
+        return WriteReport(_publish(unpacked(self._packed), iterator, _batch_number()))
 
 
 def _check(options: Options, schema: StructType) -> None:
@@ -125,7 +125,7 @@ def _identities(source: str, first: int, rows: int) -> dict[str, pa.Array]:
     return {"source": pa.array([source] * rows), "id": pa.array(range(first, first + rows), pa.int64())}
 
 
-def _publisher(target: Target, part: str) -> Publisher:
+def _publisher(target: NodeTarget, part: str) -> Publisher:
     return Publisher(
         target.address,
         name=f"spark-{os.getpid()}-{part}",

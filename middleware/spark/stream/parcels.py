@@ -15,9 +15,9 @@ import msgspec
 
 from middleware.model.change import Batch, Delta, by_time
 from middleware.model.event import NEVER, Event, EventType, type_name
-from middleware.spark.blocks import columns_of, opened, parted, sealed
 from middleware.spark.schemas import schema_of
-from middleware.spark.stream.stages import Group, StreamPlan
+from middleware.spark.spark_blocks import columns_of, opened, parted, sealed
+from middleware.spark.stream.stages import ShardGroup, StreamPlan
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -109,7 +109,7 @@ def rows_in(parcels: Iterable[Parcel]) -> Iterator[list[Any]]:
 
 
 @dataclass
-class Arrived:
+class ParcelBatch:
     """What a shard gets in a micro-batch.
 
     ``events``
@@ -129,9 +129,9 @@ class Arrived:
     heard: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
-def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> Arrived:
+def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> ParcelBatch:
     """What the parcels of a micro-batch to one shard hold, whatever order they come in."""
-    found = Arrived()
+    found = ParcelBatch()
     rounds: dict[int, dict[str, Delta]] = {}
     types = plan.plan.types
     for parcel in sorted(parcels):
@@ -159,7 +159,7 @@ def _add(deltas: dict[str, Delta], event_type: EventType, told: _Told) -> None:
         delta.inserts.append(decode(told.new))
 
 
-def _by_shard(group: Group, change: tuple[Event | None, Event | None]) -> Iterator[tuple[int, list[bytes | None]]]:
+def _by_shard(group: ShardGroup, change: tuple[Event | None, Event | None]) -> Iterator[tuple[int, list[bytes | None]]]:
     """What each shard of a group hears of a change: both sides, or if the key has changed, one shard each."""
     found: dict[int, list[bytes | None]] = {}
     for side, event in enumerate(change):

@@ -9,10 +9,10 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from middleware.durability.encoding import uncollected
 from middleware.model.event import NEVER
-from middleware.spark.blocks import batch_of
 from middleware.spark.places import number_at, place_of
+from middleware.spark.spark_blocks import batch_of
 from middleware.spark.stream.parcels import Parcel, arrived, of_raw, of_results, of_rows, of_times, rows_in
-from middleware.spark.stream.shard import Row, Shard
+from middleware.spark.stream.shard import OutputRow, Shard
 from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.travel import unpacked
 
@@ -70,7 +70,7 @@ class StageProcessor(StatefulProcessor):
         plan: StreamPlan = unpacked(self._plan)
         number, is_last = place_of(int(key[0])), self._stage == plan.stages
         if number < 0 and is_last:
-            yield _frame(rows_in(_parcels(rows)), Row)
+            yield _frame(rows_in(_parcels(rows)), OutputRow)
         elif number < 0 or plan.group_of(number).stage > self._stage:
             yield from rows
         else:
@@ -79,7 +79,7 @@ class StageProcessor(StatefulProcessor):
                 out = shard.take(arrived(plan, _parcels(rows)))
                 self._put_away(shard)
             if is_last:
-                yield _frame(out, Row)
+                yield _frame(out, OutputRow)
             else:
                 sent = of_results(plan, number, shard.published, shard.watermarks)
                 yield _frame(_placed([*sent, *of_rows(number, out)]), Parcel)
@@ -115,7 +115,7 @@ def _parcels(rows: Iterable[pd.DataFrame]) -> Iterator[Parcel]:
             yield Parcel(shard, origin, number, kind, bytes(block), *times)
 
 
-def _frame(rows: Iterable[Any], kind: type[Row] | type[Parcel]) -> pd.DataFrame:
+def _frame(rows: Iterable[Any], kind: type[OutputRow] | type[Parcel]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(list(rows), columns=list(kind._fields))

@@ -21,8 +21,8 @@ from middleware.model.change import Batch, Delta
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, field_names, type_name
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.spark.archive.plan import lane_text
-from middleware.spark.stream.parcels import Arrived
+from middleware.spark.archive.archive_plan import lane_text
+from middleware.spark.stream.parcels import ParcelBatch
 from middleware.spark.stream.stages import StreamPlan
 
 BUCKETS, LANES = 32, 16
@@ -36,7 +36,7 @@ FORMAT = "4"
 """Of the state; another one is refused."""
 
 
-class Row(NamedTuple):
+class OutputRow(NamedTuple):
     """A row of the output. ``op``: insert, revise, retract, final, watermark, late, failed, clash.
 
     ``watermark``: that of its type; a watermark has its time as ``ts``, too. ``fields``: the event's own fields as JSON ("NaN",
@@ -92,7 +92,7 @@ class Shard:
         """The watermark of each type that is published here."""
         return self._hierarchy.promised
 
-    def take(self, came: Arrived) -> list[Row]:
+    def take(self, came: ParcelBatch) -> list[OutputRow]:
         """Take what has come in a micro-batch; returns rows of the output, in order."""
         fresh = []
         for known, event in sorted(zip(map(_content, came.events), came.events, strict=True), key=itemgetter(0)):
@@ -113,7 +113,7 @@ class Shard:
         rows += self._step(Batch(last | raw, dict(self._outside), clock if clock != NEVER else None))
         return rows + list(self._left_out())
 
-    def _hear(self, came: Arrived) -> None:
+    def _hear(self, came: ParcelBatch) -> None:
         """Note the watermarks of what comes from outside; of types from below, the least of all shards that publish them."""
         if came.watermark != NEVER:
             self._outside |= {name: max(came.watermark, self._outside.get(name, NEVER)) for name in self._raw}
@@ -124,8 +124,8 @@ class Shard:
                 known = self._heard.get(name, {})
                 self._outside[name] = min(known.get(shard, NEVER) for shard in shards)
 
-    def _step(self, batch: Batch) -> list[Row]:
-        rows: list[Row] = []
+    def _step(self, batch: Batch) -> list[OutputRow]:
+        rows: list[OutputRow] = []
         for published in self._hierarchy.process(batch):
             rows += self._rows(published)
             self.published.append(published)
@@ -134,7 +134,7 @@ class Shard:
             raise DetectorError(f"{name} raised, and nothing more comes of it\n\n{why}")
         return rows
 
-    def _rows(self, batch: Batch) -> Iterator[Row]:
+    def _rows(self, batch: Batch) -> Iterator[OutputRow]:
         """The changes in a batch of results, then its watermarks; or what they make final."""
         for name, delta in batch.deltas.items():
             if name in self._hierarchy.subscriptions:
@@ -151,7 +151,7 @@ class Shard:
             yield from (self._row("revise", new) for _, new in delta.revises)
             yield from (self._row("insert", event) for event in delta.inserts)
         for name, until in batch.watermarks.items():
-            yield Row(self._number, "watermark", name, until, 0, "", 0, until, "{}", b"")
+            yield OutputRow(self._number, "watermark", name, until, 0, "", 0, until, "{}", b"")
 
     def _check_place(self, events: Iterable[Event]) -> None:
         for event in events:
@@ -161,14 +161,14 @@ class Shard:
                     "and its readers are in another shard: give shards=1, or run them in a stream of their own"
                 )
 
-    def _row(self, op: str, event: Event, fields: str | None = None) -> Row:
+    def _row(self, op: str, event: Event, fields: str | None = None) -> OutputRow:
         name = type_name(event.__class__)
         told = fields if fields is not None else _json(event)
         until = self._hierarchy.promised.get(name, NEVER)
         body = msgspec.msgpack.encode(event)
-        return Row(self._number, op, name, event.ts, event.id, event.source, event.level, until, told, body)
+        return OutputRow(self._number, op, name, event.ts, event.id, event.source, event.level, until, told, body)
 
-    def _left_out(self) -> Iterator[Row]:
+    def _left_out(self) -> Iterator[OutputRow]:
         """Clashes, events that came too late for a unit, and those at which a detector raised: each is told once."""
         for event in self._clashes:
             yield self._row("clash", event)

@@ -14,9 +14,9 @@ from middleware.model.event import Event, EventTypes, type_name
 from middleware.model.operator import Operator
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.spark.archive.plan import Plan, lane_text
-from middleware.spark.blocks import columns_of, is_plain
+from middleware.spark.archive.archive_plan import ArchivePlan, lane_text
 from middleware.spark.schemas import STAMP
+from middleware.spark.spark_blocks import columns_of, is_plain
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Group:
+class ShardGroup:
     """Detectors that share shards.
 
     ``stage``
@@ -82,23 +82,23 @@ class StreamPlan:
         whether only final results come out.
     """
 
-    plan: Plan
-    groups: tuple[Group, ...]
+    plan: ArchivePlan
+    groups: tuple[ShardGroup, ...]
     lateness: int
     finals: bool
 
     @classmethod
-    def of(cls, plan: Plan, shards: int, lateness: int, finals: bool) -> StreamPlan:
+    def of(cls, plan: ArchivePlan, shards: int, lateness: int, finals: bool) -> StreamPlan:
         """The plan of a stream in so many shards for each key. Raises DetectorError if detectors cannot be run in as many."""
         if shards < 1:
             raise DetectorError(f"shards={shards}: a stream needs at least one")
         if shards == 1:
-            return cls(plan, (Group(tuple(plan.names), 1, None, range(1)),), lateness, finals)
-        groups: list[Group] = []
+            return cls(plan, (ShardGroup(tuple(plan.names), 1, None, range(1)),), lateness, finals)
+        groups: list[ShardGroup] = []
         for stage, found in enumerate(_stages(plan), 1):
             for names, by in found:
                 first = groups[-1].shards.stop if groups else 0
-                groups.append(Group(names, stage, by, range(first, first + (shards if by is not None else 1))))
+                groups.append(ShardGroup(names, stage, by, range(first, first + (shards if by is not None else 1))))
         if all(group.by is None for group in groups):
             raise DetectorError(f"no detector has a key of fields, so {shards} shards are of no use: give shards=1")
         return cls(plan, tuple(groups), lateness, finals)
@@ -113,22 +113,22 @@ class StreamPlan:
         """The number of stages."""
         return max(group.stage for group in self.groups)
 
-    def group_of(self, shard: int) -> Group:
+    def group_of(self, shard: int) -> ShardGroup:
         """The group that a shard belongs to."""
         return next(group for group in self.groups if shard in group.shards)
 
     @cached_property
-    def _group_at(self) -> dict[str, Group]:
+    def _group_at(self) -> dict[str, ShardGroup]:
         return {name: group for group in self.groups for name in group.names}
 
-    def readers(self, event_type: type[Event]) -> list[Group]:
+    def readers(self, event_type: type[Event]) -> list[ShardGroup]:
         """The groups with a detector that reads a type, each once."""
         return list(dict.fromkeys(self._group_at[self.plan.names[number]] for number in self.plan.readers[event_type]))
 
     @cached_property
-    def publishers(self) -> dict[str, list[Group]]:
+    def publishers(self) -> dict[str, list[ShardGroup]]:
         """The groups with a detector that publishes a type, each once, by the type's name."""
-        found: dict[str, dict[Group, None]] = {}
+        found: dict[str, dict[ShardGroup, None]] = {}
         for group in self.groups:
             for name in group.names:
                 for event_type in self.plan.detectors[name].publishes:
@@ -167,7 +167,7 @@ def _is_key(value: Any) -> bool:
     return True
 
 
-def _parting(group: Group) -> str:
+def _parting(group: ShardGroup) -> str:
     return f"by {group.by} in {len(group.shards)} shards" if group.by is not None else "in 1 shard"
 
 
@@ -179,7 +179,7 @@ class _Draft:
         self.names: list[str] = []
 
 
-def _stages(plan: Plan) -> list[list[tuple[tuple[str, ...], str | None]]]:
+def _stages(plan: ArchivePlan) -> list[list[tuple[tuple[str, ...], str | None]]]:
     """For each stage, the groups in it: names of detectors, and the field by which they are parted.
 
     A detector joins the first group that has a part of its key, and that runs above all whose results it reads, but for its

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Literal
 from middleware.model.detector import Detector
 from middleware.model.event import EventType, type_name
 from middleware.model.quantities import parse_duration
+from middleware.spark.archive.archive_frames import by_type, check_names
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import TypedBodies
-from middleware.spark.archive.frames import by_type, check_names
-from middleware.spark.archive.plan import Plan
 from middleware.spark.schemas import STAMP, ddl, schema_of
 from middleware.spark.stream.parcels import PARCEL
 from middleware.spark.stream.shard import SCHEMA
@@ -61,7 +61,7 @@ def stream(
 
     Raises EventError if frames do not fit, DetectorError if no detector has a key by which it could be parted into ``shards``.
     """
-    plan = Plan.of(detectors)
+    plan = ArchivePlan.of(detectors)
     whole = StreamPlan.of(plan, shards, parse_duration(lateness), out == "finals")
     code = packed(whole)
     from middleware.spark.stream.processor import HashRaw, StageProcessor
@@ -88,7 +88,7 @@ def explain(detectors: Iterable[Detector] | Mapping[str, Detector], shards: int)
 
     Raises DetectorError if detectors cannot be run in as many.
     """
-    return list(StreamPlan.of(Plan.of(detectors), shards, 0, True).explain())
+    return list(StreamPlan.of(ArchivePlan.of(detectors), shards, 0, True).explain())
 
 
 def typed(rows: DataFrame, event_type: EventType) -> DataFrame:

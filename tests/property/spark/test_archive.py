@@ -21,12 +21,12 @@ from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import ORDER, Event, type_name
-from middleware.spark.archive.decoding import Failures, TypedResults, events_of
+from middleware.spark.archive.archive_plan import ArchivePlan, lane_text
+from middleware.spark.archive.archive_tasks import RunLanes
+from middleware.spark.archive.decoding import FailureRows, TypedResults, events_of
 from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, parts_of
-from middleware.spark.archive.plan import Plan, lane_text
-from middleware.spark.archive.running import RunLanes
-from middleware.spark.blocks import columns_of, opened
 from middleware.spark.schemas import schema_of
+from middleware.spark.spark_blocks import columns_of, opened
 from middleware.spark.travel import packed
 from middleware.testing.flows import sequential
 from middleware.testing.oracle import oracle
@@ -196,15 +196,15 @@ def pings(draw: st.DrawFn) -> list[Event]:
 
 
 @cache
-def planned(*detectors: Detector, stops: tuple[str, ...] = ()) -> tuple[Plan, bytes]:
-    plan = Plan.of(detectors, stops)
+def planned(*detectors: Detector, stops: tuple[str, ...] = ()) -> tuple[ArchivePlan, bytes]:
+    plan = ArchivePlan.of(detectors, stops)
     return plan, packed(plan)
 
 
 PARTS = parts_of(3)
 
 
-def raw_blocks(events: list[Event], plan: Plan, code: bytes) -> Iterator[pa.RecordBatch]:
+def raw_blocks(events: list[Event], plan: ArchivePlan, code: bytes) -> Iterator[pa.RecordBatch]:
     """Raw events as blocks, for all who read them, as ``routed`` has them."""
     for number, event_type in enumerate(plan.types):
         if event_type in plan.raw:
@@ -233,7 +233,7 @@ def archived(
             assert [event for batch in typed for event in schema_of(event_type).events(columns_of(batch))] == own
         results += own
     failed = [row for row in table if row["detector"] == FAILURE]
-    told = [row for batch in Failures(code)(batches(failed, rows)) for row in batch.to_pylist()]
+    told = [row for batch in FailureRows(code)(batches(failed, rows)) for row in batch.to_pylist()]
     return sorted(results, key=ORDER), sorted((row["detector"], row["source"], row["id"]) for row in told)
 
 

@@ -23,13 +23,13 @@ from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, type_name
 from middleware.runtime.engine import run
-from middleware.spark.archive.plan import Plan
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.places import place_of
 from middleware.spark.schemas import schema_of
 from middleware.spark.stream import explain
-from middleware.spark.stream.parcels import Arrived, arrived, of_results
+from middleware.spark.stream.parcels import ParcelBatch, arrived, of_results
 from middleware.spark.stream.processor import HashRaw, StageProcessor
-from middleware.spark.stream.shard import Row, Shard
+from middleware.spark.stream.shard import OutputRow, Shard
 from middleware.spark.stream.stages import StreamPlan
 from middleware.spark.travel import packed
 from middleware.testing.oracle import oracle
@@ -98,7 +98,7 @@ STAGED: list[Detector] = [*KEYED[1:], Back(), Tops(), ByPort()]
 
 
 def planned(shards: int, lateness: int = 1_000, finals: bool = False, detectors: list[Detector] = KEYED) -> StreamPlan:
-    return StreamPlan.of(Plan.of(detectors), shards, lateness, finals)
+    return StreamPlan.of(ArchivePlan.of(detectors), shards, lateness, finals)
 
 
 class Value:
@@ -135,14 +135,14 @@ class Handle:
     getValueState = getMapState = state
 
 
-def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: Random | None = None) -> list[list[Row]]:
+def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: Random | None = None) -> list[list[OutputRow]]:
     """The rows of each micro-batch, given with its raw events and its watermark, as the executors' part makes them of it.
 
     Between stages, parcels are mixed up. Every micro-batch is done twice, as if a task had been lost: with equal results.
     """
     rng, code = rng or Random(1), packed(plan)
     handles: dict[tuple[int, int], Handle] = {}
-    rows: list[list[Row]] = []
+    rows: list[list[OutputRow]] = []
     for events, watermark in batches:
         frame = pd.concat([hashed(plan, code, number, events, watermark) for number in range(len(plan.plan.raw))])
         for stage in range(1, plan.stages + 1):
@@ -155,7 +155,7 @@ def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: 
                 assert not is_own(plan, shard, stage) or found.equals(again)
                 out.append(found)
             frame = pd.concat(out)
-        rows.append([Row(*row) for row in frame.itertuples(index=False, name=None)])
+        rows.append([OutputRow(*row) for row in frame.itertuples(index=False, name=None)])
     return rows
 
 
@@ -179,13 +179,13 @@ def processed(code: bytes, stage: int, shard: int, frame: pd.DataFrame, handle: 
     return pd.concat(list(processor.handleInputRows((shard,), iter([frame]), None)))
 
 
-def events_of(plan: StreamPlan, rows: Iterable[Row]) -> list[Event]:
+def events_of(plan: StreamPlan, rows: Iterable[OutputRow]) -> list[Event]:
     found = [msgspec.msgpack.decode(row.body, type=plan.types[row.type]) for row in rows]
     return sorted(found, key=ORDER)
 
 
-def netted(plan: StreamPlan, rows: list[Row]) -> list[Event]:
-    standing: dict[tuple[str, int], Row] = {}
+def netted(plan: StreamPlan, rows: list[OutputRow]) -> list[Event]:
+    standing: dict[tuple[str, int], OutputRow] = {}
     for row in rows:
         if row.op in ("insert", "revise"):
             assert ((row.source, row.id) in standing) == (row.op == "revise")
@@ -195,7 +195,7 @@ def netted(plan: StreamPlan, rows: list[Row]) -> list[Event]:
     return events_of(plan, standing.values())
 
 
-def late(micro_batches: list[tuple[list[Event], int]], rows: list[list[Row]]) -> dict[str, set[tuple[str, int]]]:
+def late(micro_batches: list[tuple[list[Event], int]], rows: list[list[OutputRow]]) -> dict[str, set[tuple[str, int]]]:
     """The events that were late when they came first, by detector; a repeat of one that was taken may be late, too."""
     found: dict[str, set[tuple[str, int]]] = {}
     known: set[tuple[str, int]] = set()
@@ -242,12 +242,12 @@ def check(plan: StreamPlan, detectors: list[Detector], events: list[Event], size
 def test_only_lanes_that_have_changed_are_written(hosts: int) -> None:
     plan = planned(1)
     shard = Shard(plan, 0)
-    shard.take(Arrived([Ping(f"h{number}", 1, ts=1, id=number, source="s") for number in range(hosts)]))
+    shard.take(ParcelBatch([Ping(f"h{number}", 1, ts=1, id=number, source="s") for number in range(hosts)]))
     base, buckets = shard.state()
     again = Shard(plan, 0)
     again.restore(base, buckets)
     again.state()  # what has changed is written once more: pickles differ in what they share until they were read
-    again.take(Arrived([Ping("h7", 1, ts=2, id=10_000, source="s")]))
+    again.take(ParcelBatch([Ping("h7", 1, ts=2, id=10_000, source="s")]))
     _, changed = again.state()
     assert len(buckets) > hosts // 10
     assert 1 <= len(changed) <= 4
@@ -338,7 +338,7 @@ def test_a_shard_takes_rounds_one_after_another() -> None:
     deltas = Delta(sent), Delta(retracts=sent[:1]), Delta(sent[:1], [(sent[2], moved)])
     first, *others = (Batch({type_name(Seen): delta}) for delta in deltas)
     stored: dict[int, tuple[bytes, dict[int, bytes]]] = {}
-    rows: list[Row] = []
+    rows: list[OutputRow] = []
     ports = next(group for group in plan.groups if group.by == "port")
     for batches in ([first], others):
         parcels = list(of_results(plan, 0, batches, {type_name(Seen): NEVER}))

@@ -15,8 +15,8 @@ from psutil import net_if_addrs
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER
-from middleware.spark.feed.coordinator import AHEAD, Coordinator, Joined, Piece, Place
-from middleware.spark.feed.encoding import FeedPartition
+from middleware.spark.feed.coordinator import AHEAD, Coordinator, PartitionConnection, PartitionReady, SliceFrame
+from middleware.spark.feed.feed_partition import FeedPartition
 from middleware.spark.feed.sequencer import Sequencer
 
 fewer = settings(max_examples=25)
@@ -60,12 +60,12 @@ def test_items_go_out_in_the_order_of_slices_and_once(
 
 
 def hand_over(address: str, partition: int, numbers: list[int], size: int = 10) -> None:
-    with Place(address, partition) as place:
+    with PartitionConnection(address, partition) as place:
         first = place.join()
         for number in numbers:
             if number >= first:
-                place.send(Piece(number, 0, number, [BlockHead("Ping", 1)]), [number.to_bytes(size, "big")])
-                place.send(Piece(number, 1, 0, [], ends=True), [])
+                place.send(SliceFrame(number, 0, number, [BlockHead("Ping", 1)]), [number.to_bytes(size, "big")])
+                place.send(SliceFrame(number, 1, 0, [], ends=True), [])
 
 
 def in_threads(*works: Callable[[], None]) -> list[Thread]:
@@ -92,12 +92,12 @@ def test_a_partition_does_not_run_away_while_nothing_is_published() -> None:
     sent: list[int] = []
 
     def run_away() -> None:
-        with Place(coordinator.address, 0) as place:
+        with PartitionConnection(coordinator.address, 0) as place:
             place.join()
             for number in range(100):
-                place.send(Piece(number, 0, number, [BlockHead("Ping", 1)]), [bytes(AHEAD // 4)])
+                place.send(SliceFrame(number, 0, number, [BlockHead("Ping", 1)]), [bytes(AHEAD // 4)])
                 sent.append(number)
-                place.send(Piece(number, 1, 0, [], ends=True), [])
+                place.send(SliceFrame(number, 1, 0, [], ends=True), [])
 
     with Coordinator(1, 100) as coordinator:
         (thread,) = in_threads(run_away)
@@ -118,12 +118,12 @@ def test_a_failed_partition_stops_the_others_with_its_reason() -> None:
         except TraceError as error:
             errors.append(error)
 
-    def fail(place: Place) -> None:
+    def fail(place: PartitionConnection) -> None:
         place.join()
         raise ZeroDivisionError("no events left")
 
     def failing() -> None:
-        with pytest.raises(ZeroDivisionError), Place(coordinator.address, 1) as place:
+        with pytest.raises(ZeroDivisionError), PartitionConnection(coordinator.address, 1) as place:
             fail(place)
 
     with Coordinator(2, 2) as coordinator:
@@ -138,13 +138,13 @@ def test_a_failed_partition_stops_the_others_with_its_reason() -> None:
 def test_partitions_that_begin_anew_are_counted_and_old_ones_ignored() -> None:
     with Coordinator(1, 3) as coordinator:
         frames = coordinator.frames()
-        with Place(coordinator.address, 0) as lost:
+        with PartitionConnection(coordinator.address, 0) as lost:
             lost.join()
-            lost.send(Piece(0, 0, 7, [BlockHead("Ping", 1)]), [b"0"])
+            lost.send(SliceFrame(0, 0, 7, [BlockHead("Ping", 1)]), [b"0"])
             assert next(frames).last == 7
             in_threads(lambda: hand_over(coordinator.address, 0, [0, 1, 2]))
             rest = [frame.last for frame in frames]
-            lost.send(Piece(1, 0, 99, [BlockHead("Ping", 1)]), [b"9"])
+            lost.send(SliceFrame(1, 0, 99, [BlockHead("Ping", 1)]), [b"9"])
     assert rest == [1, 2]  # of slice 0 all had gone out before
     assert coordinator.attempts == 2
 
@@ -162,7 +162,7 @@ def test_beyond_loopback_only_the_partitions_of_the_feed_are_let_in() -> None:
         assert coordinator.address.address.startswith(f"tcp://{place}:")
         stranger = context.socket(zmq.DEALER)
         stranger.connect(coordinator.address.address)
-        stranger.send(msgspec.msgpack.encode(Joined(0)))
+        stranger.send(msgspec.msgpack.encode(PartitionReady(0)))
         (thread,) = in_threads(lambda: hand_over(coordinator.address, 0, [0, 1, 2]))
         assert [frame.last for frame in coordinator.frames()] == [0, 1, 2]
         thread.join(30)

@@ -15,8 +15,8 @@ from middleware.model.change import Delta
 from middleware.model.columns import EventColumns
 from middleware.model.event import ORDER, Event
 from middleware.runtime.clients.subscriber import Consistency
-from middleware.spark.source.rows import batch_of, columns
-from middleware.spark.source.stream import Position, Tail
+from middleware.spark.source.change_rows import batch_of, columns
+from middleware.spark.source.log_stream import LogPosition, Tail
 
 CONSISTENCIES: tuple[Consistency, Consistency] = ("early", "final")
 
@@ -32,7 +32,7 @@ LOG = [[Tick(n, ts=n * 10 + m, id=n, source=str(m)) for m in range(n % 4)] for n
 class Cut:
     """Stands in for a log reader: gives the log from an offset on, in pieces of these numbers of blocks."""
 
-    def __init__(self, start: Position, pieces: list[int], final: bool) -> None:
+    def __init__(self, start: LogPosition, pieces: list[int], final: bool) -> None:
         self.gaps = 0
         self.reached: tuple[int, int, Mark | None] = (1, start.offset, start.mark)
         self._final, self._mark = final, start.mark
@@ -79,7 +79,7 @@ class Busy:
 @pytest.mark.parametrize("of_ten", [0, 1, 10])
 def test_a_batch_ends_although_the_log_goes_on(of_ten: int) -> None:
     reader = Busy(of_ten)
-    tail = Tail(reader, Position(1, 0), partial(batch_of, Tick, "early"), clock=lambda: reader.now)
+    tail = Tail(reader, LogPosition(1, 0), partial(batch_of, Tick, "early"), clock=lambda: reader.now)
     taken = [sum(map(len, tail.take(1_000))) for _ in range(5)]
     assert reader.now < 10
     assert sum(taken) == tail.position.rows == reader.seen * of_ten // 10
@@ -146,10 +146,10 @@ def test_rows_go_on_after_any_position(final: bool, lives: list[tuple[list[int],
     whole = [(event.ts, event.source) for block in LOG for event in block]
     made = partial(batch_of, Tick, "final" if final else "early")
 
-    def tail_at(position: Position, cuts: list[int]) -> Tail:
+    def tail_at(position: LogPosition, cuts: list[int]) -> Tail:
         return Tail(Cut(position, cuts, final), position, made, clock=lambda: 0.0)
 
-    position, given_rows = Position(1, 0), 0
+    position, given_rows = LogPosition(1, 0), 0
     for cuts, wanted in lives:
         tail = tail_at(position, cuts)
         for most in wanted:

@@ -16,7 +16,7 @@ from middleware.link.codec import FEWEST_ROWS, EventCodec, places_of
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.spark.feed.groups import slices
-from middleware.spark.feed.rows import TypeRows, frames
+from middleware.spark.feed.trace_rows import TypeRows, frames
 from middleware.spark.prepare.describe import describe
 from middleware.spark.traces import DESCRIPTION, Trace, load_trace, read_trace, type_folder
 

@@ -29,7 +29,7 @@ _WORTH_NAMING = 16
 """Events that a run must have in the mean for naming it to cost a node less than reading the identities in columns."""
 
 
-class Frame(NamedTuple):
+class FeedFrame(NamedTuple):
     """All events that arrived within some time, by type; a node takes them in at once. ``last``: the last arrival."""
 
     blocks: list[tuple[BlockHead, bytes]]
@@ -151,7 +151,7 @@ class RowStream:
 
 def frames(
     types: Sequence[TypeRows], window: int | None = None, low: int = NEVER, high: int = END, most: int = FRAME_ROWS
-) -> Iterator[Frame]:
+) -> Iterator[FeedFrame]:
     """The events that arrived from ``low`` to before ``high``, in arrival order, all types together: events after a frame
     arrived no earlier than any in it. A frame spans at most ``window`` (ns of arrival), and about ``most`` events.
     """
@@ -174,7 +174,7 @@ def frames(
                 break
             rows //= 2
         last = max(stream.skip(count) for stream, count in parts)
-        yield Frame(blocks, sum(counts), last)
+        yield FeedFrame(blocks, sum(counts), last)
 
 
 def _place(heads: list[BlockHead], arrivals: list[Numbers]) -> None:

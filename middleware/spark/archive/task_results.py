@@ -9,19 +9,19 @@ import msgspec
 
 from middleware.model.errors import EventError
 from middleware.model.event import Event, type_name
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.packing import BODY, RESULT, UNTYPED, Lanes, Row, failures, packed_rows
-from middleware.spark.archive.plan import Plan
-from middleware.spark.blocks import batch_of, sealed
 from middleware.spark.schemas import schema_of
+from middleware.spark.spark_blocks import batch_of, sealed
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Sink:
+class TaskResults:
     """Collects results; ``rows``: how many."""
 
-    def __init__(self, plan: Plan, parts: Sequence[int]) -> None:
+    def __init__(self, plan: ArchivePlan, parts: Sequence[int]) -> None:
         self._plan, self._lanes = plan, Lanes(plan, parts)
         self._numbers = {event_type: number for number, event_type in enumerate(plan.types)}
         self._encode = msgspec.msgpack.Encoder().encode

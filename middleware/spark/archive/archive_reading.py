@@ -13,7 +13,7 @@ import msgspec
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.words import shown
-from middleware.spark.archive.files import Files, files_of
+from middleware.spark.archive.files import EventFiles, files_of
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.session import escaped, literal_path, reason
 from middleware.spark.traces import check_fields, load_trace, type_folder
@@ -34,7 +34,7 @@ _CSV: dict[str, bool | float | int | str | None] = {
 }
 
 
-def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame | Files]:
+def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventType]) -> dict[str, DataFrame | EventFiles]:
     """The raw events of a trace as DataFrames by type. The folder must be one that executors can read, too.
 
     Where the trace says that no event came twice, frames come without ``arrival``, so nobody looks for repeats.
@@ -44,7 +44,7 @@ def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventTyp
     trace = load_trace(folder)
     sources = [source for one in trace.types.values() for source in one.sources]
     is_unique = len(sources) == len(set(sources)) and all(one.duplicates == 0 for one in trace.types.values())
-    frames: dict[str, DataFrame | Files] = {}
+    frames: dict[str, DataFrame | EventFiles] = {}
     for name, one in trace.types.items():
         if name not in known:
             raise TraceError(f"{folder} holds {name}, which is none of the known event types: {', '.join(known) or 'none'}")
@@ -58,7 +58,7 @@ def trace_frames(spark: SparkSession, path: str | Path, types: Iterable[EventTyp
 
 def stored_frames(
     spark: SparkSession, where: str, types: Iterable[EventType], form: str = "parquet"
-) -> dict[str, DataFrame | Files]:
+) -> dict[str, DataFrame | EventFiles]:
     """The events of each type in ``where/type=NAME``, as Spark's reader of ``form`` finds them: a path or address of any kind.
 
     Parquet of a path that all executors have is read by tasks of the archive themselves, without Spark.
@@ -71,7 +71,7 @@ def stored_frames(
 
     Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
     """
-    frames: dict[str, DataFrame | Files] = {}
+    frames: dict[str, DataFrame | EventFiles] = {}
     where = escaped(where) if Path(where).is_dir() else where
     for event_type in types:
         schema, path = schema_of(event_type), f"{where.rstrip('/')}/type={type_name(event_type)}"
@@ -85,7 +85,7 @@ def stored_frames(
     return frames
 
 
-def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | Files:
+def _by_tasks(frame: DataFrame, schema: EventSchema) -> DataFrame | EventFiles:
     """Files, if tasks can read them; not where Spark must look for repeats first."""
     return frame if "arrival" in frame.columns else files_of(frame, schema) or frame
 

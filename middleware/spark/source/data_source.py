@@ -10,9 +10,9 @@ from pyspark.sql.datasource import DataSource
 from middleware.model.errors import TraceError
 from middleware.model.event import EventType, type_name
 from middleware.spark.source.batch import LogBatchReader
-from middleware.spark.source.options import Options, parse
-from middleware.spark.source.rows import columns
-from middleware.spark.source.stream import LogStreamReader
+from middleware.spark.source.change_rows import columns
+from middleware.spark.source.log_stream import LogStreamReader
+from middleware.spark.source.source_options import Options, parse
 from middleware.spark.source.writer import EventStreamWriter, EventWriter
 from middleware.spark.travel import packed, unpacked
 

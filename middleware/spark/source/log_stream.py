@@ -19,8 +19,8 @@ from middleware.link.codec import Mark
 from middleware.model.change import Delta
 from middleware.model.errors import NetworkError, TraceError
 from middleware.runtime.clients.log_reader import Extent, LogReader, extent
-from middleware.spark.source.options import Options
-from middleware.spark.source.rows import batch_of
+from middleware.spark.source.change_rows import batch_of
+from middleware.spark.source.source_options import Options
 from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ _AGAIN = 60.0
 """Seconds within which a node must give once more what it gave before."""
 
 
-class Position(msgspec.Struct, frozen=True):
+class LogPosition(msgspec.Struct, frozen=True):
     """A place in what the subscription gives.
 
     ``line``, ``offset``
@@ -60,7 +60,7 @@ class Position(msgspec.Struct, frozen=True):
     rows: int = 0
 
 
-class Read(Protocol):
+class LogTailReader(Protocol):
     """The part of ``LogReader`` that a tail needs."""
 
     @property
@@ -78,8 +78,8 @@ class Tail:
 
     def __init__(
         self,
-        reader: Read,
-        start: Position,
+        reader: LogTailReader,
+        start: LogPosition,
         rows: Callable[[Sequence[Delta]], pa.RecordBatch],
         where: str = "the log",
         clock: Callable[[], float] = time.monotonic,
@@ -132,7 +132,7 @@ class Tail:
             if not len(part):
                 return
             is_final = self._reached[2] is not None
-            self.position = Position(
+            self.position = LogPosition(
                 before.line,
                 before.offset,
                 0 if is_final else before.skip + len(part),
@@ -141,7 +141,7 @@ class Tail:
             )
             return
         line, offset, mark = self._reached
-        self.position = Position(line, offset, 0, mark, rows)
+        self.position = LogPosition(line, offset, 0, mark, rows)
 
 
 def _mark(rows: pa.RecordBatch) -> Mark:
@@ -175,7 +175,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         held = self._extent(self._options.name)
         is_early = self._options.starting == "earliest"
-        return _told(Position(held.line, held.oldest if is_early else held.offset))
+        return _told(LogPosition(held.line, held.oldest if is_early else held.offset))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.most)
@@ -226,7 +226,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def stop(self) -> None:
         self._close()
 
-    def _again(self, start: Position, end: Position) -> bytes:
+    def _again(self, start: LogPosition, end: LogPosition) -> bytes:
         """The rows of a batch that was planned in an earlier life of the query."""
         tail, wanted = self._tail_at(start), end.rows - start.rows
         rows: list[pa.RecordBatch] = []
@@ -242,7 +242,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 )
         return self._stream(rows)
 
-    def _tail_at(self, position: Position) -> Tail:
+    def _tail_at(self, position: LogPosition) -> Tail:
         if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same place
             self._close()
             options, target = self._options, self._options.target
@@ -286,14 +286,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TraceError(str(error)) from None
 
 
-def _told(position: Position) -> dict[str, Any]:
+def _told(position: LogPosition) -> dict[str, Any]:
     """A position as Spark keeps it: numbers and texts only."""
     told: dict[str, Any] = msgspec.to_builtins(position)
     return told | {"mark": msgspec.json.encode(position.mark).decode()}
 
 
-def _read(told: dict[str, Any]) -> Position:
-    return msgspec.convert(told | {"mark": msgspec.json.decode(told["mark"])}, Position)
+def _read(told: dict[str, Any]) -> LogPosition:
+    return msgspec.convert(told | {"mark": msgspec.json.decode(told["mark"])}, LogPosition)
 
 
 def _key(start: dict[str, Any], end: dict[str, Any]) -> tuple[str, str]:

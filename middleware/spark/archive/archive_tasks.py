@@ -18,11 +18,11 @@ from middleware.ordering.lanes.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.lanes.lanes import keyed_lanes
 from middleware.ordering.lanes.operation_lane import OperatorLane
 from middleware.ordering.lanes.ready import Ready
+from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
-from middleware.spark.archive.plan import Plan
-from middleware.spark.archive.sink import Sink
 from middleware.spark.archive.sorting import HELD, pieces
-from middleware.spark.blocks import opened
+from middleware.spark.archive.task_results import TaskResults
+from middleware.spark.spark_blocks import opened
 from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class RunLanes:
         self._plan, self._parts, self._held, self._at_once = plan, parts, held, at_once
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan: Plan = unpacked(self._plan)
-        sink = Sink(plan, self._parts)
+        plan: ArchivePlan = unpacked(self._plan)
+        sink = TaskResults(plan, self._parts)
         for number, rows in groupby(blocks(batches), itemgetter(0)):
             name = plan.names[number]
             held, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan, self._at_once)
@@ -58,13 +58,13 @@ class RunLanes:
             yield sink.batch()
 
 
-def _lanes(plan: Plan, number: int) -> _LanesInOrder | _OneByOne:
+def _lanes(plan: ArchivePlan, number: int) -> _LanesInOrder | _OneByOne:
     detector = plan.detectors[plan.names[number]]
     by_itself = isinstance(detector, Operator) or takes_batches(type(detector))
     return _OneByOne(plan, number) if by_itself else _LanesInOrder(plan, number)
 
 
-def _key(plan: Plan, number: int) -> Callable[[Event], Key] | None:
+def _key(plan: ArchivePlan, number: int) -> Callable[[Event], Key] | None:
     """The key by which a detector's results are told apart; None if it has none."""
     return None if plan.routes[number].is_single else key_function(plan.detectors[plan.names[number]])
 
@@ -75,14 +75,14 @@ class _LanesInOrder:
     Where the detector raises, its lane goes back to that, and is run with its history from there on.
     """
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: ArchivePlan, number: int) -> None:
         self._plan, self._number = plan, number
         name = plan.names[number]
         self._lanes = keyed_lanes(name, plan.detectors[name], plan.level[name], Settings(), _key(plan, number))
         self._state: tuple[Any, ...] | None = None
         self._failed: _DetectorLane | None = None
 
-    def take(self, events: list[Event], starts: list[int], sink: Sink) -> None:
+    def take(self, events: list[Event], starts: list[int], sink: TaskResults) -> None:
         """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
         at, ends = 0, [*starts, len(events)]
         if self._failed is not None and ends[0]:
@@ -104,7 +104,7 @@ class _LanesInOrder:
                 self._failed.take(events[at:end], sink)
                 at = end
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: TaskResults) -> None:
         if self._failed is not None:
             self._failed.end(sink)
 
@@ -112,11 +112,11 @@ class _LanesInOrder:
 class _OneByOne:
     """The lanes of an operator, or of a detector on columns, one after another."""
 
-    def __init__(self, plan: Plan, number: int) -> None:
+    def __init__(self, plan: ArchivePlan, number: int) -> None:
         self._plan, self._number = plan, number
         self._lane: _DetectorLane | _OperatorLane | None = None
 
-    def take(self, events: list[Event], starts: list[int], sink: Sink) -> None:
+    def take(self, events: list[Event], starts: list[int], sink: TaskResults) -> None:
         """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
         bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(events)]
         for start, end in pairwise(bounds):
@@ -125,7 +125,7 @@ class _OneByOne:
                 self._lane = self._made(events[start])
             self._lane.take(events[start:end], sink)
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: TaskResults) -> None:
         if self._lane is not None:
             self._lane.end(sink)
 
@@ -140,7 +140,7 @@ class _OneByOne:
 class _DetectorLane:
     """One lane of a detector, with the events to go back to where it raises. ``state``: to begin with, if it has run before."""
 
-    def __init__(self, plan: Plan, number: int, first: Event, state: tuple[Any, ...] | None) -> None:
+    def __init__(self, plan: ArchivePlan, number: int, first: Event, state: tuple[Any, ...] | None) -> None:
         self._name = plan.names[number]
         self._counts = Counts()
         detector, key = plan.detectors[self._name], _key(plan, number)
@@ -151,17 +151,17 @@ class _DetectorLane:
         if state is not None:
             self._lane.restore(LaneState([], [], [(0, state)], state, None))
 
-    def take(self, events: list[Event], sink: Sink) -> None:
+    def take(self, events: list[Event], sink: TaskResults) -> None:
         for delta in self._lane.extend(events, END, 0):
             sink.publish(delta.inserts)
         if len(self._lane.history) >= _KEPT:
             self._purge(sink)
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: TaskResults) -> None:
         if self._counts.failures:
             self._purge(sink)
 
-    def _purge(self, sink: Sink) -> None:
+    def _purge(self, sink: TaskResults) -> None:
         for failed in self._lane.purge(END):
             sink.fail(failed.cause, self._name, failed.failure or "")
 
@@ -175,7 +175,7 @@ class _OperatorLane:
         self._waiting: list[Event] = []
         self._open: dict[int, Event] = {}  # results that time may still change
 
-    def take(self, events: list[Event], sink: Sink) -> None:
+    def take(self, events: list[Event], sink: TaskResults) -> None:
         self._waiting += events
         last = self._waiting[-1].ts
         ready = [event for event in self._waiting if event.ts < last]
@@ -183,11 +183,11 @@ class _OperatorLane:
             self._waiting = self._waiting[len(ready) :]
             self._pass(ready, last - 1, sink)
 
-    def end(self, sink: Sink) -> None:
+    def end(self, sink: TaskResults) -> None:
         ready, self._waiting = self._waiting, []
         self._pass(ready, END, sink)
 
-    def _pass(self, ready: list[Event], until: int, sink: Sink) -> None:
+    def _pass(self, ready: list[Event], until: int, sink: TaskResults) -> None:
         self._lane.advance(until, until)
         deltas = self._lane.emit(Ready(ready, []), [], until, 0)
         if self._lane.stopped is not None:

@@ -78,7 +78,7 @@ def route_of(detector: Detector) -> Route:
 
 
 @dataclass(frozen=True)
-class Plan:
+class ArchivePlan:
     """All detectors of an archive by name, and the event types that it takes. Travels to executors as a whole.
 
     ``stops``
@@ -90,7 +90,7 @@ class Plan:
     level: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, detectors: Iterable[Detector] | Mapping[str, Detector], stops: Iterable[str] = ()) -> Plan:
+    def of(cls, detectors: Iterable[Detector] | Mapping[str, Detector], stops: Iterable[str] = ()) -> ArchivePlan:
         """The plan of these detectors. Raises DetectorError if they make no hierarchy."""
         by_name = named(detectors)
         if not by_name:

@@ -15,7 +15,7 @@ def window_of(speed: float | None) -> int | None:
     return None if speed is None else max(1, int(PACED_WINDOW * speed))
 
 
-class Pace:
+class FeedPace:
     """The timetable of a feed: an event that arrived ``d`` after the first is due ``d / speed`` after the start.
 
     ``behind``: the most (ns) that it fell behind.

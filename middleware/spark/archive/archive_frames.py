@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, type_name
 from middleware.model.words import listed
-from middleware.spark.archive.files import Files
+from middleware.spark.archive.archive_plan import ArchivePlan
+from middleware.spark.archive.files import EventFiles
 from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
-from middleware.spark.archive.plan import Plan
 from middleware.spark.schemas import EventSchema, check_kind, schema_of
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    Given = DataFrame | Files | Mapping[str, DataFrame | Files] | Mapping[EventType, DataFrame | Files]
+    Given = DataFrame | EventFiles | Mapping[str, DataFrame | EventFiles] | Mapping[EventType, DataFrame | EventFiles]
     """Raw events: of a single type, or by type, or by its name."""
 
 
@@ -25,7 +25,7 @@ _WHEN = ("arrival", "watermark")
 """Columns besides those of the type: when an event arrived; in a stream, what is promised."""
 
 
-def by_type(plan: Plan, frames: Given) -> dict[EventType, DataFrame]:
+def by_type(plan: ArchivePlan, frames: Given) -> dict[EventType, DataFrame]:
     """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
 
     Raises EventError if a type that detectors read is missing, if one is given that none reads, or if columns do not fit.
@@ -39,13 +39,13 @@ def by_type(plan: Plan, frames: Given) -> dict[EventType, DataFrame]:
     return {wanted[name]: _checked(schema_of(wanted[name]), _frame(frame)) for name, frame in given.items()}
 
 
-def files_by_type(plan: Plan, frames: Given) -> dict[EventType, Files]:
+def files_by_type(plan: ArchivePlan, frames: Given) -> dict[EventType, EventFiles]:
     """Those of them that tasks read by themselves."""
-    given = {name: each for name, each in _by_name(plan, frames).items() if isinstance(each, Files)}
+    given = {name: each for name, each in _by_name(plan, frames).items() if isinstance(each, EventFiles)}
     return {event_type: given[type_name(event_type)] for event_type in plan.raw if type_name(event_type) in given}
 
 
-def _by_name(plan: Plan, frames: Given) -> dict[str, DataFrame | Files]:
+def _by_name(plan: ArchivePlan, frames: Given) -> dict[str, DataFrame | EventFiles]:
     if isinstance(frames, Mapping):
         return {key if isinstance(key, str) else type_name(key): frame for key, frame in frames.items()}
     if len(plan.raw) != 1:
@@ -53,8 +53,8 @@ def _by_name(plan: Plan, frames: Given) -> dict[str, DataFrame | Files]:
     return {type_name(plan.raw[0]): frames}
 
 
-def _frame(given: DataFrame | Files) -> DataFrame:
-    return given.frame if isinstance(given, Files) else given
+def _frame(given: DataFrame | EventFiles) -> DataFrame:
+    return given.frame if isinstance(given, EventFiles) else given
 
 
 def _checked(schema: EventSchema, frame: DataFrame) -> DataFrame:
@@ -161,14 +161,19 @@ def _content(event_type: EventType) -> Column:
 
 
 def routed(
-    plan: Plan, packed: bytes, event_type: EventType, rows: DataFrame | Files, readers: Sequence[int], parts: Sequence[int]
+    plan: ArchivePlan,
+    packed: bytes,
+    event_type: EventType,
+    rows: DataFrame | EventFiles,
+    readers: Sequence[int],
+    parts: Sequence[int],
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 
     Keys of plain columns are parted by columns; others are asked for event by event, and may raise.
     """
     schema, number = schema_of(event_type), plan.types.index(event_type)
-    if not isinstance(rows, Files):
+    if not isinstance(rows, EventFiles):
         rows = rows.drop("arrival", "watermark")
     plain = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
     others = [reader for reader in readers if reader not in plain]

@@ -15,7 +15,7 @@ from middleware.runtime.clients.subscriber import Consistency
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import load_object
 from middleware.spark.schemas import STAMP
-from middleware.spark.source.rows import OP
+from middleware.spark.source.change_rows import OP
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -41,7 +41,7 @@ _KINDS: dict[str, type] = {"bigint": int, "int": int, "double": float, "string":
 
 
 @dataclass(frozen=True)
-class Target:
+class NodeTarget:
     """The node and the event type to read or to write; travels to executors, with the keys."""
 
     address: str
@@ -54,7 +54,7 @@ class Target:
 class Options:
     """See ``KNOWN``."""
 
-    target: Target
+    target: NodeTarget
     consistency: Consistency
     name: str | None
     starting: str
@@ -75,7 +75,7 @@ def parse(given: Mapping[str, str], registered: Mapping[str, EventType], schema:
             raise TraceError(f'format("slackline") needs the option {name!r}: {KNOWN[name]}')
     files = [Path(values[name]) if name in values else None for name in ("keys", "allowList")]
     return Options(
-        Target(
+        NodeTarget(
             values["path"],
             event_type_of(values["type"], registered, schema),
             Keys.given(*files),

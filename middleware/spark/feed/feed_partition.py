@@ -11,9 +11,9 @@ from socket import gethostname
 import msgspec
 
 from middleware.model.errors import TraceError
-from middleware.spark.feed.coordinator import Piece, Place
+from middleware.spark.feed.coordinator import PartitionConnection, SliceFrame
 from middleware.spark.feed.meeting import Meeting
-from middleware.spark.feed.rows import Frame, TypeRows, frames
+from middleware.spark.feed.trace_rows import FeedFrame, TypeRows, frames
 from middleware.spark.traces import load_trace
 
 
@@ -53,7 +53,7 @@ class FeedPartition:
     def __call__(self, partition: int) -> PartitionReport:
         path = Path(self.trace)
         report = PartitionReport(partition)
-        with Place(self.coordinator, partition) as place:
+        with PartitionConnection(self.coordinator, partition) as place:
             types = self._types(path)
             first = place.join()
             began = time.monotonic()
@@ -71,13 +71,13 @@ class FeedPartition:
         except TraceError as error:
             raise TraceError(f"on {gethostname()}, where executors read the trace by the same path as here: {error}") from None
 
-    def _send(self, number: int, of_slice: Iterator[Frame], place: Place, report: PartitionReport) -> None:
+    def _send(self, number: int, of_slice: Iterator[FeedFrame], place: PartitionConnection, report: PartitionReport) -> None:
         position = 0
         for position, frame in enumerate(of_slice, 1):
             report.events += frame.events
             report.bytes += frame.size
             heads = [head for head, _ in frame.blocks]
-            place.send(Piece(number, position - 1, frame.last, heads), [block for _, block in frame.blocks])
+            place.send(SliceFrame(number, position - 1, frame.last, heads), [block for _, block in frame.blocks])
         report.slices += 1
         report.frames += position
-        place.send(Piece(number, position, 0, [], ends=True), [])
+        place.send(SliceFrame(number, position, 0, [], ends=True), [])
