@@ -19,7 +19,7 @@ from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.sequence.whynot import why_not
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
 from middleware.cli.pubsub import described
-from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_results
+from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Batch, Change, Insert, Revise
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import END, IDENTITY, Event, type_name

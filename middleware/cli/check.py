@@ -14,7 +14,7 @@ from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.model.errors import DetectorError
 from middleware.model.operator import Operator
 from middleware.runtime.scenario import load_object
-from middleware.testing.checks import Verdict, check_detector
+from middleware.testing.conformance import Verdict, check_detector
 from middleware.testing.operator_checks import check_operator
 
 

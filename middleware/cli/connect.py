@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from middleware.cli.options import AllowList, KeyFile, pairs
+from middleware.cli.command_options import AllowList, KeyFile, pairs
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import ScenarioError
 

@@ -19,7 +19,7 @@ import msgspec
 import typer
 from packaging.requirements import Requirement
 
-from middleware.cli.options import Master
+from middleware.cli.command_options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.installation import DISTRIBUTION, declared, install, is_checkout
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import Master
+from middleware.cli.command_options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, introduce, write_json
 
 if TYPE_CHECKING:

@@ -14,8 +14,8 @@ from middleware.cli.termination import interrupted
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.testing.exploration.plan import Plan
-    from middleware.testing.exploration.search import Found
+    from middleware.testing.exploration.exploration_plan import ExplorationPlan
+    from middleware.testing.exploration.search import SearchOutcome
 
 
 def explore(
@@ -71,16 +71,16 @@ def explore(
 
 
 def _explored(
-    plan: Plan, states: int, seed: int | None, file: Path | None, report: list[dict[str, object]], screen: Console
+    plan: ExplorationPlan, states: int, seed: int | None, file: Path | None, report: list[dict[str, object]], screen: Console
 ) -> bool:
     """Explore one plan, and tell what was found; whether a promise is broken."""
-    from middleware.testing.exploration.script import script, told
+    from middleware.testing.exploration.promise_script import script, told
     from middleware.testing.exploration.search import explore
 
     began = time.monotonic()
     with screen.status(f"{plan.name} ...") as status:
 
-        def tell(so_far: Found) -> None:
+        def tell(so_far: SearchOutcome) -> None:
             status.update(f"{plan.name}: {so_far.states:,} states, {so_far.transitions:,} steps between them")
 
         found = explore(plan, states, seed, tell)

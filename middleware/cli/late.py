@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from middleware.cli.options import AllowList, KeyFile, NodeName
+from middleware.cli.command_options import AllowList, KeyFile, NodeName
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.cli.pubsub import told
 from middleware.link.codec import BLOCK_TARGET, BlockHead, array_of, packed

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _TYPES_SHOWN = 5
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class SkippedEvents(msgspec.Struct, frozen=True):
     """Events that one detector of a node did without (``detector`` "": all of them), for one reason.
 
     ``types``
@@ -73,7 +73,7 @@ def kept_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:
     return found
 
 
-def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Identity, int]) -> list[LeftOut]:
+def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Identity, int]) -> list[SkippedEvents]:
     """What stands in ledgers of a run, by node, detector and reason. ``recorded``: the lateness of events in the recording."""
     policies = plan.policies()
     found = []
@@ -86,7 +86,7 @@ def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Iden
             so_late = sum(recorded.get((entry.source, entry.id), NEVER) > least for entry in entries) if reason == "late" else 0
             types = dict(Counter(entry.type for entry in entries))
             worst = max(entry.lateness for entry in entries)
-            found.append(LeftOut(node, detector, reason, len(entries), types, worst, so_late, str(ledger)))
+            found.append(SkippedEvents(node, detector, reason, len(entries), types, worst, so_late, str(ledger)))
     return sorted(found, key=lambda one: -one.count)
 
 

@@ -23,22 +23,24 @@ from middleware.model.errors import RunError, SlacklineError, Terminated
 COMMANDS = {
     "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
     "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
-    "node": CommandEntry("middleware.cli.node:node", "Run one node of a scenario, to spread it over machines."),
+    "node": CommandEntry("middleware.cli.node_command:node", "Run one node of a scenario, to spread it over machines."),
     "connect": CommandEntry("middleware.cli.connect:connect", "Connect a mesh with Kafka, MQTT, PostgreSQL, HTTP and others."),
     "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
-    "archive": CommandEntry("middleware.cli.archive:archive", "Run a scenario's detectors over a whole recording, in Spark."),
+    "archive": CommandEntry(
+        "middleware.cli.archive_command:archive", "Run a scenario's detectors over a whole recording, in Spark."
+    ),
     "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
     "names": CommandEntry("middleware.cli.names:names", "The named subscriptions whose places a node keeps; release them."),
-    "status": CommandEntry("middleware.cli.status:status", "A whole mesh at a glance, from the address of any node."),
+    "status": CommandEntry("middleware.cli.status_command:status", "A whole mesh at a glance, from the address of any node."),
     "top": CommandEntry("middleware.cli.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
     "view": CommandEntry("middleware.cli.view:view", "A page that shows live what a mesh is doing."),
-    "why": CommandEntry("middleware.cli.why:why", "What a result rests on, and which late events corrected it."),
+    "why": CommandEntry("middleware.cli.why_command:why", "What a result rests on, and which late events corrected it."),
     "why-waiting": CommandEntry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
     "late": CommandEntry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
-    "keys": CommandEntry("middleware.cli.keys:app", "Make the keys by which nodes know and trust each other."),
+    "keys": CommandEntry("middleware.cli.keys_command:app", "Make the keys by which nodes know and trust each other."),
     "check": CommandEntry("middleware.cli.check:check", "Check that a detector keeps its contract."),
-    "flow": CommandEntry("middleware.cli.flow:flow", "Check a flow and draw it."),
+    "flow": CommandEntry("middleware.cli.flow_command:flow", "Check a flow and draw it."),
     "simulate": CommandEntry(
         "middleware.cli.simulate:simulate", "For those who change Slackline: simulated worlds where everything fails."
     ),
@@ -47,7 +49,9 @@ COMMANDS = {
     ),
     "spark": CommandEntry("middleware.cli.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
     "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
-    "schema": CommandEntry("middleware.cli.schema:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."),
+    "schema": CommandEntry(
+        "middleware.cli.schema_command:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."
+    ),
     "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 
@@ -70,7 +74,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Of errors of the system those that no program can help: a disk that is full, or broken."""
 
 
-class Lazy(TyperGroup):
+class LazyGroup(TyperGroup):
     """A group whose commands are stand-ins with a name and a help line, until one of them is called."""
 
     entries: ClassVar[dict[str, CommandEntry]] = {}
@@ -141,7 +145,7 @@ def commands() -> dict[str, CommandEntry]:
 
 
 def _placeholder() -> None:
-    """Never called: ``Lazy`` puts the real command in its place."""
+    """Never called: ``LazyGroup`` puts the real command in its place."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -162,7 +166,7 @@ def application(entries: dict[str, CommandEntry] | None = None) -> typer.Typer:
     """The typer app with these commands; by default, with all. None is imported."""
     entries = commands() if entries is None else entries
     app = typer.Typer(
-        cls=type("Commands", (Lazy,), {"entries": entries}),
+        cls=type("Commands", (LazyGroup,), {"entries": entries}),
         rich_markup_mode="rich",
         no_args_is_help=True,
         pretty_exceptions_show_locals=False,  # locals may hold keys

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from middleware.cli.options import candidates
+from middleware.cli.command_options import candidates
 from middleware.cli.output import table
 from middleware.model.errors import ScenarioError
 from middleware.model.quantities import spoken_duration

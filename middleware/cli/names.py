@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from middleware.broker.routing import matches
-from middleware.cli.options import AllowList, KeyFile, NodeName
+from middleware.cli.command_options import AllowList, KeyFile, NodeName
 from middleware.cli.output import ExitCode, JsonFile, console, table, write_json
 from middleware.runtime.clients.inquiry import Inquiry
 from middleware.runtime.transport.keys import Keys

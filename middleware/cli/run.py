@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import Master
+from middleware.cli.command_options import Master
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, introduce, kept_for_results, write_json
-from middleware.cli.results import KINDS, check_not_read, check_results, write_results
+from middleware.cli.result_files import KINDS, check_not_read, check_results, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.cluster import Cluster
@@ -18,7 +18,7 @@ from middleware.runtime.cluster import Cluster
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.cli.summary import Outcome, Summary
+    from middleware.cli.summary import RunOutcome, ScenarioSummary
     from middleware.observe.view.server import Page
     from middleware.runtime.scenario import Scenario
 
@@ -153,7 +153,7 @@ def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
     return missing
 
 
-def _tell_how_to_ask(result: Summary, scenario: str, trace: Path, screen: Console) -> None:
+def _tell_how_to_ask(result: ScenarioSummary, scenario: str, trace: Path, screen: Console) -> None:
     from middleware.cli.summary import most_corrected
 
     if (name := most_corrected(result)) is not None:
@@ -194,11 +194,11 @@ def _run(
     screen: Console,
     page: Page | None = None,
     spark: bool = False,
-) -> Outcome:
+) -> RunOutcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
     from middleware.cli.left_out import kept_ledgers
     from middleware.cli.live import Progress, shown, step
-    from middleware.cli.summary import Outcome
+    from middleware.cli.summary import RunOutcome
     from middleware.cli.view import following
     from middleware.spark.feed.feed import feed
     from middleware.spark.traces import load_trace
@@ -232,17 +232,17 @@ def _run(
         with step(screen, f"{mode}: the nodes end"):
             cluster.end()
             ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
-    return Outcome(mode, report, collector, cluster.reports, ledgers)
+    return RunOutcome(mode, report, collector, cluster.reports, ledgers)
 
 
 def not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
     """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
-    from middleware.cli.why_waiting import Mesh
+    from middleware.cli.why_waiting import MeshWaits
 
     why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
     error = _broken(f"the {mode} run did not come to its end: {why}", cluster)
     dead = cluster.dead()
-    mesh = Mesh.asked([address for name, address in cluster.addresses.items() if name not in dead], _ANSWER)
+    mesh = MeshWaits.asked([address for name, address in cluster.addresses.items() if name not in dead], _ANSWER)
     for line in (*mesh.silent, *(line for lines in mesh.explained().values() for line in lines)):
         error.add_note(line)
     return error

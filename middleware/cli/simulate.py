@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from middleware.testing.simulation.drawing import Application
-    from middleware.testing.simulation.hunt import Outcome
+    from middleware.testing.simulation.hunt import WorldOutcome
 
 _T = TypeVar("_T")
 _TOLD_EVERY = 500
@@ -70,7 +70,7 @@ def simulate(
         raise typer.Exit(interrupted())
 
 
-def _played(first: int, seeds: int, application: Application, screen: Console) -> Iterator[Outcome]:
+def _played(first: int, seeds: int, application: Application, screen: Console) -> Iterator[WorldOutcome]:
     """The outcome of each world, until all are played or someone stops it; failures are told at once."""
     import os
 
@@ -99,7 +99,7 @@ def _described(seed: int, application: Application, shrink: bool, screen: Consol
     """What happens in a world that fails, or in the smallest like it; told."""
     from middleware.testing.simulation.drawing import draw
     from middleware.testing.simulation.hunt import shrunk
-    from middleware.testing.simulation.plan import describe
+    from middleware.testing.simulation.world_plan import describe
 
     plan = draw(seed, application=application)
     if shrink:

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.cli.found import Found, Latency, found_by_type, latest, lines, pictured
-from middleware.cli.left_out import LeftOut, lateness, left_out, lost
+from middleware.cli.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
+from middleware.cli.left_out import SkippedEvents, lateness, left_out, lost
 from middleware.cli.output import table
 from middleware.connect.files.tally import BadLines
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
-from middleware.testing.oracle import Excused, first_arrivals
+from middleware.testing.oracle import LenientOracle, first_arrivals
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -39,7 +39,7 @@ _TIME = re.compile(r"(?<=\bts=)\d{18,19}\b")
 """Where the text of an event names its time."""
 
 
-class Outcome(msgspec.Struct):
+class RunOutcome(msgspec.Struct):
     """What one run left behind. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
 
     mode: str
@@ -106,14 +106,14 @@ class RunSummary(msgspec.Struct):
     finals: int
     violations: dict[str, int]
     oracle_equal: bool
-    latency_by_type: dict[str, Latency]
+    latency_by_type: dict[str, DetectionLatency]
     units: list[UnitSummary]
     cpu: dict[str, float]
     busy: dict[str, float]
     memory: dict[str, int]
-    left_out: list[LeftOut] = []
+    left_out: list[SkippedEvents] = []
     lost: dict[str, int] = {}
-    found: dict[str, Found] = {}
+    found: dict[str, Detections] = {}
 
     @property
     def is_complete(self) -> bool:
@@ -121,7 +121,7 @@ class RunSummary(msgspec.Struct):
         return not self.lost and all(one.recorded == one.count for one in self.left_out)
 
 
-class Summary(msgspec.Struct):
+class ScenarioSummary(msgspec.Struct):
     """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out;
     ``latest``: the last detections of the ``results``: when, type, and what they say.
     """
@@ -131,7 +131,7 @@ class Summary(msgspec.Struct):
     events: int
     finals: int
     oracle_equal: bool
-    latency_ms: dict[str, Latency]
+    latency_ms: dict[str, DetectionLatency]
     results: list[str]
     runs: dict[str, RunSummary]
     broken: BadLines = msgspec.field(default_factory=BadLines)
@@ -148,12 +148,12 @@ class Summary(msgspec.Struct):
         return any(unit.failed for one in self.runs.values() for unit in one.units)
 
 
-def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Summary:
+def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> ScenarioSummary:
     """Everything worth telling of one or two runs, held against the oracle."""
     from middleware.spark.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)), plan.detectors)
-    expected = Excused(raw, plan.detectors)
+    expected = LenientOracle(raw, plan.detectors)
     runs = {}
     recorded = lateness(raw) if any(outcome.ledgers for outcome in outcomes.values()) else {}
     for mode, outcome in outcomes.items():
@@ -163,7 +163,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
         runs[mode].lost = dict(sum((Counter(lost(report.broker)) for report in outcome.reports.values()), Counter()))
     results = plan.plan.results or plan.derived
     latencies = {mode: _latency(_delays(outcome, results)) for mode, outcome in outcomes.items()}
-    return Summary(
+    return ScenarioSummary(
         scenario=plan.plan.name,
         trace=str(trace),
         events=len(raw),
@@ -177,7 +177,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, Outcome]) -> Sum
     )
 
 
-def _run_summary(plan: Scenario, outcome: Outcome, wanted: list[Event]) -> RunSummary:
+def _run_summary(plan: Scenario, outcome: RunOutcome, wanted: list[Event]) -> RunSummary:
     collector, reports = outcome.collector, outcome.reports
     by_type = {name: _latency(_delays(outcome, (name,))) for name in plan.derived}
     counts = [sum(changes[kind] for changes in collector.changes.values()) for kind in ("inserted", "revised", "retracted")]
@@ -227,7 +227,7 @@ def _units(plan: Scenario, report: NodeReport) -> list[UnitSummary]:
     ]
 
 
-def _delays(outcome: Outcome, types: Iterable[str]) -> list[float]:
+def _delays(outcome: RunOutcome, types: Iterable[str]) -> list[float]:
     """Latency (ms) of each final event of these types; empty if the feed was not paced."""
     table = outcome.feed.timetable
     if table.speed is None:
@@ -241,25 +241,25 @@ def _delays(outcome: Outcome, types: Iterable[str]) -> list[float]:
     ]
 
 
-def _latency(delays: list[float]) -> Latency | None:
+def _latency(delays: list[float]) -> DetectionLatency | None:
     if not delays:
         return None
     ranked = sorted(delays)
-    return Latency(_mean(ranked), ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))], len(ranked))
+    return DetectionLatency(_mean(ranked), ranked[min(len(ranked) - 1, int(len(ranked) * 0.99))], len(ranked))
 
 
 def _mean(values: list[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def most_corrected(result: Summary) -> str | None:
+def most_corrected(result: ScenarioSummary) -> str | None:
     """The type of results of which most were revised or withdrawn, first among those that the scenario is about; or None."""
     found = next(iter(result.runs.values())).found
     ranked = sorted(found, key=lambda name: (name in result.results, found[name].corrected), reverse=True)
     return next((name for name in ranked if found[name].corrected), None)
 
 
-def show(result: Summary, screen: Console, units: bool = False) -> None:
+def show(result: ScenarioSummary, screen: Console, units: bool = False) -> None:
     """Print the summary for people: what was found, and whether it is right. ``units``: how it was done, too."""
     mode, first = next(iter(result.runs.items()))
     latencies = {mode: one.latency_by_type for mode, one in result.runs.items()}
@@ -295,7 +295,7 @@ def show(result: Summary, screen: Console, units: bool = False) -> None:
         )
 
 
-def _less(result: Summary) -> str:
+def _less(result: ScenarioSummary) -> str:
     """What the oracle did without, too."""
     runs = result.runs.values()
     count = max(sum(one.count for one in run.left_out) + sum(run.lost.values()) for run in runs)

@@ -12,8 +12,8 @@ import typer
 from rich.console import RenderableType
 from rich.live import Live
 
+from middleware.cli.command_options import AllowList, KeyFile, NodeNames
 from middleware.cli.mesh_tables import Addresses, Timeout, lookout, pictured
-from middleware.cli.options import AllowList, KeyFile, NodeNames
 from middleware.cli.output import ExitCode, console
 
 _ROWS = 30

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import Master, pairs
+from middleware.cli.command_options import Master, pairs
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import TraceError
 

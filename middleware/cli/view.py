@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import AllowList, KeyFile
+from middleware.cli.command_options import AllowList, KeyFile
 from middleware.cli.output import console
 from middleware.installation import ROOT
 from middleware.model.errors import NetworkError, ScenarioError
@@ -18,8 +18,8 @@ from middleware.model.errors import NetworkError, ScenarioError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from middleware.observe.view.mesh_watch import MeshWatch
     from middleware.observe.view.server import Page
-    from middleware.observe.view.watch import Watch
     from middleware.runtime.cluster import Cluster
     from middleware.runtime.scenario import Scenario
     from middleware.runtime.transport.keys import Keys
@@ -124,11 +124,11 @@ def stays(page: Page, screen: Console) -> None:
 @contextmanager
 def watching(
     page: Page, addresses: Sequence[str], plan: Scenario | None, title: str, keys: Keys | None = None, names: Sequence[str] = ()
-) -> Iterator[Watch]:
+) -> Iterator[MeshWatch]:
     """Show these nodes on the page until the block is left; their last state stays."""
     from middleware.model.event import EventTypes
     from middleware.observe.view.board import Board
-    from middleware.observe.view.watch import Watch
+    from middleware.observe.view.mesh_watch import MeshWatch
     from middleware.runtime.usercode import load_object
 
     results = (plan.plan.results or tuple(plan.derived)) if plan is not None else ()
@@ -136,7 +136,7 @@ def watching(
     board = Board(title, results, _named(plan) if plan is not None else "")
     if plan is None:
         board.note("give --scenario to see results, too")
-    watch = Watch(addresses, board, plan.types if plan is not None else EventTypes(), scene=scene, keys=keys, names=names)
+    watch = MeshWatch(addresses, board, plan.types if plan is not None else EventTypes(), scene=scene, keys=keys, names=names)
     watch.start()
     page.show(watch)
     try:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from middleware.broker.watermarks.waiting import UNENDED, NodeStatus, explain, final_by_type
-from middleware.cli.options import AllowList, KeyFile, NodeNames, candidates, tells_who_is_silent
+from middleware.cli.command_options import AllowList, KeyFile, NodeNames, candidates, tells_who_is_silent
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
@@ -54,7 +54,7 @@ def why_waiting(
     """
     own, names = candidates(keys, allow_list, node)
     screen = console(json)
-    mesh = Mesh.asked(addresses, timeout, own, names, tells_who_is_silent(timeout))
+    mesh = MeshWaits.asked(addresses, timeout, own, names, tells_who_is_silent(timeout))
     if not mesh.nodes:
         raise NetworkError("; ".join(mesh.silent))
     told = mesh.explained(type_)
@@ -68,7 +68,7 @@ def why_waiting(
         write_json({"nodes": mesh.nodes, "silent": mesh.silent, "explained": told}, json)
 
 
-class Mesh(msgspec.Struct):
+class MeshWaits(msgspec.Struct):
     """What the nodes of a mesh say that they wait for; ``silent``: a line for each that does not answer."""
 
     nodes: list[NodeStatus]
@@ -82,7 +82,7 @@ class Mesh(msgspec.Struct):
         keys: Keys | None = None,
         names: Sequence[str] = (),
         tell: Callable[[str], None] = lambda address: None,
-    ) -> Mesh:
+    ) -> MeshWaits:
         """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
 
         ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.

@@ -18,7 +18,7 @@ Sizes = dict[str, float]
 """By detector, the mean encoded size of an event that it reads, in bytes."""
 
 
-class Buffered(msgspec.Struct, frozen=True):
+class BufferSizes(msgspec.Struct, frozen=True):
     """Bytes in the buffers: of events that wait, and of events that were emitted and may still be disturbed."""
 
     waiting: float = 0.0
@@ -46,7 +46,7 @@ def event_sizes(detectors: Mapping[str, Detector], events: Iterable[Event]) -> S
     return sizes
 
 
-def buffered(waiting: Mapping[str, int], held: Mapping[str, int], sizes: Sizes) -> Buffered:
+def buffered(waiting: Mapping[str, int], held: Mapping[str, int], sizes: Sizes) -> BufferSizes:
     """What the buffers of all units hold, given how many events each unit keeps."""
     parts = (sum(count * sizes.get(name, 0.0) for name, count in counts.items()) for counts in (waiting, held))
-    return Buffered(*parts)
+    return BufferSizes(*parts)

@@ -6,14 +6,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
+from middleware.evaluation.evaluation_runs import CountedRun
 from middleware.evaluation.modes import DYNAMIC, FULL, Mode
-from middleware.evaluation.runs import Counted
 from middleware.model.detector import Detector
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.scenario import Scenario
 
 
-class Corrected(msgspec.Struct, frozen=True):
+class CorrectionCounts(msgspec.Struct, frozen=True):
     """Results published, and how many publications were revised or withdrawn.
 
     At the detector looked at, in the cascade (it and all detectors that read what comes of it), in the whole hierarchy.
@@ -27,7 +27,7 @@ class Corrected(msgspec.Struct, frozen=True):
     corrected_at_all: int
 
 
-def corrected(units: Sequence[UnitStatistics], scenario: Scenario) -> Corrected:
+def corrected(units: Sequence[UnitStatistics], scenario: Scenario) -> CorrectionCounts:
     """Published and corrected results, from the statistics of units."""
     start = scenario.plan.evaluation.corrections
     cascade = above(scenario.detectors, start) if start is not None else frozenset(scenario.detectors)
@@ -36,7 +36,7 @@ def corrected(units: Sequence[UnitStatistics], scenario: Scenario) -> Corrected:
     for scope in scopes:
         some = [unit for unit in units if unit.detector in scope]
         counts += [sum(unit.inserted for unit in some), sum(unit.revised + unit.retracted for unit in some)]
-    return Corrected(*counts)
+    return CorrectionCounts(*counts)
 
 
 def above(detectors: Mapping[str, Detector], start: str) -> frozenset[str]:
@@ -50,11 +50,11 @@ def above(detectors: Mapping[str, Detector], start: str) -> frozenset[str]:
         found |= more
 
 
-class Affected(msgspec.Struct, frozen=True):
+class AffectedEvents(msgspec.Struct, frozen=True):
     """A counted run (full speculation, same arrivals): events affected, and processor seconds."""
 
     mode: Mode
-    corrections: Corrected
+    corrections: CorrectionCounts
     executed: int
     snapshots: int
     cpu: float
@@ -66,13 +66,13 @@ class Affected(msgspec.Struct, frozen=True):
         return self.seconds / self.cpu
 
 
-def affected(run: Counted, scenario: Scenario) -> Affected:
+def affected(run: CountedRun, scenario: Scenario) -> AffectedEvents:
     """What a counted run touched, for the retraction table (DEBS'13, 5.4)."""
     executed, snapshots = (sum(getattr(unit, what) for unit in run.units) for what in ("executed", "snapshots"))
-    return Affected(run.mode, corrected(run.units, scenario), executed, snapshots, run.cpu, run.seconds)
+    return AffectedEvents(run.mode, corrected(run.units, scenario), executed, snapshots, run.cpu, run.seconds)
 
 
-def retraction_ratios(runs: Mapping[str, Affected]) -> dict[str, float | None]:
+def retraction_ratios(runs: Mapping[str, AffectedEvents]) -> dict[str, float | None]:
     """On-demand to full, events corrected; None if either was not run or full had nothing to correct."""
     demand, full = runs.get(DYNAMIC.name), runs.get(FULL.name)
     found: dict[str, float | None] = {}

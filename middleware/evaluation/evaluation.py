@@ -10,9 +10,11 @@ import msgspec
 
 from middleware.evaluation.accuracy import Accuracy
 from middleware.evaluation.buffers import Sizes, event_sizes
-from middleware.evaluation.corrections import Affected, affected, retraction_ratios
+from middleware.evaluation.corrections import AffectedEvents, affected, retraction_ratios
+from middleware.evaluation.evaluation_report import write_report
+from middleware.evaluation.evaluation_runs import CountedRun, counted, replay
 from middleware.evaluation.figures import Figures
-from middleware.evaluation.measures import Measured, Results, in_zone, measure, plain, ratios
+from middleware.evaluation.measures import ModeMeasures, Results, in_zone, measure, plain, ratios
 from middleware.evaluation.modes import (
     AUTO,
     BUFFERING,
@@ -26,8 +28,6 @@ from middleware.evaluation.modes import (
     UNKEYED,
     Mode,
 )
-from middleware.evaluation.report import write_report
-from middleware.evaluation.runs import Counted, counted, replay
 from middleware.evaluation.setting import line, setting
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import Event
@@ -35,7 +35,7 @@ from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario, load_object
 from middleware.spark.prepare.fitting import check_fit, read_types
 from middleware.spark.traces import load_trace, read_trace
-from middleware.testing.oracle import Excused, first_arrivals
+from middleware.testing.oracle import LenientOracle, first_arrivals
 
 Say = Callable[[str], None]
 
@@ -43,7 +43,7 @@ _RETRACTION = (DYNAMIC, FULL, AUTO)
 _COUNTED = (*_RETRACTION, EVERY, SPARSE)
 
 
-class Extent(msgspec.Struct, frozen=True):
+class EvaluationExtent(msgspec.Struct, frozen=True):
     """How much is run: the modes, and the seconds of the recording and rounds that counted runs take.
 
     ``unkeyed_seconds``
@@ -57,8 +57,8 @@ class Extent(msgspec.Struct, frozen=True):
     unkeyed_seconds: float
 
 
-WHOLE = Extent(MODES, _COUNTED, 30.0, 3, 5.0)
-SHORT = Extent(QUICK, _RETRACTION, 2.0, 1, 0.4)
+WHOLE = EvaluationExtent(MODES, _COUNTED, 30.0, 3, 5.0)
+SHORT = EvaluationExtent(QUICK, _RETRACTION, 2.0, 1, 0.4)
 
 
 class Evaluation:
@@ -67,7 +67,9 @@ class Evaluation:
     ``speed``: how many times as fast as it was a recording is replayed, in every mode.
     """
 
-    def __init__(self, scenario: Scenario, trace: Path, extent: Extent, command: str, say: Say, speed: float = 1.0) -> None:
+    def __init__(
+        self, scenario: Scenario, trace: Path, extent: EvaluationExtent, command: str, say: Say, speed: float = 1.0
+    ) -> None:
         self._scenario = scenario
         self._trace = trace
         self._extent = extent
@@ -90,8 +92,8 @@ class Evaluation:
         self._say("reading the recording")
         arrivals = list(itertools.chain.from_iterable(read_trace(self._trace, self._scenario.types)))
         raw = first_arrivals(arrivals, self._scenario.detectors)
-        oracle = Excused(raw, self._scenario.detectors)
-        measured: dict[str, Measured] = {}
+        oracle = LenientOracle(raw, self._scenario.detectors)
+        measured: dict[str, ModeMeasures] = {}
         sizes: Sizes = {}
         for one in replays:
             self._note_failures(one.mode, one.report)
@@ -112,27 +114,27 @@ class Evaluation:
     def _pace(self) -> str:
         return "real speed" if self._speed == 1 else f"{self._speed:g} times its speed"
 
-    def _count(self, arrivals: list[Event]) -> dict[str, Affected]:
+    def _count(self, arrivals: list[Event]) -> dict[str, AffectedEvents]:
         """Runs in this process: pure buffering over everything, the others at alpha = 0 over the first seconds.
 
         Modes take turns, since the machine may slow down; of several rounds the one with the median CPU time counts.
         """
         runs = [self._counted(BUFFERING, arrivals, None, self._seconds)]
-        rounds: dict[str, list[Counted]] = {mode.name: [] for mode in self._extent.counted}
+        rounds: dict[str, list[CountedRun]] = {mode.name: [] for mode in self._extent.counted}
         for number, mode in itertools.product(range(self._extent.rounds), self._extent.counted):
             rounds[mode.name].append(self._counted(mode, arrivals, 0.0, self._extent.counted_seconds, f", round {number + 1}"))
         runs += [sorted(each, key=lambda run: run.cpu)[len(each) // 2] for each in rounds.values()]
         runs.append(self._counted(UNKEYED, arrivals, 0.0, self._extent.unkeyed_seconds))
         return {one.mode.name: affected(one, self._scenario) for one in runs}
 
-    def _counted(self, mode: Mode, arrivals: list[Event], alpha: float | None, seconds: float, which: str = "") -> Counted:
+    def _counted(self, mode: Mode, arrivals: list[Event], alpha: float | None, seconds: float, which: str = "") -> CountedRun:
         """One run in this process over the first seconds."""
         seconds = min(seconds, self._seconds)
         at = "" if alpha is None else f", alpha = {alpha:g}"
         self._say(f"{mode.title}: counting {seconds:g} s in one process{at}{which}")
         return counted(self._scenario, arrivals[: round(len(arrivals) * seconds / self._seconds)], mode, alpha, seconds)
 
-    def _results(self, measured: dict[str, Measured], touched: dict[str, Affected], finals: list[Event]) -> Results:
+    def _results(self, measured: dict[str, ModeMeasures], touched: dict[str, AffectedEvents], finals: list[Event]) -> Results:
         corrections = retraction_ratios(touched)
         factors = {name: one.real_time_factor for name, one in touched.items()}
         accuracy = self._scores(finals)

@@ -1,6 +1,6 @@
 """A process that feeds a trace to a node on time: one plain publisher, steadier on few cores than executors of Spark.
 
-Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED [TYPE ...]``; it prints its ``Fed`` as JSON.
+Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED [TYPE ...]``; it prints ``FeedTimes`` as JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FLUSH = 600.0
 """Seconds within which the node must have taken everything, however far it has fallen behind."""
 
 
-class Fed(msgspec.Struct, frozen=True):
+class FeedTimes(msgspec.Struct, frozen=True):
     """What was fed, and when: an event with arrival ``a`` was due at start + (a - first_arrival) / speed.
 
     ``start``, ``first_arrival``
@@ -44,7 +44,7 @@ class Fed(msgspec.Struct, frozen=True):
     behind: int
 
 
-def feed(trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -> Fed:
+def feed(trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -> FeedTimes:
     """Publish a trace in arrival order, at ``speed`` times the pace of its arrivals; then say that it has ended.
 
     ``missing``: types that the node reads, and of which the trace has nothing: they end, too, so that none is waited for.
@@ -64,7 +64,7 @@ def feed(trace: Path, address: str, speed: float, missing: Sequence[str] = ()) -
             events += frame.events
         publisher.advance(types, END)
         publisher.flush(_FLUSH)
-    return Fed(start, first, speed, events, (time.monotonic_ns() - began) / 1e9, pace.behind)
+    return FeedTimes(start, first, speed, events, (time.monotonic_ns() - began) / 1e9, pace.behind)
 
 
 class Feeder:
@@ -90,7 +90,7 @@ class Feeder:
             raise
         return self
 
-    def result(self, timeout: float) -> Fed:
+    def result(self, timeout: float) -> FeedTimes:
         """Wait for the end. Raises RunError if the feed failed or takes longer than ``timeout`` seconds."""
         process = self.process
         assert process is not None, "enter it first"
@@ -101,7 +101,7 @@ class Feeder:
         if process.returncode:
             last = said.decode(errors="replace").strip().rpartition("\n")[2]
             raise RunError(f"the feed ended with exit code {process.returncode}: {last}")
-        return msgspec.json.decode(out, type=Fed)
+        return msgspec.json.decode(out, type=FeedTimes)
 
     def __exit__(self, *_: object) -> None:
         if self.process is not None:

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from middleware.evaluation.corrections import Affected
-from middleware.evaluation.measures import Interval, Measured, rolling
+from middleware.evaluation.corrections import AffectedEvents
+from middleware.evaluation.measures import Interval, ModeMeasures, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FAST_PAPER, FEW, MODES, PAPER, UNKEYED, WEIGHTED, Mode
 from middleware.installation import install
 from middleware.model.errors import ScenarioError
@@ -71,7 +71,7 @@ class Figures:
         self._corrections = plan.corrections or "all detectors"
 
     def draw(
-        self, measured: Mapping[str, Measured], counted: Sequence[Affected], retraction: Sequence[Mode]
+        self, measured: Mapping[str, ModeMeasures], counted: Sequence[AffectedEvents], retraction: Sequence[Mode]
     ) -> dict[str, Path]:
         """All figures: files by title, in the order in which they are to be read.
 
@@ -126,7 +126,7 @@ class Figures:
             figure.savefig(file)
         return file
 
-    def _latency(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
+    def _latency(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
         above, below = axes
         for run in runs:
             look, mean = look_of(run.mode), run.focus.mean if run.focus else None
@@ -139,7 +139,7 @@ class Figures:
         self._rolling(below, runs, "Detection latency of all detectors, mean of each second")
         above.sharex(below)
 
-    def _alpha(self, axes: list[Axes], measured: Mapping[str, Measured]) -> None:
+    def _alpha(self, axes: list[Axes], measured: Mapping[str, ModeMeasures]) -> None:
         alpha, busy, slack = axes
         run = measured[DYNAMIC.name]
         self._control(alpha, busy, run)
@@ -152,12 +152,12 @@ class Figures:
         slack.sharex(alpha)
         _legend(slack)
 
-    def _paper(self, axes: list[Axes], run: Measured) -> None:
+    def _paper(self, axes: list[Axes], run: ModeMeasures) -> None:
         alpha, busy = axes
         self._control(alpha, busy, run)
         busy.set_xlabel("time since the first arrival (s)")
 
-    def _control(self, alpha: Axes, busy: Axes, run: Measured) -> None:
+    def _control(self, alpha: Axes, busy: Axes, run: ModeMeasures) -> None:
         """What the adaptation of alpha saw and did."""
         at, look = [one.at for one in run.intervals], look_of(run.mode)
         alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6, label="alpha")
@@ -179,14 +179,14 @@ class Figures:
         busy.sharex(alpha)
         _legend(busy)
 
-    def _overload(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
+    def _overload(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
         *controls, latency = axes
         for mode, alpha, busy in zip((FAST_DYNAMIC, FAST_PAPER), controls[::2], controls[1::2], strict=True):
             self._control(alpha, busy, next(run for run in runs if run.mode.name == mode.name))
             busy.set_xlabel("time since the first arrival (s)")
         self._rolling(latency, runs, "Detection latency of all detectors, mean of each second of the recording")
 
-    def _weighted(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
+    def _weighted(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
         alpha, latency = axes
         for run in runs:
             look, at = look_of(run.mode), [one.at for one in run.intervals]
@@ -199,7 +199,7 @@ class Figures:
         _legend(alpha)
         self._rolling(latency, runs, "Detection latency of the scenario's results, mean of each second")
 
-    def _rolling(self, axis: Axes, runs: Sequence[Measured], title: str) -> None:
+    def _rolling(self, axis: Axes, runs: Sequence[ModeMeasures], title: str) -> None:
         """Mean latency of each second, on a logarithmic axis."""
         for run in runs:
             look = look_of(run.mode)
@@ -209,7 +209,7 @@ class Figures:
         _plain_numbers(axis.yaxis)
         _legend(axis)
 
-    def _cpu(self, axis: Axes, runs: Sequence[Measured]) -> None:
+    def _cpu(self, axis: Axes, runs: Sequence[ModeMeasures]) -> None:
         for run in runs:
             look = look_of(run.mode)
             points = [[one.at for one in run.intervals], [100 * one.cpu for one in run.intervals]]
@@ -222,7 +222,7 @@ class Figures:
         axis.set_ylim(0, 119)
         _legend(axis)
 
-    def _memory(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
+    def _memory(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
         buffers, resident = axes
         names, places = [run.mode.title for run in runs], range(len(runs))
         waiting, held = ([getattr(run.buffers, part) / 1e3 for run in runs] for part in ("waiting", "held"))
@@ -244,7 +244,7 @@ class Figures:
             axis.margins(x=0.2)
             _legend(axis, "x")
 
-    def _detectors(self, axis: Axes, runs: Sequence[Measured]) -> None:
+    def _detectors(self, axis: Axes, runs: Sequence[ModeMeasures]) -> None:
         first = runs[0].by_detector
         order = sorted(first, key=lambda name: first[name].mean)
         for run in runs:
@@ -262,8 +262,8 @@ class Figures:
         axis.set(title="Latency of every detector (detections in brackets)", xlabel="latency (ms)")
         axis.figure.legend(fontsize=8, frameon=False, ncols=len(runs), loc="outside upper center")
 
-    def _modes(self, axes: list[Axes], runs: Sequence[Measured]) -> None:
-        panels: list[tuple[str, str, Callable[[Measured], float]]] = [
+    def _modes(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
+        panels: list[tuple[str, str, Callable[[ModeMeasures], float]]] = [
             ("Mean latency of the scenario's results", "ms", lambda run: run.results.mean if run.results else 0.0),
             ("CPU of the node", "% of a core", lambda run: 100 * run.cpu),
             ("Mean alpha", "1 buffers, 0 speculates fully", lambda run: run.alpha),
@@ -278,7 +278,7 @@ class Figures:
             axis.grid(axis="x", color="#dddddd", lw=0.6)
             axis.set(title=title, xlabel=unit)
 
-    def _cost(self, axis: Axes, counted: Sequence[Affected]) -> None:
+    def _cost(self, axis: Axes, counted: Sequence[AffectedEvents]) -> None:
         values = [one.cpu / one.seconds for one in counted]
         bars = axis.barh([one.mode.title for one in counted], values, 0.65, color=[look_of(one.mode).colour for one in counted])
         axis.bar_label(bars, fmt="{:,.2f}", padding=3, fontsize=8)
@@ -289,7 +289,7 @@ class Figures:
         axis.set(title="Cost at alpha = 0 (but for pure buffering); dashed: real time on one core")
         axis.set_xlabel("processor seconds per second of the recording")
 
-    def _retraction(self, axes: list[Axes], counted: Sequence[Affected]) -> None:
+    def _retraction(self, axes: list[Axes], counted: Sequence[AffectedEvents]) -> None:
         names = [one.mode.title for one in counted]
         scopes = {
             f"At {self._corrections}": [one.corrections.corrected for one in counted],

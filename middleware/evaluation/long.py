@@ -13,7 +13,7 @@ from middleware.evaluation.setting import setting
 from middleware.evaluation.virtual import LOAD, Virtual, slowness_of, virtual
 from middleware.runtime.scenario import Scenario
 from middleware.spark.traces import read_arrivals
-from middleware.testing.oracle import Excused
+from middleware.testing.oracle import LenientOracle
 
 
 class LongResults(msgspec.Struct):
@@ -37,7 +37,7 @@ def long_run(scenario: Scenario, trace: Path, command: str, say: Callable[[str],
     """Run every mode over the whole trace, in virtual time. Memory: the recording, once."""
     say("reading the recording")
     arrivals = list(read_arrivals(trace, scenario.types))
-    oracle = Excused(itertools.chain.from_iterable(events for _, events in arrivals), scenario.detectors)
+    oracle = LenientOracle(itertools.chain.from_iterable(events for _, events in arrivals), scenario.detectors)
     done: list[Virtual] = []
     slowness = 1.0
     for mode in LONG:

@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from middleware.evaluation.accuracy import Accuracy
-from middleware.evaluation.buffers import Buffered, Sizes, buffered
-from middleware.evaluation.corrections import Corrected, corrected
+from middleware.evaluation.buffers import BufferSizes, Sizes, buffered
+from middleware.evaluation.corrections import CorrectionCounts, corrected
+from middleware.evaluation.evaluation_runs import Replay
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
-from middleware.evaluation.runs import Replay
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY, Event, type_name
 from middleware.model.state import same_events
@@ -20,7 +20,7 @@ from middleware.ordering.alpha.adaptation import UPPER
 from middleware.runtime.scenario import Scenario
 
 
-class Latency(msgspec.Struct, frozen=True):
+class LatencySummary(msgspec.Struct, frozen=True):
     """Milliseconds from the replayed moment of an event to the delivery of the content that stayed.
 
     A recording that every mode replays faster than it was counts in its own time: so long its clock went on meanwhile.
@@ -60,10 +60,10 @@ class Interval(msgspec.Struct, frozen=True):
     cpu: float
     memory: int
     k: float
-    buffers: Buffered = Buffered()
+    buffers: BufferSizes = BufferSizes()
 
 
-class Measured(msgspec.Struct):
+class ModeMeasures(msgspec.Struct):
     """A mode's run in numbers.
 
     ``latency``
@@ -81,16 +81,16 @@ class Measured(msgspec.Struct):
     """
 
     mode: Mode
-    latency: Latency
-    results: Latency | None
-    focus: Latency | None
-    by_detector: dict[str, Latency]
-    by_level: dict[str, Latency]
-    by_result: dict[str, Latency]
+    latency: LatencySummary
+    results: LatencySummary | None
+    focus: LatencySummary | None
+    by_detector: dict[str, LatencySummary]
+    by_level: dict[str, LatencySummary]
+    by_result: dict[str, LatencySummary]
     detections: list[Detection]
     focus_detections: list[Detection]
     intervals: list[Interval]
-    corrections: Corrected
+    corrections: CorrectionCounts
     cpu: float
     busy: float
     alpha: float
@@ -104,10 +104,10 @@ class Measured(msgspec.Struct):
     late: int
     oracle_equal: bool
     ratios: dict[str, float] = {}
-    buffers: Buffered = Buffered()
+    buffers: BufferSizes = BufferSizes()
 
 
-def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Sizes | None = None) -> Measured:
+def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Sizes | None = None) -> ModeMeasures:
     """A run in numbers; ``expected`` are the oracle's results in total order, without those the run lists as late.
 
     ``sizes``: of the events that each detector reads (``buffers.event_sizes``).
@@ -131,7 +131,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
         raise RunError(f"the run in mode {replay.mode.name} found nothing: give it a longer recording (--seconds)")
     intervals = _intervals(replay, focus, sizes or {})
     report = replay.report
-    return Measured(
+    return ModeMeasures(
         mode=replay.mode,
         latency=latency,
         results=latency_of([detection for some in by_result.values() for detection in some]),
@@ -155,7 +155,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
         finals=len(replay.finals),
         late=sum(map(len, report.late.values())),
         oracle_equal=same_events(replay.finals, wanted) and not replay.violations,
-        buffers=Buffered(*(_mean([getattr(one.buffers, part) for one in intervals]) for part in ("waiting", "held"))),
+        buffers=BufferSizes(*(_mean([getattr(one.buffers, part) for one in intervals]) for part in ("waiting", "held"))),
     )
 
 
@@ -166,17 +166,17 @@ def _detection(replay: Replay, event: Event) -> Detection:
     return Detection(at / 1e9, (replay.delivered[IDENTITY(event)] - fed.start - at / fed.speed) * own_time / 1e6)
 
 
-def _latencies(detections: Mapping[str, Sequence[Detection]]) -> dict[str, Latency]:
+def _latencies(detections: Mapping[str, Sequence[Detection]]) -> dict[str, LatencySummary]:
     return {name: one for name, some in detections.items() if (one := latency_of(some))}
 
 
-def latency_of(detections: Sequence[Detection]) -> Latency | None:
+def latency_of(detections: Sequence[Detection]) -> LatencySummary | None:
     """Mean, median and 99th percentile; None if there is nothing to tell of. O(n log n)."""
     if not detections:
         return None
     ranked = sorted(detection.latency for detection in detections)
     last = len(ranked) - 1
-    return Latency(fmean(ranked), ranked[last // 2], ranked[min(last, int(len(ranked) * 0.99))], len(ranked))
+    return LatencySummary(fmean(ranked), ranked[last // 2], ranked[min(last, int(len(ranked) * 0.99))], len(ranked))
 
 
 def _intervals(replay: Replay, focus: str | None, sizes: Sizes) -> list[Interval]:
@@ -248,7 +248,7 @@ class Results(msgspec.Struct):
     failed: dict[str, str] = {}
 
 
-def ratios(measured: Mapping[str, Measured]) -> dict[str, float | None]:
+def ratios(measured: Mapping[str, ModeMeasures]) -> dict[str, float | None]:
     """Mean latency of dynamic speculation per mean latency of pure buffering; sets each mode's own ratios too."""
     plain = measured[BUFFERING.name]
     for one in measured.values():
@@ -264,12 +264,12 @@ def ratios(measured: Mapping[str, Measured]) -> dict[str, float | None]:
     return {"pass": None, "results": None, **dynamic.ratios, "detectors": means[0] / means[1]}
 
 
-def in_zone(measured: Measured) -> bool:
+def in_zone(measured: ModeMeasures) -> bool:
     """Whether the mean busy factor lies below the upper end of the target zone."""
     return measured.busy <= UPPER
 
 
-def plain(measured: Measured) -> dict[str, Any]:
+def plain(measured: ModeMeasures) -> dict[str, Any]:
     """A mode for ``--json``: all but the single detections."""
     fields = msgspec.to_builtins(measured)
     for name in ("detections", "focus_detections"):

@@ -9,7 +9,7 @@ from typing import Any
 from middleware.model.detector import Detector, Key, Result, fresh, key_function
 
 
-class Unkeyed(Detector):
+class UnkeyedDetector(Detector):
     """Does what a keyed detector does, with one state: a late event replays all keys. Base of one class for each detector.
 
     What it derives has the same content, but other ids: identities hang on the key.
@@ -44,7 +44,7 @@ def _without_key(detector: Detector) -> Detector:
     if key is None:
         return detector
     declared = ("subscribes", "publishes", "clock", "backdate")
-    kind = type(f"Unkeyed{type(detector).__name__}", (Unkeyed,), {name: getattr(detector, name) for name in declared})
+    kind = type(f"Unkeyed{type(detector).__name__}", (UnkeyedDetector,), {name: getattr(detector, name) for name in declared})
     made: Detector = kind(detector, key)
     return made
 

@@ -14,17 +14,17 @@ from statistics import fmean
 
 import msgspec
 
-from middleware.evaluation.corrections import Corrected, corrected
+from middleware.evaluation.corrections import CorrectionCounts, corrected
 from middleware.evaluation.modes import Mode, in_mode
 from middleware.evaluation.parts import Parts, parts
-from middleware.evaluation.wire import Records, Wire, keys_of
+from middleware.evaluation.wire import Wire, WireRecords, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 from middleware.model.state import same_events
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.runtime.engine import Stepper
 from middleware.runtime.scenario import Scenario
-from middleware.testing.oracle import Excused
+from middleware.testing.oracle import LenientOracle
 
 LOAD = 0.6
 """How busy pure buffering keeps the machine."""
@@ -59,8 +59,8 @@ class Virtual(msgspec.Struct):
     mode: Mode
     seconds: float
     events: int
-    corrections: Corrected
-    records: Records
+    corrections: CorrectionCounts
+    records: WireRecords
     latency: dict[str, float]
     alpha: float
     busy: float
@@ -77,7 +77,7 @@ def virtual(
     scenario: Scenario,
     arrivals: Arrivals,
     mode: Mode,
-    oracle: Excused,
+    oracle: LenientOracle,
     slowness: float = 1.0,
     clock: Callable[[], float] = time.process_time,
 ) -> Virtual:
@@ -106,7 +106,7 @@ class _Run:
         self._memory: list[Parts] = []
         self._cpu = self._spent = 0.0
 
-    def over(self, arrivals: Arrivals, oracle: Excused) -> Virtual:
+    def over(self, arrivals: Arrivals, oracle: LenientOracle) -> Virtual:
         first = now = -1
         due = 0
         for now, some in _at_once(arrivals):
@@ -144,7 +144,7 @@ class _Run:
                 for event in (*delta.inserts, *(new for _, new in delta.revises)):
                     self._came[IDENTITY(event)] = name, (now - event.ts) / 1e6
 
-    def _virtual(self, seconds: float, oracle: Excused) -> Virtual:
+    def _virtual(self, seconds: float, oracle: LenientOracle) -> Virtual:
         result = self._stepper.run()
         finals = sorted((event for events in result.finals.values() for event in events), key=ORDER)
         waits: dict[str, list[float]] = {}

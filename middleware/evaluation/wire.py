@@ -19,7 +19,7 @@ Series = tuple[str, Hashable]
 """The detector and the key of results that are numbered together."""
 
 
-class Records(msgspec.Struct):
+class WireRecords(msgspec.Struct):
     """Records that go over the wire: results published, revised, and withdrawn.
 
     ``counters``: records that withdraw the end of a series, by its counter; ``singles``: withdrawn results that no counter
@@ -57,7 +57,7 @@ class Wire:
 
     def __init__(self, series: Callable[[Event], Series]) -> None:
         self._series = series
-        self.records = Records()
+        self.records = WireRecords()
         self.standing: dict[Series, list[Identity]] = {}
 
     def take(self, batch: Batch) -> None:

@@ -50,7 +50,7 @@ Answer = tuple[int, str, bytes]
 """Status, type and body."""
 
 
-class Observed(Protocol):
+class ObservedNode(Protocol):
     """The part of a node that is used here; any thread may call it."""
 
     @property
@@ -80,7 +80,7 @@ class Exposition(Collector):
         self._listener = _bound(address)
         self._visitors = Visitors(self._listener)
         self.address = spoken(*self._listener.getsockname()[:2])
-        self._node: Observed | None = None
+        self._node: ObservedNode | None = None
         self._rendered: tuple[Status | None, bytes] = None, b""
         self._open: dict[asyncio.Task[None], None] = {}
         self._loop = asyncio.new_event_loop()
@@ -94,7 +94,7 @@ class Exposition(Collector):
         if not is_loopback(self._listener):
             _log.warning("whoever reaches this address can read this node's metrics", address=self.address)
 
-    def watch(self, node: Observed) -> None:
+    def watch(self, node: ObservedNode) -> None:
         """From now on, serve this node, which has recovered and is about to run."""
         self._node = node
 

@@ -58,7 +58,7 @@ _UNITS = {"seconds": "s", "bytes": "By", "ratio": "1"}
 _log = structlog.get_logger()
 
 
-class Observed(Protocol):
+class StatusSource(Protocol):
     """What is asked of a node; from any thread."""
 
     def status(self, patience: float) -> Status | None:
@@ -72,7 +72,7 @@ class Pusher:
     ``period``: see PERIOD; ``limit``: see LIMIT.
     """
 
-    def __init__(self, collector: str, node: Observed, period: float = PERIOD, limit: float = LIMIT) -> None:
+    def __init__(self, collector: str, node: StatusSource, period: float = PERIOD, limit: float = LIMIT) -> None:
         self._address = collector.rstrip("/") + _PATH
         self._node, self._period, self._limit = node, period, limit
         self._session = _Session()

@@ -18,7 +18,7 @@ from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
 from middleware.native import span
-from middleware.observe.provenance.past import Past, Step
+from middleware.observe.provenance.known_past import NodeStep, Past
 from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
@@ -180,7 +180,7 @@ def recorded(
 
     def note(arrived: list[Event], told: list[Batch]) -> None:
         published = [delta for one in told for delta in one.deltas.values()]
-        past.take([Step(next(steps), [Delta(arrived)], published)])
+        past.take([NodeStep(next(steps), [Delta(arrived)], published)])
 
     return past, _run(events, detectors, policies, batch, None, timer, "skip", note)
 

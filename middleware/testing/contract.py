@@ -26,7 +26,7 @@ from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime.engine import run
 from middleware.testing.hidden import hidden_calls, shared_state
 from middleware.testing.oracle import oracle
-from middleware.testing.trial import Outcome, Trial, difference, run_in_fresh_processes, step
+from middleware.testing.trial import EventOutcome, Trial, difference, run_in_fresh_processes, step
 
 CUTS = 6
 HASH_SEEDS = (1, 2)
@@ -150,10 +150,10 @@ def instances(trial: Trial, events: list[Event]) -> str:
     return ""
 
 
-def _in_turns(trial: Trial, one: Detector, other: Detector, events: list[Event]) -> list[Outcome]:
+def _in_turns(trial: Trial, one: Detector, other: Detector, events: list[Event]) -> list[EventOutcome]:
     """The outcomes of the first of two instances, while the other gets some of the events, too."""
     derivation = trial.derivation()
-    first: list[Outcome] = []
+    first: list[EventOutcome] = []
     for number, event in enumerate(events):
         first.append(step(one, derivation, event))
         step(other, derivation, events[number // 2])
@@ -232,7 +232,7 @@ def replay(trial: Trial, events: list[Event]) -> str:
     detector, derivation = trial.make(), trial.derivation()
     seen: list[int] = []
     states: list[object] = []
-    outcomes: list[Outcome] = []
+    outcomes: list[EventOutcome] = []
     for position in order:
         place = sum(other < position for other in seen)
         late = place < len(seen)
@@ -263,8 +263,8 @@ def arrival_order(trial: Trial, events: list[Event]) -> str:
 
 def _parting(results: Sequence[Event], expected: Sequence[Event]) -> str:
     """Where two streams of results differ, in words; empty if they do not."""
-    singles = ([Outcome((event,)) for event in stream] for stream in (results, expected))
-    for mine, yours in zip_longest(*singles, fillvalue=Outcome()):
+    singles = ([EventOutcome((event,)) for event in stream] for stream in (results, expected))
+    for mine, yours in zip_longest(*singles, fillvalue=EventOutcome()):
         if mine.fingerprint() != yours.fingerprint():
             return f"{mine}\ninstead of: {yours}"
     return ""

@@ -37,7 +37,7 @@ class GraphNode(Protocol):
     def outputs(self) -> Sequence[Value]: ...
 
 
-class Result(NamedTuple):
+class SinkResult(NamedTuple):
     """A result at a sink: the time of the raw event that led to it, its event type, and the event's own fields."""
 
     ts: int
@@ -49,7 +49,7 @@ class SequentialRun:
     """Runs the graph of these operations over events that come in order."""
 
     def __init__(self, nodes: Iterable[GraphNode]) -> None:
-        self.results: list[Result] = []
+        self.results: list[SinkResult] = []
         self._sources = {node.event_type: node for node in nodes if node.kind == "source"}
         self._buckets: dict[tuple[int, Key], list[Value]] = {}
         self._ts = 0
@@ -83,7 +83,7 @@ class SequentialRun:
                 given = list(_outputs(node.function(value)))
             else:
                 assert node.event_type is not None
-                self.results.append(Result(self._ts, node.event_type, tuple(node.function(value))))
+                self.results.append(SinkResult(self._ts, node.event_type, tuple(node.function(value))))
                 return
         except Exception as error:
             given = list(getattr(error, "outputs", ()))
@@ -98,7 +98,7 @@ def _outputs(result: Value) -> Iterable[Value]:
     return result if type(result) in (list, tuple) or isinstance(result, Iterator) else (result,)
 
 
-def sequential(nodes: Iterable[GraphNode], events: Iterable[Event]) -> list[Result]:
+def sequential(nodes: Iterable[GraphNode], events: Iterable[Event]) -> list[SinkResult]:
     """The results of a flow over ``events``, whatever their order of arrival and however often they came, in order."""
     run = SequentialRun(nodes)
     for event in sorted(first_arrivals(events), key=ORDER):
@@ -139,7 +139,7 @@ def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: i
             )
 
 
-def _event(result: Result) -> Event:
+def _event(result: SinkResult) -> Event:
     """A result of the sequential run as the event that a sink makes of it."""
     names = field_names(result.event_type)
     fields = list(result.fields)

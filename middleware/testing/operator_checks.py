@@ -12,9 +12,9 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.model.operator import Operator
 from middleware.observe.provenance.smallest import smallest
-from middleware.testing.checks import Sequences, Verdict
+from middleware.testing.conformance import Sequences, Verdict
 from middleware.testing.examples import draw_events
-from middleware.testing.operators import Moment, history, in_order, play
+from middleware.testing.operators import ApplyCall, history, in_order, play
 
 _HISTORIES = 5
 """The number of histories tried for each sequence."""
@@ -67,7 +67,7 @@ def _snapshots(operator: Operator, events: list[Event]) -> str:
     return ""
 
 
-def _drawn(operator: Operator, events: list[Event], number: int) -> list[Moment]:
+def _drawn(operator: Operator, events: list[Event], number: int) -> list[ApplyCall]:
     """A history of these events: every third one is revised in between, and some other events come and go."""
     generator = random.Random(number)
     kept = [event for place, event in enumerate(events) if place % 3]

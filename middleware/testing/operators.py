@@ -17,7 +17,7 @@ from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Identity
 from middleware.model.operator import Operation, Operator
 
 
-class Moment(NamedTuple):
+class ApplyCall(NamedTuple):
     """The arguments of one call of an operation: see ``Operation.apply``."""
 
     delta: Delta
@@ -25,9 +25,9 @@ class Moment(NamedTuple):
     final: int
 
 
-def in_order(events: Iterable[Event]) -> list[Moment]:
+def in_order(events: Iterable[Event]) -> list[ApplyCall]:
     """The simplest history: everything at once, in total order, and the end."""
-    return [Moment(Delta(sorted(events, key=ORDER)), END, END)]
+    return [ApplyCall(Delta(sorted(events, key=ORDER)), END, END)]
 
 
 def history(
@@ -36,7 +36,7 @@ def history(
     passing: Iterable[Event] = (),
     revised: Iterable[tuple[Event, Event]] = (),
     batch: int = 4,
-) -> list[Moment]:
+) -> list[ApplyCall]:
     """A history that ends with exactly ``events`` and the new content of the ``revised`` ones.
 
     ``passing``
@@ -81,7 +81,7 @@ def _batched(actions: list[tuple[list[Event], list[Event]]], generator: Random, 
     return deltas
 
 
-def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
+def _timed(deltas: list[Delta], generator: Random) -> list[ApplyCall]:
     """Deltas with times that keep a unit's promises: no event at or below ``final``, or above ``emitted``."""
     bounds = []  # the earliest time that is still to come
     earliest = END
@@ -95,11 +95,11 @@ def _timed(deltas: list[Delta], generator: Random) -> list[Moment]:
         emitted = max(emitted, latest + generator.choice((0, 0, 1, 5)))
         if bound != END and generator.random() < 0.5:
             final = max(final, min(bound - 1 - generator.choice((0, 0, 1, 5)), emitted))
-        moments.append(Moment(delta, emitted, final))
-    return [*moments, Moment(Delta(), END, END)]
+        moments.append(ApplyCall(delta, emitted, final))
+    return [*moments, ApplyCall(Delta(), END, END)]
 
 
-def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int] = (), level: int = 1) -> list[Event]:
+def play(operator: Operator, moments: Iterable[ApplyCall], restarts: Collection[int] = (), level: int = 1) -> list[Event]:
     """Run an operator through a history; returns its results in total order.
 
     At the moments in ``restarts`` it is replaced by a new one with the restored state, which is encoded only after the old one
@@ -131,7 +131,7 @@ def play(operator: Operator, moments: Iterable[Moment], restarts: Collection[int
     return sorted(published.values(), key=ORDER)
 
 
-def _restarted(operator: Operator, operation: Operation, moment: Moment, level: int) -> Operation:
+def _restarted(operator: Operator, operation: Operation, moment: ApplyCall, level: int) -> Operation:
     snapshot = operation.snapshot()
     operation.apply(Delta(list(moment.delta.inserts), [], list(moment.delta.retracts)), moment.emitted, moment.final)
     state = pickle.loads(pickle.dumps(snapshot))

@@ -117,7 +117,7 @@ def oracle(
     return derived(by_name, lambda name: [event for event in raw if IDENTITY(event) not in excused.get(name, ())])
 
 
-class Excused:
+class LenientOracle:
     """The oracle over ``events`` for runs that list some of them as late; computed once for runs that list the same ones."""
 
     def __init__(self, events: Iterable[Event], detectors: Mapping[str, Detector]) -> None:

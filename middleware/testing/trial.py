@@ -18,7 +18,7 @@ _encode = msgspec.msgpack.Encoder(order="deterministic").encode
 _encode_anyhow = msgspec.msgpack.Encoder().encode
 
 
-class Outcome(NamedTuple):
+class EventOutcome(NamedTuple):
     """The outcome of one event: derived events, or the error raised (then the state is as before the event)."""
 
     events: tuple[Event, ...] = ()
@@ -50,7 +50,7 @@ class Trial(msgspec.Struct, frozen=True):
         detector = self.make()
         return Derivation(detector_name(detector), detector, level=1)
 
-    def run(self, events: Iterable[Event], detector: Detector | None = None) -> list[Outcome]:
+    def run(self, events: Iterable[Event], detector: Detector | None = None) -> list[EventOutcome]:
         """The outcomes of the events, in the given order, on one instance (a new one if none is given)."""
         derivation = self.derivation()
         detector = detector or self.make()
@@ -65,24 +65,24 @@ class Trial(msgspec.Struct, frozen=True):
         return sorted(lanes.values(), key=len, reverse=True)
 
 
-def step(detector: Detector, derivation: Derivation, event: Event) -> Outcome:
+def step(detector: Detector, derivation: Derivation, event: Event) -> EventOutcome:
     """Run one event; an error is quarantined, as at a node."""
     before = detector.snapshot()
     try:
         result = detector.on_event(event)
-        return Outcome(tuple(derivation(event, result)) if result is not None else ())
+        return EventOutcome(tuple(derivation(event, result)) if result is not None else ())
     except SlacklineError as error:
-        outcome = Outcome(malformed=str(error))
+        outcome = EventOutcome(malformed=str(error))
     except ENDING:
         raise
     except BaseException as error:
         # A generator runs, and fails, only while it is read: so a detector may also raise here.
-        outcome = Outcome(raised=f"{type(error).__name__}: {error}")
+        outcome = EventOutcome(raised=f"{type(error).__name__}: {error}")
     detector.restore(before)
     return outcome
 
 
-def difference(events: Sequence[Event], one: Sequence[Outcome], other: Sequence[Outcome]) -> str:
+def difference(events: Sequence[Event], one: Sequence[EventOutcome], other: Sequence[EventOutcome]) -> str:
     """Where two runs over the same events differ, in words; empty if they do not."""
     for event, mine, yours in zip(events, one, other, strict=True):
         if mine.fingerprint() != yours.fingerprint():
@@ -92,7 +92,7 @@ def difference(events: Sequence[Event], one: Sequence[Outcome], other: Sequence[
 
 def run_in_fresh_processes(
     trial: Trial, lanes: Sequence[Sequence[Event]], hash_seeds: Sequence[int]
-) -> list[list[list[Outcome]]]:
+) -> list[list[list[EventOutcome]]]:
     """The outcomes of each lane, from a fresh process for each hash seed.
 
     Raises DetectorError if a process fails: then the detector cannot even be imported or made in another process.
@@ -100,5 +100,5 @@ def run_in_fresh_processes(
     return in_fresh_processes(partial(_run_each, trial, [list(lane) for lane in lanes]), hash_seeds)
 
 
-def _run_each(trial: Trial, lanes: list[list[Event]]) -> list[list[Outcome]]:
+def _run_each(trial: Trial, lanes: list[list[Event]]) -> list[list[EventOutcome]]:
     return [trial.run(lane) for lane in lanes]

@@ -12,9 +12,9 @@ from middleware.broker.peers import Peer
 from middleware.broker.watermarks.covering import Covering
 from middleware.cli.main import application
 from middleware.link.link import Link
-from middleware.testing.exploration.plan import Plan, PublisherPlan, acts
+from middleware.testing.exploration.exploration_plan import ExplorationPlan, PublisherPlan, acts
 from middleware.testing.exploration.plans import PLANS
-from middleware.testing.exploration.script import script, told
+from middleware.testing.exploration.promise_script import script, told
 from middleware.testing.exploration.search import explore, replay
 
 STATES = 250
@@ -30,7 +30,7 @@ def test_no_order_of_acts_and_faults_breaks_a_promise(name: str) -> None:
 
 
 def test_a_small_plan_is_explored_to_its_end() -> None:
-    plan = Plan("small", ("a", "b"), ("a",), (PublisherPlan("q", "b", acts("event 5, end")),))
+    plan = ExplorationPlan("small", ("a", "b"), ("a",), (PublisherPlan("q", "b", acts("event 5, end")),))
     found = explore(plan)
     assert found.is_whole
     assert found.transitions > found.states > found.ends > 0

@@ -14,7 +14,7 @@ from middleware.testing.simulation.disk import DAMAGES
 from middleware.testing.simulation.drawing import draw
 from middleware.testing.simulation.hard import RARE
 from middleware.testing.simulation.hunt import play
-from middleware.testing.simulation.plan import WorldPlan
+from middleware.testing.simulation.world_plan import WorldPlan
 
 KINDS = [
     *(name for name, (share, _) in RARE.items() if share),

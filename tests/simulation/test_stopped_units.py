@@ -17,7 +17,7 @@ from middleware.testing.simulation.disk import Disk
 from middleware.testing.simulation.fragile import Fragile
 from middleware.testing.simulation.network import SimulatedNode, SimulatedPublisher, SimulatedSubscriber, Simulation
 from middleware.testing.simulation.nodes import DurableNode
-from middleware.testing.simulation.watch import Sink, Watch
+from middleware.testing.simulation.promise_watch import Watch, WatchedSink
 
 TYPES = EventTypes([Reading, Low, High])
 
@@ -56,7 +56,7 @@ def test_what_stopped_stays_so_after_a_crash_and_what_stops_in_replay_is_told(ra
         return DurableNode(simulation, "a", ["a"], applications.TYPES, hierarchy, watch, rng, disk, checkpoint_every=10_000)
 
     a_life(raises[0])
-    sink = Sink(simulation, "sink", "a", ["Span"], applications.TYPES)
+    sink = WatchedSink(simulation, "sink", "a", ["Span"], applications.TYPES)
     publisher = SimulatedPublisher(simulation, "p", "a", [Probe, Low])
     simulation.run(SECOND)
     publisher.publish([Probe(0, 1, ts=ts, id=ts, source="p") for ts in range(8)])

@@ -21,12 +21,12 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.applications import TYPES, Level, Reading
 from middleware.testing.simulation.disk import Disk
 from middleware.testing.simulation.drawing import draw
-from middleware.testing.simulation.hunt import Outcome, hunt, play, shrunk
+from middleware.testing.simulation.hunt import WorldOutcome, hunt, play, shrunk
 from middleware.testing.simulation.network import Faults, SimulatedPublisher, Simulation
 from middleware.testing.simulation.nodes import DurableNode
-from middleware.testing.simulation.plan import Incident, SinkPlan
-from middleware.testing.simulation.watch import Sink, Watch
+from middleware.testing.simulation.promise_watch import Watch, WatchedSink
 from middleware.testing.simulation.world import World
+from middleware.testing.simulation.world_plan import Incident, SinkPlan
 
 
 @pytest.mark.parametrize("first", range(0, 30, 15))
@@ -54,7 +54,7 @@ def test_a_world_is_replayed_exactly(seed: int) -> None:
     assert history() == first
 
 
-def losing(count: int) -> list[Outcome]:
+def losing(count: int) -> list[WorldOutcome]:
     """The outcomes of the first worlds in which a node loses its disk."""
     plans = (plan for plan in map(draw, itertools.count()) if any(each.kind == "lose disk" for each in plan.incidents))
     return list(map(play, itertools.islice(plans, count)))
@@ -111,15 +111,15 @@ def test_places_are_kept_for_so_many_named_subscriptions_and_no_more() -> None:
     node = DurableNode(simulation, "a", ["a"], TYPES, hierarchy, Watch("a"), random.Random(1), disk)
     for number in range(MOST_NAMES - 2):
         node.log.subscribed(("subscriber", f"before{number}"), Interest(1, ["Low"], resumes=True))
-    sinks = [Sink(simulation, f"sink{number}", "a", ["Low"], TYPES, resumes=True) for number in range(3)]
-    sinks.append(Sink(simulation, "anonymous", "a", ["Low"], TYPES))
+    sinks = [WatchedSink(simulation, f"sink{number}", "a", ["Low"], TYPES, resumes=True) for number in range(3)]
+    sinks.append(WatchedSink(simulation, "anonymous", "a", ["Low"], TYPES))
     simulation.run(2 * SECOND)
     assert [sink.ready for sink in sinks].count(True) == 3 and sinks[3].ready
     (refused,) = (sink for sink in sinks if not sink.ready)
     assert "named subscriptions for clients without a key, which is all" in str(refused.link.closed)
     assert node.broker.drops["a subscription that cannot be had"] == 1
     simulation.crash(refused.name)
-    again = Sink(simulation, next(sink.name for sink in sinks if sink.ready), "a", ["Low"], TYPES, resumes=True)
+    again = WatchedSink(simulation, next(sink.name for sink in sinks if sink.ready), "a", ["Low"], TYPES, resumes=True)
     simulation.run(2 * SECOND)
     assert again.ready, "a name that has its place finds it again"
 
@@ -128,7 +128,7 @@ def test_a_gap_is_heeded_in_its_turn() -> None:
     """What came before a gap is not called final after it, however late the reader gets round to reading."""
     simulation, disk = Simulation(1), Disk(1, random.Random(1))
     node = DurableNode(simulation, "a", ["a"], TYPES, Hierarchy([Level()]), Watch("a"), random.Random(1), disk)
-    sink = Sink(simulation, "sink", "a", ["Reading"], TYPES)
+    sink = WatchedSink(simulation, "sink", "a", ["Reading"], TYPES)
     publisher = SimulatedPublisher(simulation, "p", "a", [Reading])
     simulation.run(SECOND)
     sink.reading = False
@@ -142,7 +142,7 @@ def test_a_gap_is_heeded_in_its_turn() -> None:
     simulation.run(SECOND)
     assert sink.gaps == 1
     assert [event.id for event in sink.finals] == [2]
-    late = Sink(simulation, "late", "a", ["Reading"], TYPES)
+    late = WatchedSink(simulation, "late", "a", ["Reading"], TYPES)
     late.link.greeting = [encode(Interest(1, ["Reading"], line=1))]  # it was there from the beginning: served from the log
     simulation.run(SECOND)
     assert (late.gaps, [event.id for event in late.finals]) == (sink.gaps + 1, [2])

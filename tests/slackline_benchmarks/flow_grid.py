@@ -17,7 +17,7 @@ from middleware.model.errors import RunError
 from middleware.model.event import END
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.testing.simulation.mesh import Mesh, Sink, local_network
+from middleware.testing.simulation.virtual_mesh import CollectingSink, VirtualMesh, local_network
 from scenarios.search.workers import Mode, placed, promises
 
 CHANGE = 20_000
@@ -52,8 +52,8 @@ def cell(
     scenario = placed(workers, mode)
     policies = scenario.policies()
     nodes = {name: Hierarchy(scenario.detectors, here, policies) for name, here in scenario.places.items()}
-    sink = Sink(["search.Posted"])
-    mesh = Mesh(nodes, scenario.entry, {"sink": sink}, Random(seed), local_network, _cost)
+    sink = CollectingSink(["search.Posted"])
+    mesh = VirtualMesh(nodes, scenario.entry, {"sink": sink}, Random(seed), local_network, _cost)
     written = {}
     every = punctuation or max(1, round(rate / 10))
     given = arriving(text, seconds, rate, late, seed)

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import middleware.cli.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from middleware.cli.why_waiting import Mesh
+from middleware.cli.why_waiting import MeshWaits
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.time import SECOND
@@ -72,7 +72,7 @@ def test_moments_are_told_in_utc_where_they_are_likely_to_be_unix_time() -> None
         publisher.publish([hit(NOW + 250 * 10**6, "gauge", "north"), hit(NOW + 8 * SECOND, "gauge", "north")])
         publisher.advance(TYPES["Hit"], NOW)
         publisher.flush(DEADLINE)
-        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].watermark == NOW, "the promise is there")
+        poll_until(lambda: MeshWaits.asked([node.address], DEADLINE).nodes[0].units[0].watermark == NOW, "the promise is there")
         lines = asked(node.address)
     assert lines[0] == "Echo: final up to 2023-11-14T22:13:20Z (8s behind the clock), made by Echoing on node a"
     moment = "2023-11-14T22:13:28Z"
@@ -89,11 +89,11 @@ def test_nothing_waits_when_all_that_has_come_is_final() -> None:
         publisher.publish([hit(NOW, "gauge", "north")])
         publisher.advance(TYPES["Hit"], NOW)
         publisher.flush(DEADLINE)
-        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].watermark == NOW, "the promise is there")
+        poll_until(lambda: MeshWaits.asked([node.address], DEADLINE).nodes[0].units[0].watermark == NOW, "the promise is there")
         assert asked(node.address) == ["Echo: nothing waits: all that has come is final, up to 2023-11-14T22:13:20Z"]
         publisher.advance(TYPES["Hit"], END)
         publisher.flush(DEADLINE)
-        poll_until(lambda: Mesh.asked([node.address], DEADLINE).nodes[0].units[0].watermark == END, "the end is there")
+        poll_until(lambda: MeshWaits.asked([node.address], DEADLINE).nodes[0].units[0].watermark == END, "the end is there")
         assert invoked(node.address)[1].splitlines()[-1] == "nothing waits: all that is derived is final to the end"
 
 

@@ -31,8 +31,8 @@ from middleware.cli.view import following
 from middleware.model.errors import KeyFileError, NetworkError, SlacklineError
 from middleware.model.event import EventTypes
 from middleware.observe.view.board import Board
+from middleware.observe.view.mesh_watch import MeshWatch
 from middleware.observe.view.server import FRAME_EVERY, MOST_PAGES, Page
-from middleware.observe.view.watch import Watch
 from middleware.runtime.clients import Publisher
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import load_scenario
@@ -160,7 +160,7 @@ def test_stalled_pages_and_many_pages_hold_nobody_up(cluster: Cluster) -> None:
 
 
 def test_a_page_gets_ten_frames_a_second_at_most() -> None:
-    watch = Watch([], board := Board("x", []), EventTypes())
+    watch = MeshWatch([], board := Board("x", []), EventTypes())
     over = threading.Event()
 
     def change() -> None:
@@ -221,14 +221,14 @@ def test_a_mesh_with_keys_is_watched_under_its_names(tmp_path: Path) -> None:
     keys = {pair.name: Keys.load(tmp_path / f"{pair.name}.key", tmp_path / "allowed.txt") for pair in pairs}
     board = Board("x", [])
     with node_thread("a", "tcp://127.0.0.1:*", keys=keys["a"]) as node:
-        watch = Watch([node.address], board, EventTypes(), keys=keys["me"], names=["a"])
+        watch = MeshWatch([node.address], board, EventTypes(), keys=keys["me"], names=["a"])
         watch.start()
         poll_until(lambda: [status.node for status in board.statuses] == ["a"], "it answers")
         watch.close()
     with pytest.raises(KeyFileError, match="several keys are listed"):
-        Watch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"])
+        MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"])
     with pytest.raises(SlacklineError, match="2 names of nodes are given for 1 addresses"):
-        Watch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"], names=["a", "b"])
+        MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"], names=["a", "b"])
 
 
 def test_who_is_not_admitted() -> None:

@@ -23,7 +23,7 @@ from detectors.cql.shell.shell_session import ShellSession
 from detectors.inputs import FileInput, lateness_of
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
 from middleware.cli.pubsub import described, event_types
-from middleware.cli.results import KINDS, FinalsFile, check_not_read, check_results
+from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError
 from middleware.model.event import Event, EventTypes

@@ -18,7 +18,7 @@ from middleware.model.operator import Operator, applied
 from middleware.model.state import Pickled, alike
 
 
-class Made(msgspec.Struct):
+class ResultOrigin(msgspec.Struct):
     """How a result was made.
 
     ``inputs``
@@ -54,7 +54,7 @@ class Rerun:
         until: int,
         kept: Mapping[str, Mapping[Identity, Event]] = MappingProxyType({}),
     ) -> None:
-        self.made: dict[Identity, Made] = {}
+        self.made: dict[Identity, ResultOrigin] = {}
         self.stopped: dict[str, str] = {}
         self.calls = 0
         self._detectors = detectors
@@ -70,7 +70,7 @@ class Rerun:
             inputs.sort(key=ORDER)
             results += self._operate(name, inputs) if isinstance(detectors[name], Operator) else self._detect(name, inputs)
 
-    def holds(self, made: Made, inputs: Sequence[Event]) -> bool:
+    def holds(self, made: ResultOrigin, inputs: Sequence[Event]) -> bool:
         """Whether these inputs alone give the same result, with the same content. O(inputs)."""
         self.calls += len(inputs)
         try:
@@ -82,7 +82,7 @@ class Rerun:
         found = {IDENTITY(event): event for event in results}.get(IDENTITY(made.event))
         return found is not None and alike(found, made.event)
 
-    def states(self, made: Made) -> tuple[dict[str, Any], dict[str, Any]]:
+    def states(self, made: ResultOrigin) -> tuple[dict[str, Any], dict[str, Any]]:
         """The detector's attributes before and after the event that triggered the result. Empty for an operator."""
         if made.trigger is None:
             return {}, {}
@@ -93,7 +93,7 @@ class Rerun:
         _called(detector, made.trigger)
         return before, _attributes(detector)
 
-    def _again(self, made: Made, inputs: Sequence[Event]) -> list[Event]:
+    def _again(self, made: ResultOrigin, inputs: Sequence[Event]) -> list[Event]:
         name = made.detector
         detector, level = self._detectors[name], self._levels[name]
         if isinstance(detector, Operator):
@@ -116,7 +116,7 @@ class Rerun:
             return []
         times = [event.ts for event in inputs]
         for event in results:
-            self.made[IDENTITY(event)] = Made(event, name, _Prefix(inputs, bisect_right(times, event.ts)), None)
+            self.made[IDENTITY(event)] = ResultOrigin(event, name, _Prefix(inputs, bisect_right(times, event.ts)), None)
         return results
 
     def _detect(self, name: str, inputs: list[Event]) -> list[Event]:
@@ -144,7 +144,7 @@ class Rerun:
                 continue
             taken.append(event)
             for each in derived:
-                self.made[IDENTITY(each)] = Made(each, name, _Prefix(taken, len(taken)), event, value)
+                self.made[IDENTITY(each)] = ResultOrigin(each, name, _Prefix(taken, len(taken)), event, value)
             results += derived
         return results
 

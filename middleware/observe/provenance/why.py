@@ -18,8 +18,8 @@ from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id,
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
 from middleware.model.state import alike
-from middleware.observe.provenance.past import Arrival, Moment, Past, Step, about, changed
-from middleware.observe.provenance.rerun import Made, Rerun
+from middleware.observe.provenance.known_past import Arrival, NodeStep, Past, ResultChange, about, changed
+from middleware.observe.provenance.rerun import Rerun, ResultOrigin
 from middleware.observe.provenance.smallest import smallest
 
 BUDGET = 200_000
@@ -57,7 +57,7 @@ class Cause(msgspec.Struct):
     of: list[Cause] = []
     more: list[Bunch] = []
     exact: bool = True
-    step: Step | None = None
+    step: NodeStep | None = None
 
 
 class Why(msgspec.Struct):
@@ -77,7 +77,7 @@ class Why(msgspec.Struct):
 
     event: Event
     stands: bool
-    history: list[Moment]
+    history: list[ResultChange]
     cause: Cause | None = None
     raw: list[Event] = []
     before: dict[str, Any] = {}
@@ -159,7 +159,7 @@ class _Question:
         found.of = [self._cause(each) for each in listed]
         return found
 
-    def _needed(self, made: Made) -> tuple[list[Event], bool]:
+    def _needed(self, made: ResultOrigin) -> tuple[list[Event], bool]:
         """Inputs that are sufficient for the result, and whether none of them can be left out."""
         rerun, inputs = self._rerun, made.inputs
         last = [made.trigger] if made.trigger is not None else []
@@ -183,7 +183,7 @@ class _Question:
 
     # -- what corrected it --------------------------------------------------------------------------------------------
 
-    def _with_reason(self, moment: Moment, place: int) -> Moment:
+    def _with_reason(self, moment: ResultChange, place: int) -> ResultChange:
         """A moment with the late arrivals that caused it; the first moment has some only if it came late."""
         event, step = moment.change.event, moment.step
         if not place and event.ts >= step.clock:  # it came as soon as it could
@@ -191,9 +191,9 @@ class _Question:
         found = {IDENTITY(each.event): each for each in self._late(event, step, set())}
         if not found and place:
             found = {IDENTITY(each.event): each for each in self._behind(event, step)}
-        return Moment(moment.change, step, sorted(found.values(), key=lambda each: ORDER(each.event), reverse=True))
+        return ResultChange(moment.change, step, sorted(found.values(), key=lambda each: ORDER(each.event), reverse=True))
 
-    def _late(self, event: Event, step: Step, met: set[Identity]) -> Iterator[Arrival]:
+    def _late(self, event: Event, step: NodeStep, met: set[Identity]) -> Iterator[Arrival]:
         """Find the late arrivals below a result, through the changes of a step."""
         detector = self._past.detectors.get(event.source)
         if detector is None or IDENTITY(event) in met:
@@ -211,14 +211,14 @@ class _Question:
             elif each.ts < step.clock:
                 yield Arrival(each, step.clock - each.ts)
 
-    def _made_in(self, event: Event, step: Step) -> Step | None:
+    def _made_in(self, event: Event, step: NodeStep) -> NodeStep | None:
         """The step that made this version of an event: this one, or, if it came from another node, one of that node."""
         moments = self._past.moments(IDENTITY(event))
         if not moments or any(moment.step is step for moment in moments):
             return step
         return next((each.step for each in reversed(moments) if alike(each.change.event, event)), None)
 
-    def _behind(self, event: Event, step: Step) -> list[Arrival]:
+    def _behind(self, event: Event, step: NodeStep) -> list[Arrival]:
         """If a log lacks the levels in between: all events that came late in the step and are no later than the result."""
         late = [each for each in changed(step) if each.__class__ in self._past.roots and each.ts < step.clock]
         return [Arrival(each, step.clock - each.ts) for each in late if each.ts <= event.ts]
@@ -269,13 +269,13 @@ def _bunches(events: Sequence[Event]) -> list[Bunch]:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def place_of(step: Step) -> str:
+def place_of(step: NodeStep) -> str:
     """A step in words: its node, its number, and its time."""
     at = f", after {spoken_duration(step.at)} of running" if step.at is not None else ""
     return f"{f'{step.node}, ' if step.node else ''}step {step.number}{at}"
 
 
-def _of_moment(moment: Moment) -> Iterator[str]:
+def _of_moment(moment: ResultChange) -> Iterator[str]:
     change = moment.change
     if isinstance(change, Insert):
         yield f"{place_of(moment.step)}: published: {about(change.event)}"

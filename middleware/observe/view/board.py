@@ -18,7 +18,7 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, NEVER, Event, Identity, field_names
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.observe.view.graph import boxes
+from middleware.observe.view.hierarchy_graph import boxes
 
 MOST_SHOWN = 60
 """The number of results that the page shows, and of those whose corrections it remembers besides."""
@@ -28,7 +28,7 @@ _LIVE = 3600 * SECOND
 """Events further from now than this come from a recording: their delay is unknown."""
 
 
-class Result(msgspec.Struct):
+class ShownResult(msgspec.Struct):
     """A result as a person sees it: ``state`` is early, revised, withdrawn or final.
 
     ``early``, ``changed``, ``final``
@@ -66,8 +66,8 @@ class Board:
     def __init__(self, title: str, results: Collection[str], scenario: str = "") -> None:
         self.title, self.scenario = title, scenario
         self.counts: dict[str, Counter[str]] = {name: Counter() for name in results}
-        self._shown: deque[Result] = deque(maxlen=MOST_SHOWN)
-        self._open: dict[Identity, Result] = {}
+        self._shown: deque[ShownResult] = deque(maxlen=MOST_SHOWN)
+        self._open: dict[Identity, ShownResult] = {}
         self._barriers = {name: Barrier([name]) for name in results}  # so that no type waits for others
         self._statuses: dict[str, NodeStatus | None] = {}
         self._nodes: dict[str, dict[str, Any]] = {}
@@ -195,9 +195,9 @@ def _part(batch: Batch, name: str) -> Batch:
     return Batch(deltas, watermark, ground=batch.ground)
 
 
-def _result(name: str, event: Event, now: int) -> Result:
+def _result(name: str, event: Event, now: int) -> ShownResult:
     live = event.ts in UNIX_TIMES and abs(now - event.ts) < _LIVE
-    return Result(
+    return ShownResult(
         name,
         str(event.id),  # JavaScript has no 64-bit integers
         event.source,

@@ -27,7 +27,7 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from middleware.broker.watermarks.waiting import explain
 from middleware.model.errors import NetworkError, SlacklineError
 from middleware.observe.view.board import sections
-from middleware.observe.view.watch import Watch
+from middleware.observe.view.mesh_watch import MeshWatch
 from middleware.runtime.transport.http_server import HttpServer
 from middleware.runtime.transport.listening import LOOPBACK, Visitors, host_and_port, listening, spoken
 
@@ -64,7 +64,7 @@ class Page:
         if host not in LOOPBACK and not token:
             raise SlacklineError(f"{address} can be reached from other machines: give --token, or bind to 127.0.0.1")
         self._token = token
-        self._watch: Watch | None = None
+        self._watch: MeshWatch | None = None
         self._pages = 0
         self._round = 0  # the number of the watch, for pages that outlive one
         self._over = threading.Event()
@@ -79,7 +79,7 @@ class Page:
         self._server.start()
         self._ticker.start()
 
-    def show(self, watch: Watch | None) -> None:
+    def show(self, watch: MeshWatch | None) -> None:
         """Show this watch from now on; None: the last content stays as it is."""
         if watch is not None:
             self._watch = watch
@@ -172,7 +172,7 @@ class Page:
         return {"hello": {"scene": {"title": film.scene.title, "fixed": film.scene.fixed} if film is not None else None}}
 
 
-def _news(watch: Watch, known: dict[str, int]) -> dict[str, Any]:
+def _news(watch: MeshWatch, known: dict[str, int]) -> dict[str, Any]:
     """The news for a page; ``known`` is updated."""
     with watch.lock:
         fresh = sections(watch.board, known)

@@ -12,7 +12,7 @@ from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.model.change import Delta
 from middleware.model.errors import StateError
 from middleware.model.event import EventTypes
-from middleware.observe.provenance.past import Step
+from middleware.observe.provenance.known_past import NodeStep
 from middleware.runtime.storage.integrity import links
 
 FILE = "log.sqlite"
@@ -39,7 +39,7 @@ class LoggedPast:
             ).fetchone()
             self._unchained = (database.execute("SELECT value FROM meta WHERE key = 'unchained'").fetchone() or (0,))[0]
 
-    def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[Step]:
+    def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[NodeStep]:
         """The steps, with the changes of the ``wanted`` types. O(bytes of the log); one record is in memory at a time."""
         codec, drops, number = EventCodec(types), Drops(), self.first - 1
         with self._reading() as database:
@@ -53,7 +53,7 @@ class LoggedPast:
                     if head.type in wanted:
                         goes_to.append(codec.decode(head, block, drops))
                 if arrived or published:
-                    yield Step(number, arrived, published, self.node, link.place.at - self._began)
+                    yield NodeStep(number, arrived, published, self.node, link.place.at - self._began)
         if drops:
             raise StateError(f"{self.file} holds events that these types cannot read: {dict(drops)}; is it the right scenario?")
 

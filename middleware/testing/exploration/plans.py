@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from middleware.testing.exploration.plan import Plan, PublisherPlan, SubscriberPlan, acts
+from middleware.testing.exploration.exploration_plan import ExplorationPlan, PublisherPlan, SubscriberPlan, acts
 
 _TWO, _THREE = ("a", "b"), ("a", "b", "c")
 
 _BASE = (
-    Plan(
+    ExplorationPlan(
         "start",
         _TWO,
         ("a",),
@@ -18,7 +18,7 @@ _BASE = (
             PublisherPlan("q", "b", acts("promise 0, flush, event 5, end")),
         ),
     ),
-    Plan(
+    ExplorationPlan(
         "successor",
         _TWO,
         ("a",),
@@ -28,7 +28,7 @@ _BASE = (
             PublisherPlan("r", "b", acts("promise 100, flush, event 500, end"), after="q"),
         ),
     ),
-    Plan(
+    ExplorationPlan(
         "resumed",
         _TWO,
         ("a",),
@@ -38,7 +38,7 @@ _BASE = (
             PublisherPlan("q", "b", acts("promise 100, flush, event 200, end"), after="o"),
         ),
     ),
-    Plan(
+    ExplorationPlan(
         "readers",
         _TWO,
         _TWO,
@@ -48,14 +48,14 @@ _BASE = (
             PublisherPlan("r", "b", acts("promise 7, event 30, end"), after="q"),
         ),
     ),
-    Plan(
+    ExplorationPlan(
         "visitor",
         _TWO,
         (),
         (PublisherPlan("p", "b", acts("event 5, retract 5, event 10, retract 10")),),
         subscribers=(SubscriberPlan("s", "a"),),
     ),
-    Plan(
+    ExplorationPlan(
         "three",
         _THREE,
         ("a",),
@@ -64,7 +64,7 @@ _BASE = (
             PublisherPlan("q", "b", acts("promise 5, event 10, end")),
         ),
     ),
-    Plan(
+    ExplorationPlan(
         "meet",
         _TWO,
         ("a",),
@@ -74,7 +74,7 @@ _BASE = (
 )
 
 
-def _variants(plan: Plan) -> list[Plan]:
+def _variants(plan: ExplorationPlan) -> list[ExplorationPlan]:
     """A plan, and the same with a broken link, with logs and a crash of either node."""
     name, durable = plan.name, plan.nodes
     return [

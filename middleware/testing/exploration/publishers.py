@@ -8,11 +8,11 @@ from middleware.delivery.publication import Publication
 from middleware.link.frames import Parts, decode_frame, payload_size
 from middleware.link.link import Link
 from middleware.model.event import END, NEVER
-from middleware.testing.exploration.nodes import RAW, Raw, copied
-from middleware.testing.exploration.plan import Act, PublisherPlan
+from middleware.testing.exploration.exploration_plan import Act, PublisherPlan
+from middleware.testing.exploration.explored_nodes import RAW, Raw, copied
 
 
-class Publisher:
+class ExploredPublisher:
     """One publisher.
 
     ``done``: how many acts it has done. ``promised``: its last promise. ``held``: the last promise that its node has
@@ -107,6 +107,6 @@ class Publisher:
                 self.admitted = floor
             self.held = self.promised
 
-    def copy(self) -> Publisher:
+    def copy(self) -> ExploredPublisher:
         """A copy that shares nothing that changes."""
         return copied(self)

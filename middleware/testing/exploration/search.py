@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from middleware.testing.exploration.nodes import Broken
-from middleware.testing.exploration.plan import Plan
-from middleware.testing.exploration.world import Step, World
+from middleware.testing.exploration.exploration_plan import ExplorationPlan
+from middleware.testing.exploration.explored_nodes import BrokenPromise
+from middleware.testing.exploration.explored_world import ExploredWorld, Step
 
 _FAULTS = ("cut", "restart")
 
 
-class Found(msgspec.Struct):
+class SearchOutcome(msgspec.Struct):
     """The outcome for a plan.
 
     ``states``: worlds that differ. ``transitions``: steps taken between them. ``ends``: worlds without a next one.
@@ -22,7 +22,7 @@ class Found(msgspec.Struct):
     ``steps``: a way to it.
     """
 
-    plan: Plan
+    plan: ExplorationPlan
     states: int = 0
     transitions: int = 0
     ends: int = 0
@@ -32,21 +32,23 @@ class Found(msgspec.Struct):
     steps: list[Step] = []
 
 
-def explore(plan: Plan, most: int = 1_000_000, seed: int | None = None, tell: Callable[[Found], None] | None = None) -> Found:
+def explore(
+    plan: ExplorationPlan, most: int = 1_000_000, seed: int | None = None, tell: Callable[[SearchOutcome], None] | None = None
+) -> SearchOutcome:
     """Visit every world that the plan leads to, at most ``most``. Depth first: memory grows with the length of one way. Of each
     world, only its digest is kept.
 
     ``seed``: the order in which steps are tried, where not all worlds can be visited. ``tell``: is called now and then.
     """
-    found, rng = Found(plan), random.Random(seed)
+    found, rng = SearchOutcome(plan), random.Random(seed)
     try:
-        start = World(plan)
-    except Broken as error:
+        start = ExploredWorld(plan)
+    except BrokenPromise as error:
         found.broken = str(error)
         return found
     seen = {start.digest}
     found.states = 1
-    stack: list[tuple[World, list[Step]]] = [(start, list(start.steps()))]
+    stack: list[tuple[ExploredWorld, list[Step]]] = [(start, list(start.steps()))]
     way: list[Step] = []
     ends_here = [True]
     while stack:
@@ -56,7 +58,7 @@ def explore(plan: Plan, most: int = 1_000_000, seed: int | None = None, tell: Ca
                 found.ends += 1
                 try:
                     world.check_end()
-                except Broken as error:
+                except BrokenPromise as error:
                     return _broken(found, str(error), way)
             stack.pop()
             if way:
@@ -65,7 +67,7 @@ def explore(plan: Plan, most: int = 1_000_000, seed: int | None = None, tell: Ca
         step = steps.pop(rng.randrange(len(steps)) if seed is not None else -1)
         try:
             after = world.after(step)
-        except Broken as error:
+        except BrokenPromise as error:
             return _broken(found, str(error), [*way, step])
         found.transitions += 1
         mark = after.digest
@@ -87,17 +89,17 @@ def explore(plan: Plan, most: int = 1_000_000, seed: int | None = None, tell: Ca
     return found
 
 
-def _broken(found: Found, why: str, way: Sequence[Step]) -> Found:
+def _broken(found: SearchOutcome, why: str, way: Sequence[Step]) -> SearchOutcome:
     found.steps, found.broken = shortest(found.plan, list(way))
     found.is_whole = False
     assert found.broken, f"a way that broke a promise ({why}) does not do so again: {way}"
     return found
 
 
-def replay(plan: Plan, steps: Sequence[Step]) -> tuple[list[Step], str]:
+def replay(plan: ExplorationPlan, steps: Sequence[Step]) -> tuple[list[Step], str]:
     """Take these steps, without those that cannot happen, then let everything settle: what is under way arrives, and publishers
     go on. Returns the steps taken until a promise broke, and which one: empty if none did."""
-    world, taken = World(plan), list[Step]()
+    world, taken = ExploredWorld(plan), list[Step]()
     try:
         for step in steps:
             if step in list(world.steps()):
@@ -110,12 +112,12 @@ def replay(plan: Plan, steps: Sequence[Step]) -> tuple[list[Step], str]:
                 if step in list(world.steps()) and (after := _changed(world, step, taken)) is not None:
                     world = after
         world.check_end()
-    except Broken as error:
+    except BrokenPromise as error:
         return taken, str(error)
     return taken, ""
 
 
-def _changed(world: World, step: Step, taken: list[Step]) -> World | None:
+def _changed(world: ExploredWorld, step: Step, taken: list[Step]) -> ExploredWorld | None:
     """The world after a step, which is noted unless nothing changes."""
     before = world.digest
     taken.append(step)
@@ -126,7 +128,7 @@ def _changed(world: World, step: Step, taken: list[Step]) -> World | None:
     return after
 
 
-def shortest(plan: Plan, steps: list[Step]) -> tuple[list[Step], str]:
+def shortest(plan: ExplorationPlan, steps: list[Step]) -> tuple[list[Step], str]:
     """Leave out steps while a promise still breaks. O(steps²) replays."""
     steps, why = replay(plan, steps)
     at = len(steps) - 1

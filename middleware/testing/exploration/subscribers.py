@@ -9,11 +9,11 @@ from middleware.link.codec import EventCodec
 from middleware.link.frames import Parts, decode_frame, payload_size
 from middleware.link.link import Link
 from middleware.model.change import Insert, Retract
-from middleware.testing.exploration.nodes import RAW, TYPES, copied
-from middleware.testing.exploration.plan import SubscriberPlan
+from middleware.testing.exploration.exploration_plan import SubscriberPlan
+from middleware.testing.exploration.explored_nodes import RAW, TYPES, copied
 
 
-class Subscriber:
+class ExploredSubscriber:
     """One reader of the raw type. ``visits``: how often it has come. ``stands``: (source, id) of the events that it has got
     since it came, or since the last gap, and that were not withdrawn.
     """
@@ -89,6 +89,6 @@ class Subscriber:
         self.has_left = self.has_left or link.closed is not None
         return sends
 
-    def copy(self) -> Subscriber:
+    def copy(self) -> ExploredSubscriber:
         """A copy that shares nothing that changes."""
         return copied(self)

@@ -15,7 +15,7 @@ from middleware.ordering.records import Late
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Probe, Reading, a_stream
 from middleware.testing.simulation.said import Claim, low, with_changes
-from middleware.testing.simulation.sources import SourcePlan
+from middleware.testing.simulation.world_sources import SourcePlan
 
 _NAMES = "xyz"
 

@@ -19,10 +19,10 @@ from middleware.testing.simulation.disk import DAMAGES
 from middleware.testing.simulation.fragile import sound
 from middleware.testing.simulation.hard import crashes_of, made_hard
 from middleware.testing.simulation.network import TICK, Faults
-from middleware.testing.simulation.plan import Incident, SinkPlan, WorldPlan
-from middleware.testing.simulation.policies import a_policy
 from middleware.testing.simulation.said import with_changes
-from middleware.testing.simulation.sources import SourcePlan
+from middleware.testing.simulation.unit_policies import a_policy
+from middleware.testing.simulation.world_plan import Incident, SinkPlan, WorldPlan
+from middleware.testing.simulation.world_sources import SourcePlan
 
 Application = Callable[[random.Random], dict[str, Detector]]
 """Draws the application of a world: detectors by name, which read Readings, Probes, and each other's results."""

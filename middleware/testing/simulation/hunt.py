@@ -16,15 +16,15 @@ from msgspec.structs import replace
 from middleware.observe.provenance.smallest import smallest
 from middleware.testing.simulation.applications import an_application
 from middleware.testing.simulation.drawing import Application, draw
-from middleware.testing.simulation.plan import WorldPlan
 from middleware.testing.simulation.said import Said, sound
 from middleware.testing.simulation.world import World
+from middleware.testing.simulation.world_plan import WorldPlan
 
 ENDLESS = 120.0
 """Seconds of processor time after which a world is taken to turn in a circle; most take a tenth of one."""
 
 
-class Outcome(msgspec.Struct):
+class WorldOutcome(msgspec.Struct):
     """The outcome of one world. ``failure``: None, or the broken promise. ``troubles``: counts of what happened in it."""
 
     seed: int
@@ -32,7 +32,7 @@ class Outcome(msgspec.Struct):
     troubles: Counter[str]
 
 
-def play(plan: WorldPlan, most: float = ENDLESS) -> Outcome:
+def play(plan: WorldPlan, most: float = ENDLESS) -> WorldOutcome:
     """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse. So is a world without end.
 
     ``most``: seconds of processor time that it may take.
@@ -45,8 +45,8 @@ def play(plan: WorldPlan, most: float = ENDLESS) -> Outcome:
             world.check()
     except Exception as error:
         kind = "" if isinstance(error, AssertionError) else f"{type(error).__name__}: "
-        return Outcome(plan.seed, f"{kind}{error}", world.troubles if world is not None else Counter())
-    return Outcome(plan.seed, None, world.troubles)
+        return WorldOutcome(plan.seed, f"{kind}{error}", world.troubles if world is not None else Counter())
+    return WorldOutcome(plan.seed, None, world.troubles)
 
 
 @contextmanager
@@ -68,7 +68,7 @@ def _ending_within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[Outcome]:
+def hunt(first: int, count: int, processes: int = 1, application: Application = an_application) -> Iterator[WorldOutcome]:
     """The outcomes of ``count`` seeds from ``first`` on, in that order, played in this many processes."""
     seeds, outcome = range(first, first + count), partial(_outcome, application)
     if processes <= 1 or count < 2 * processes:
@@ -78,7 +78,7 @@ def hunt(first: int, count: int, processes: int = 1, application: Application = 
         yield from pool.imap(outcome, seeds, chunksize=min(10, count // processes))
 
 
-def _outcome(application: Application, seed: int) -> Outcome:
+def _outcome(application: Application, seed: int) -> WorldOutcome:
     return play(draw(seed, application=application))
 
 

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from middleware.model.event import NEVER, Event
-from middleware.testing.simulation.plan import SinkPlan
-from middleware.testing.simulation.sources import Source
-from middleware.testing.simulation.watch import Sink
+from middleware.testing.simulation.promise_watch import WatchedSink
+from middleware.testing.simulation.world_plan import SinkPlan
+from middleware.testing.simulation.world_sources import WorldSource
 
 _MARGIN = 20
 """Results at most this much later (ns) than the latest event said may rest on nothing newer."""
@@ -17,17 +17,17 @@ _MARGIN = 20
 class Joiners:
     """The sinks that join a world, each with the latest time that was said before all nodes knew it."""
 
-    def __init__(self, plans: Iterable[SinkPlan], make: Callable[[str, SinkPlan], Sink]) -> None:
+    def __init__(self, plans: Iterable[SinkPlan], make: Callable[[str, SinkPlan], WatchedSink]) -> None:
         self._to_come, self._make = list(plans), make
-        self._leaving: list[tuple[int, Sink]] = []
-        self._here: list[tuple[Sink, int]] = []
+        self._leaving: list[tuple[int, WatchedSink]] = []
+        self._here: list[tuple[WatchedSink, int]] = []
 
     @property
-    def sinks(self) -> list[Sink]:
+    def sinks(self) -> list[WatchedSink]:
         """Those that have come."""
         return [sink for sink, _ in self._here]
 
-    def step(self, passed: int, sources: Iterable[Source]) -> None:
+    def step(self, passed: int, sources: Iterable[WorldSource]) -> None:
         """Let those come, and leave, that are due ``passed`` ns after the first event."""
         while self._to_come and self._to_come[0].joins <= passed:
             plan = self._to_come.pop(0)

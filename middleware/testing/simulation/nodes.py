@@ -22,8 +22,8 @@ from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
 from middleware.testing.simulation.network import Simulation
+from middleware.testing.simulation.promise_watch import Watch
 from middleware.testing.simulation.said import Claim, Said, claim_of
-from middleware.testing.simulation.watch import Watch
 
 
 class _Running:

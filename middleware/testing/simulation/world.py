@@ -24,10 +24,10 @@ from middleware.testing.simulation.fragile import sound
 from middleware.testing.simulation.joining import Joiners
 from middleware.testing.simulation.network import TICK, Simulation
 from middleware.testing.simulation.nodes import DurableNode, MemoryNode
-from middleware.testing.simulation.plan import Incident, SinkPlan, WorldPlan
+from middleware.testing.simulation.promise_watch import Watch, WatchedSink
 from middleware.testing.simulation.said import Claim, Said, claim, claim_of, contested, standing
-from middleware.testing.simulation.sources import Source
-from middleware.testing.simulation.watch import Sink, Watch
+from middleware.testing.simulation.world_plan import Incident, SinkPlan, WorldPlan
+from middleware.testing.simulation.world_sources import WorldSource
 
 LONGEST = 600 * SECOND
 """Virtual time within which a world must end."""
@@ -85,8 +85,10 @@ class World:
             self._start(name)
         self.derived = sorted({type_name(t) for detector in plan.detectors.values() for t in detector.publishes})
         self.sinks = [self._sink_of(f"sink{number}", each) for number, each in enumerate(plan.sinks)]
-        self.sources: list[Source] = []
-        self.sources += [Source(self.simulation, each, WALL if plan.walls else None, self.sources) for each in plan.sources]
+        self.sources: list[WorldSource] = []
+        self.sources += [
+            WorldSource(self.simulation, each, WALL if plan.walls else None, self.sources) for each in plan.sources
+        ]
         self._joiners = Joiners(plan.joiners, self._sink_of)
         self._loss: Loss | None = None
         self._lines = 1
@@ -98,10 +100,10 @@ class World:
         self._mortal = [number for number, sink in enumerate(plan.sinks) if sink.dies]
         self._endings: list[tuple[int, Incident]] = []
 
-    def _sink_of(self, name: str, plan: SinkPlan, before: Sink | None = None, copy: float = 1) -> Sink:
+    def _sink_of(self, name: str, plan: SinkPlan, before: WatchedSink | None = None, copy: float = 1) -> WatchedSink:
         """Begin a life of a sink."""
         names = [type_name(kind) for kind in (Reading, Probe)] if plan.raw else self.derived
-        return Sink(
+        return WatchedSink(
             self.simulation,
             name,
             plan.node,
@@ -241,7 +243,7 @@ class World:
             case "kill sink" if (killed := self._sink(target)).resumes:
                 self._restore(killed, incident.copy)
 
-    def _restore(self, killed: Sink, copy: float) -> None:
+    def _restore(self, killed: WatchedSink, copy: float) -> None:
         """A sink comes back under its name."""
         number = self.sinks.index(killed)
         again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
@@ -267,7 +269,7 @@ class World:
         self._lines += 1
         self.disks[name].latency, self.disks[name].retained = self.plan.latency, self.plan.retained
 
-    def _excuse(self, sink: Sink) -> None:
+    def _excuse(self, sink: WatchedSink) -> None:
         """Excuse a sink that cannot say what it had, at a node that has lost what it knew of it: it never gets a gap."""
         if self.plan.sinks[self.sinks.index(sink)].node in self._lost_logs and not (sink.marks and sink.finals):
             sink.watch.is_blind = sink.lacks = True
@@ -277,7 +279,7 @@ class World:
         self.disks[name].crash()
         self._count(self.nodes.pop(name))
 
-    def _sink(self, name: str) -> Sink:
+    def _sink(self, name: str) -> WatchedSink:
         return next(sink for sink in self.sinks if sink.name == name)
 
     # -- the run ------------------------------------------------------------------------------------------------------
@@ -293,7 +295,7 @@ class World:
             final = [event for sink in self.sinks for event in sink.finals]  # and unread ones, which stand, too
             self._newest = max((event.ts for event in final + self.expected()), default=0)
             self._is_after = True
-            self.sources += [Source(simulation, each) for each in plan.afterwards.sources]
+            self.sources += [WorldSource(simulation, each) for each in plan.afterwards.sources]
             if plan.afterwards.is_foreseen:
                 assert simulation.run_until(lambda: self._has_met, LONGEST), "who comes afterwards never attaches"
             self._ahead = list(plan.afterwards.incidents)
@@ -451,10 +453,10 @@ class World:
             is_complete = not any(isinstance(each, Operator) for each in self.plan.detectors.values())  # windows may be wide
             self.troubles += self._joiners.check(results, is_complete)
 
-    def _was_cut_off(self, sink: Sink) -> bool:
+    def _was_cut_off(self, sink: WatchedSink) -> bool:
         return any(each.kind == "partition" and each.target == sink.name for each in self.plan.incidents)
 
-    def _check_stopped(self, sink: Sink, node: str, expected: list[Event]) -> None:
+    def _check_stopped(self, sink: WatchedSink, node: str, expected: list[Event]) -> None:
         """Check that a sink gets what was final before the stop, and is told that nothing more comes. For results that other
         nodes derive from it, it gets an ordinary gap: then it gives up what it holds back."""
         assert sink.lacks, f"{sink.name} was not told that there is nothing more of {sorted(self.halts)}"

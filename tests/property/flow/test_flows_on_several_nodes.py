@@ -14,7 +14,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack
 from middleware.testing.flows import sequential
-from middleware.testing.simulation.mesh import Mesh, Sink
+from middleware.testing.simulation.virtual_mesh import CollectingSink, VirtualMesh
 from tests.property.flow.random_flows import INPUT, flows
 
 OPTIMISTIC = Policies(alpha=0.0)
@@ -38,8 +38,8 @@ def test_whoever_is_faster(flow, events, changing, seed, workers, disorder, bloc
     places = {name: generator.choice(nodes) for name in made}
     policies = {name: IN_ORDER if generator.random() < blocking else OPTIMISTIC for name in made}
     hierarchies = {node: Hierarchy(made, [name for name, at in places.items() if at == node], policies) for node in nodes}
-    sink = Sink(["Out"])
-    mesh = Mesh(hierarchies, "node0", {"sink": sink}, generator, cost=lambda come, go: (come + go) * MILLISECOND // 20)
+    sink = CollectingSink(["Out"])
+    mesh = VirtualMesh(hierarchies, "node0", {"sink": sink}, generator, cost=lambda come, go: (come + go) * MILLISECOND // 20)
     history, left = actions(events, changing, generator, disorder)
     for at, batch in arrivals(history, generator):
         mesh.feed(at, batch)

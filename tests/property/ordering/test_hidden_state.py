@@ -18,7 +18,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
-from middleware.testing.checks import check_detector
+from middleware.testing.conformance import check_detector
 from tests.property.ordering.hidden_state import CHANGING, KEPT, REFUSED, Said, Step
 
 ALL_IN_TIME = Lateness(2, 10**6)

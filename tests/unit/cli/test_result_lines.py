@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.cli.results import write_results
+from middleware.cli.result_files import write_results
 from middleware.model.event import Event
 from middleware.runtime.records import event_of
 

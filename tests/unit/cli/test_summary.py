@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 from rich.console import Console
 
-from middleware.cli.found import Found, Latency, found_by_type, latest, lines
-from middleware.cli.left_out import LeftOut
-from middleware.cli.summary import RunSummary, Summary, UnitSummary, show
+from middleware.cli.detections import DetectionLatency, Detections, found_by_type, latest, lines
+from middleware.cli.left_out import SkippedEvents
+from middleware.cli.summary import RunSummary, ScenarioSummary, UnitSummary, show
 from middleware.model.event import Event
 from middleware.model.time import SECOND
 
@@ -26,7 +26,7 @@ RUN = RunSummary(
 def told(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
     run = replace(run, **changes)
     screen = Console(file=io.StringIO(), width=200)
-    result = Summary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run})
+    result = ScenarioSummary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run})
     show(result, screen, units=is_inside)
     text: str = screen.file.getvalue()  # type: ignore[attr-defined]
     return text
@@ -58,7 +58,7 @@ def test_a_detector_that_has_stopped_is_said_to_have() -> None:
     assert "oracle: no (40 events)\nStops stopped where it raised, or what it rests on did" in text
 
 
-LEFT = LeftOut("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")
+LEFT = SkippedEvents("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")
 
 
 def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
@@ -79,7 +79,7 @@ def test_what_the_run_made_too_late_is_a_failure() -> None:
     assert "the recording itself has 100 of them so late" in text
     assert text.endswith("oracle: yes (40 events), but 40 events were left out that the recording has in time\n")
     assert not replace(RUN, left_out=[fewer]).is_complete
-    ahead = LeftOut("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
+    ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
     assert "node gate turned away 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(left_out=[ahead])
     assert not replace(RUN, left_out=[LEFT, ahead]).is_complete
     assert not replace(RUN, lost={"unknown type": 1}).is_complete
@@ -103,13 +103,13 @@ def test_what_was_found_stands_first_by_type_and_with_the_latest_ones() -> None:
     changes = {"Stop": Counter(inserted=33, revised=4, retracted=3), "Motion": Counter(inserted=30)}
     collector: Any = SimpleNamespace(finals=finals, changes=changes)
     found = found_by_type(collector, ["Motion", "Siren", "Stop"])
-    assert found["Stop"] == Found(33, 4, 3, 30, AT, AT + 29 * SECOND)
-    assert found["Siren"] == Found()
+    assert found["Stop"] == Detections(33, 4, 3, 30, AT, AT + 29 * SECOND)
+    assert found["Siren"] == Detections()
     newest = lines(latest(finals, ["Stop"]))
     assert len(newest) == 10
     assert newest[-1] == ("2023-11-14 22:13:49.000", "Stop", "truck=29")
-    run = replace(RUN, found=found, latency_by_type={"Stop": Latency(1.0, 2.0, 30)})
-    result = Summary("yard", "out", 60, 60, True, {}, ["Stop", "Siren"], {"speculative": run}, latest=newest)
+    run = replace(RUN, found=found, latency_by_type={"Stop": DetectionLatency(1.0, 2.0, 30)})
+    result = ScenarioSummary("yard", "out", 60, 60, True, {}, ["Stop", "Siren"], {"speculative": run}, latest=newest)
     screen = Console(file=io.StringIO(), width=100)
     show(result, screen)
     text: str = screen.file.getvalue()  # type: ignore[attr-defined]

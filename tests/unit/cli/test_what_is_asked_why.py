@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import typer
 
-from middleware.cli.why import Asked, moment_of
+from middleware.cli.why_command import ResultFilter, moment_of
 from middleware.model.event import Event
 from middleware.model.time import SECOND
-from middleware.observe.provenance.past import Past
+from middleware.observe.provenance.known_past import Past
 
 DATED = 1_715_587_206 * SECOND
 
@@ -40,13 +40,13 @@ def test_what_is_no_moment_is_told(text: str) -> None:
 
 @pytest.mark.parametrize("words", [["x=5.1234567"], ["x=5.12346"], ["x=512.34567e-2"], ["before", "08:00:06.7"], []])
 def test_a_result_is_known_by_what_is_said_of_it(words: list[str]) -> None:
-    asked, event = Asked(Far, words), Far(5.1234567, ts=DATED, id=1, source="s")
+    asked, event = ResultFilter(Far, words), Far(5.1234567, ts=DATED, id=1, source="s")
     assert asked.fits(event, Past(Far, {})) and asked.needs(event.ts, 0)
 
 
 def test_others_do_not_fit() -> None:
     event = Far(5.1234567, ts=DATED, id=1, source="s")
     for words in (["x=5.1234568"], ["x=five"], ["after", "2024-05-13T08:00:06.1"]):
-        assert not Asked(Far, words).fits(event, Past(Far, {}))
-    asked = Asked(Far, ["before", "2024-05-13T08:00:05"])
+        assert not ResultFilter(Far, words).fits(event, Past(Far, {}))
+    asked = ResultFilter(Far, ["before", "2024-05-13T08:00:05"])
     assert asked.needs(event.ts, SECOND) and not asked.needs(event.ts + 1, SECOND)

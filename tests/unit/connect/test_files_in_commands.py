@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 from detectors.inputs import FileInput
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
-from middleware.cli.results import FinalsFile, write_results
+from middleware.cli.result_files import FinalsFile, write_results
 from middleware.connect.files.mapped import mapped_recording
 from middleware.connect.schemas.types import event_type
 from middleware.model.errors import TraceError

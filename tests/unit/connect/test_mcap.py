@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from mcap.reader import make_reader
 
-from middleware.cli.results import write_results
+from middleware.cli.result_files import write_results
 from middleware.model.errors import SinkError
 from middleware.model.event import Event
 from middleware.runtime.records import as_record

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from middleware import Detector, Event, run
 from middleware.cli.main import application
-from middleware.cli.results import write_results
+from middleware.cli.result_files import write_results
 from middleware.connect.files.following import Follower
 from middleware.connect.files.guess import guessed
 from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes

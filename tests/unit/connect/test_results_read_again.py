@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from middleware import Detector, Event, SlacklineError, run
 from middleware.cli.main import application
-from middleware.cli.results import check_not_read, write_results
+from middleware.cli.result_files import check_not_read, write_results
 from middleware.connect.files.guess import guessed
 from middleware.model.errors import SinkError, TraceError
 from middleware.spark.prepare.prepare import prepare

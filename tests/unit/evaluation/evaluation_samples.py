@@ -9,9 +9,9 @@ import msgspec
 
 from middleware import Detector, Event
 from middleware.broker.effects import BrokerStatistics
-from middleware.evaluation.feeder import Fed
+from middleware.evaluation.evaluation_runs import Replay
+from middleware.evaluation.feeder import FeedTimes
 from middleware.evaluation.modes import Mode
-from middleware.evaluation.runs import Replay
 from middleware.model.event import IDENTITY
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.plan import Plan
@@ -101,7 +101,7 @@ def adaptation(at_ms: float, busy: float, alpha: float, memory: int) -> Adaptati
 def replay(mode: Mode, finals: list[Event], latency_ms: float, **changes: Any) -> Replay:
     """A run of two seconds in which every final was delivered ``latency_ms`` after the replayed moment of its event."""
     first = 100 * MS  # the recording's first arrival
-    fed = Fed(START, first, mode.speed, 1_000, 2.0 / mode.speed, 7 * MS)
+    fed = FeedTimes(START, first, mode.speed, 1_000, 2.0 / mode.speed, 7 * MS)
     delivered = {IDENTITY(one): START + round((one.ts - first) / mode.speed + latency_ms * MS) for one in finals}
     report = NodeReport(
         node="evaluated",

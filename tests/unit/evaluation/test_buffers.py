@@ -4,7 +4,7 @@ import msgspec
 import pytest
 from evaluation_samples import Alarms, Peak, Peaks, Rise, Rises, Tick, event, replay, scenario
 
-from middleware.evaluation.buffers import Buffered, buffered, event_sizes
+from middleware.evaluation.buffers import BufferSizes, buffered, event_sizes
 from middleware.evaluation.measures import measure
 from middleware.evaluation.modes import BUFFERING
 
@@ -33,7 +33,7 @@ def test_types_weigh_as_often_as_they_occur():
 
 
 def test_all_units_together():
-    assert buffered({"Rises": 3, "Peaks": 1}, {"Rises": 10}, {"Rises": 20.0, "Peaks": 7.0}) == Buffered(67.0, 200.0)
+    assert buffered({"Rises": 3, "Peaks": 1}, {"Rises": 10}, {"Rises": 20.0, "Peaks": 7.0}) == BufferSizes(67.0, 200.0)
 
 
 def test_a_run_tells_the_mean_over_its_intervals():
@@ -41,4 +41,4 @@ def test_a_run_tells_the_mean_over_its_intervals():
     run = replay(BUFFERING, finals, 40.0)
     counts = iter([{}, {"Rises": 4}, {"Rises": 8}, {"Rises": 1_000}])  # the first and last interval are not the run
     run.report.adaptation = [msgspec.structs.replace(one, held=next(counts)) for one in run.report.adaptation]
-    assert measure(run, scenario(), finals, {"Rises": 10.0}).buffers == Buffered(0.0, 60.0)
+    assert measure(run, scenario(), finals, {"Rises": 10.0}).buffers == BufferSizes(0.0, 60.0)

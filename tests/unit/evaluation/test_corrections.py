@@ -6,8 +6,8 @@ import pytest
 from evaluation_samples import MS, Tick, scenario, unit
 
 from middleware.evaluation.corrections import above, affected, corrected, retraction_ratios
+from middleware.evaluation.evaluation_runs import counted
 from middleware.evaluation.modes import DYNAMIC, FULL
-from middleware.evaluation.runs import counted
 from middleware.runtime.scenario import load_scenario
 
 

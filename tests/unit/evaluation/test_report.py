@@ -9,10 +9,10 @@ from msgspec import structs
 
 from middleware.evaluation.accuracy import Accuracy
 from middleware.evaluation.corrections import affected
+from middleware.evaluation.evaluation_report import aims, headline, write_report
+from middleware.evaluation.evaluation_runs import CountedRun
 from middleware.evaluation.measures import Results, measure, plain, ratios
 from middleware.evaluation.modes import BUFFERING, FAST_DYNAMIC, FAST_SPECULATION, FULL, MODES, QUICK, UNKEYED
-from middleware.evaluation.report import aims, headline, write_report
-from middleware.evaluation.runs import Counted
 from middleware.evaluation.setting import line, setting
 
 pytest.importorskip("matplotlib")
@@ -33,7 +33,7 @@ def measured(modes):
 
 def touched(modes):
     units = [unit("Rises", 50, 5, 5), unit("Peaks", 10, 1, 2)]
-    return [affected(Counted(mode, 0.0, 30.0, 12.0, 60, 13, units), scenario()) for mode in modes]
+    return [affected(CountedRun(mode, 0.0, 30.0, 12.0, 60, 13, units), scenario()) for mode in modes]
 
 
 def results(runs):

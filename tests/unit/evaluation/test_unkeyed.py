@@ -6,8 +6,8 @@ from evaluation_samples import scenario
 from msgspec.structs import replace
 
 from detectors.soccer.soccer_hierarchy import soccer
+from middleware.evaluation.evaluation_runs import counted
 from middleware.evaluation.modes import UNKEYED
-from middleware.evaluation.runs import counted
 from middleware.evaluation.unkeyed import unkeyed
 from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event

@@ -10,7 +10,7 @@ from middleware.evaluation.long import LONG, LongResults, heads, memory_rows, ro
 from middleware.evaluation.modes import BUFFERING, PAPER, PAPER_FULL, SPECULATION
 from middleware.evaluation.parts import Parts
 from middleware.evaluation.virtual import LOAD, slowness_of, virtual
-from middleware.testing.oracle import Excused
+from middleware.testing.oracle import LenientOracle
 
 SECONDS = 30
 
@@ -32,7 +32,7 @@ def clock(per_call: float):
 @pytest.fixture(scope="module")
 def runs():
     given = arrivals()
-    oracle = Excused(given[0][1], scenario().detectors)
+    oracle = LenientOracle(given[0][1], scenario().detectors)
     return {mode.name: virtual(scenario(), given, mode, oracle, clock=clock(1e-3)) for mode in LONG}
 
 
@@ -46,7 +46,7 @@ def test_every_mode_ends_like_the_oracle(runs):
 
 def test_other_finals_are_told():
     given = arrivals()
-    wrong = Excused(given[0][1][:-50], scenario().detectors)
+    wrong = LenientOracle(given[0][1][:-50], scenario().detectors)
     assert not virtual(scenario(), given, BUFFERING, wrong).oracle_equal
 
 
@@ -57,7 +57,7 @@ def test_alpha_follows_the_time_that_steps_take(runs):
     assert [one.alpha for one in course[:2]] == [0.5, 0.25]
     assert all(one.busy < 0.1 for one in course)
     given = arrivals()
-    oracle = Excused(given[0][1], scenario().detectors)
+    oracle = LenientOracle(given[0][1], scenario().detectors)
     overloaded = virtual(scenario(), given, PAPER, oracle, slowness=1000.0, clock=clock(1e-3))
     assert {one.alpha for one in overloaded.course[:-1]} == {1.0} and overloaded.oracle_equal
 
@@ -66,7 +66,7 @@ def test_slowness_makes_buffering_as_busy_as_on_the_papers_machine(runs):
     plain = runs[BUFFERING.name]
     given = arrivals()
     slow = virtual(
-        scenario(), given, BUFFERING, Excused(given[0][1], scenario().detectors), slowness_of(plain), clock=clock(1e-3)
+        scenario(), given, BUFFERING, LenientOracle(given[0][1], scenario().detectors), slowness_of(plain), clock=clock(1e-3)
     )
     assert slow.busy == pytest.approx(LOAD, rel=0.1)
 

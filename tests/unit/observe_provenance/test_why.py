@@ -14,7 +14,7 @@ from middleware import Detector, Event, run
 from middleware.model.change import Delta, Retract, Revise
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY
-from middleware.observe.provenance.past import Arrival, Past, Step
+from middleware.observe.provenance.known_past import Arrival, NodeStep, Past
 from middleware.observe.provenance.smallest import smallest
 from middleware.observe.provenance.why import MOST_LISTED, Cause, explain
 from middleware.ordering.policies import Policies
@@ -175,7 +175,10 @@ def test_a_change_that_came_too_late_is_no_cause_either() -> None:
     past = Past(Rise, {"Rises": Rises()})
     published = [Delta(list(result.finals["Rises"]))]
     past.take(
-        [Step(1, [Delta([one, two, three])], published), Step(2, [Delta(revises=[(two, tick(2, 9.0))], retracts=[three])], [])]
+        [
+            NodeStep(1, [Delta([one, two, three])], published),
+            NodeStep(2, [Delta(revises=[(two, tick(2, 9.0))], retracts=[three])], []),
+        ]
     )
     assert [explain(rise, past).stands for rise in result.finals["Rises"]] == [False, False]
     past.refused = {"Rises": {IDENTITY(two), IDENTITY(three)}}

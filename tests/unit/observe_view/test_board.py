@@ -14,9 +14,9 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe.view.board import MOST_CORRECTIONS, MOST_SHOWN, Board
-from middleware.observe.view.graph import boxes
+from middleware.observe.view.hierarchy_graph import boxes
+from middleware.observe.view.mesh_watch import MeshWatch
 from middleware.observe.view.scene import MOST_FRAMES, Film
-from middleware.observe.view.watch import Watch
 from middleware.ordering.units import unit_for
 
 
@@ -164,7 +164,7 @@ class Torn:
 
 def test_a_view_of_a_scenario_that_raises_is_told_of_and_stands_still() -> None:
     board = Board("x", [])
-    watch = Watch(["tcp://127.0.0.1:9"], board, EventTypes(), scene=Torn())
+    watch = MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), scene=Torn())
     for _ in range(3):
         watch.expose()
     assert mesh(board)["notices"] == ["the scenario's own view has failed, and stands still: KeyError: 'ball'"]

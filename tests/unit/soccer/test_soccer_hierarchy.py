@@ -16,7 +16,7 @@ from middleware.model.event import EventTypes, type_name
 from middleware.model.identity import levels
 from middleware.ordering.policies import Policies
 from middleware.runtime.engine import run
-from middleware.testing.checks import check_detector
+from middleware.testing.conformance import check_detector
 from middleware.testing.oracle import oracle
 
 KINDS = [kind for level in LEVELS for kind in level]

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from middleware.testing.checks import Verdict, check_detector
+from middleware.testing.conformance import Verdict, check_detector
 
 HERE = str(Path(__file__).parent)
 if HERE not in sys.path:  # fresh processes import the samples by name

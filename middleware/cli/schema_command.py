@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from middleware.cli.output import STANDARD_OUTPUT, kept_for_results, results, write_file
-from middleware.cli.results import check_not_read
+from middleware.cli.result_files import check_not_read
 from middleware.model.errors import SlacklineError
 
 

@@ -12,7 +12,7 @@ from middleware.ordering.policies import Policies
 from middleware.testing.simulation.afterwards import Afterwards
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.network import Faults
-from middleware.testing.simulation.sources import SourcePlan
+from middleware.testing.simulation.world_sources import SourcePlan
 
 
 class Incident(msgspec.Struct, frozen=True):

@@ -56,7 +56,7 @@ class _Reader:
         return {type_name: min(origins.values()) for type_name, origins in self._promised.items()}
 
 
-class Sink(_Reader):
+class CollectingSink(_Reader):
     """Takes all that arrives, at once. ``taken``: (virtual time, batch), in order; the batch's watermarks are combined."""
 
     def __init__(self, types: Collection[str]) -> None:
@@ -75,7 +75,7 @@ class _Node(_Reader):
         self.is_busy = False
 
 
-class Mesh:
+class VirtualMesh:
     """See the module.
 
     ``nodes``
@@ -90,7 +90,7 @@ class Mesh:
         self,
         nodes: Mapping[str, Hierarchy],
         entry: str,
-        sinks: Mapping[str, Sink],
+        sinks: Mapping[str, CollectingSink],
         generator: Random,
         delay: Delay = local_network,
         cost: Cost = no_cost,

@@ -15,7 +15,7 @@ from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, 
 from middleware.model.quantities import spoken_time
 
 
-class Step(msgspec.Struct):
+class NodeStep(msgspec.Struct):
     """One step of a node: what it took in, and what it published.
 
     ``number``
@@ -40,13 +40,13 @@ class Arrival(msgspec.Struct):
     behind: int
 
 
-class Moment(msgspec.Struct):
+class ResultChange(msgspec.Struct):
     """A change of a result, and the step that made it. ``by``: the late arrivals of that step that caused it, those nearest
     to the result first.
     """
 
     change: Insert | Revise | Retract
-    step: Step
+    step: NodeStep
     by: list[Arrival] = []
 
 
@@ -86,25 +86,25 @@ class Past:
         self.refused: dict[str, set[Identity]] = {}
         self._before: dict[Identity, Event] = {}
         """Raw events as they were before their last retraction or revision."""
-        self.steps: list[Step] = []
-        self._arrived: dict[Identity, Step] = {}
+        self.steps: list[NodeStep] = []
+        self._arrived: dict[Identity, NodeStep] = {}
         self._clock = NEVER
-        self._moments: dict[Identity, list[Moment]] = {}
+        self._moments: dict[Identity, list[ResultChange]] = {}
         self._at: dict[int, dict[Identity, Event]] = {}
 
-    def take(self, steps: Iterable[Step]) -> None:
+    def take(self, steps: Iterable[NodeStep]) -> None:
         """Take steps in their order. O(changes of the relevant types)."""
         for step in steps:
-            kept = Step(step.number, self._kept(step.arrived), self._kept(step.published), step.node, step.at, self._clock)
+            kept = NodeStep(step.number, self._kept(step.arrived), self._kept(step.published), step.node, step.at, self._clock)
             if kept.arrived or kept.published:
                 self.steps.append(kept)
                 self._note(kept)
 
-    def moments(self, identity: Identity) -> list[Moment]:
+    def moments(self, identity: Identity) -> list[ResultChange]:
         """All publications of this result, in order."""
         return self._moments.get(identity, [])
 
-    def arrival(self, identity: Identity) -> Step | None:
+    def arrival(self, identity: Identity) -> NodeStep | None:
         """The step in which a raw event first came."""
         return self._arrived.get(identity)
 
@@ -134,7 +134,7 @@ class Past:
             [event for event in delta.retracts if event.__class__ in kinds],
         )
 
-    def _note(self, step: Step) -> None:
+    def _note(self, step: NodeStep) -> None:
         for change in _changes(step.arrived):
             self._index(change.event)
             if change.event.__class__ not in self.roots:
@@ -152,13 +152,13 @@ class Past:
         for change in _changes(step.published):
             self._index(change.event)
             if change.event.__class__ in self.kinds:
-                self._moments.setdefault(IDENTITY(change.event), []).append(Moment(change, step))
+                self._moments.setdefault(IDENTITY(change.event), []).append(ResultChange(change, step))
 
     def _index(self, event: Event) -> None:
         self._at.setdefault(event.ts, {})[IDENTITY(event)] = event
 
 
-def changed(step: Step) -> Iterator[Event]:
+def changed(step: NodeStep) -> Iterator[Event]:
     """Every event that came, went, or changed in a step, with its content afterwards (before, if it went)."""
     return (change.event for change in _changes([*step.arrived, *step.published]))
 

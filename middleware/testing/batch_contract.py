@@ -13,7 +13,7 @@ from middleware.model.event import IDENTITY, Event
 from middleware.model.identity import Derivation
 from middleware.model.state import same_state
 from middleware.ordering.lanes.batch_lane import EventBatch
-from middleware.testing.trial import Outcome, Trial, difference, step
+from middleware.testing.trial import EventOutcome, Trial, difference, step
 
 _WAYS = 4
 """How many ways of cutting a sequence are tried."""
@@ -23,7 +23,7 @@ def any_cuts(trial: Trial, events: list[Event]) -> str:
     """Batches of any size lead to the results and states that batches of one lead to."""
     derivation = trial.derivation()
     detector = trial.make()
-    alone: list[Outcome] = []
+    alone: list[EventOutcome] = []
     states = [detector.snapshot()]
     for event in events:
         alone.append(step(detector, derivation, event))
@@ -49,7 +49,7 @@ def _cut(
     derivation: Derivation,
     events: list[Event],
     cuts: list[int],
-    alone: list[Outcome],
+    alone: list[EventOutcome],
     states: list[object],
 ) -> str:
     """What batches that end at ``cuts`` do otherwise than batches of one, in words. What raises alone stays out of batches."""
@@ -58,12 +58,12 @@ def _cut(
         if not places:
             continue
         part, what = [events[at] for at in places], f"a batch of {len(places)} events, behind {start} others,"
-        outcomes = [Outcome() for _ in part]
+        outcomes = [EventOutcome() for _ in part]
         try:
             for row, result in batch_results(detector, EventBatch(part[0].__class__, part)):
                 before = outcomes[row].events
-                outcomes[row] = Outcome((*before, result))
-            outcomes = [Outcome(tuple(derivation(event, each.events))) for event, each in zip(part, outcomes, strict=True)]
+                outcomes[row] = EventOutcome((*before, result))
+            outcomes = [EventOutcome(tuple(derivation(event, each.events))) for event, each in zip(part, outcomes, strict=True)]
         except Exception as error:
             return f"{what} raises {type(error).__name__}: {error}; each of them alone does not"
         if found := difference(part, outcomes, [alone[at] for at in places]):

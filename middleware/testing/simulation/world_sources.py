@@ -53,7 +53,7 @@ class SourcePlan(msgspec.Struct):
     tail: int = 0
 
 
-class Source:
+class WorldSource:
     """A publisher, and what it has still to say. ``wall``: what its clock shows when the simulation begins, if it has one.
     ``others``: all sources of its world, which may have yet to be made.
 
@@ -61,7 +61,7 @@ class Source:
     """
 
     def __init__(
-        self, simulation: Simulation, plan: SourcePlan, wall: int | None = None, others: Sequence[Source] = ()
+        self, simulation: Simulation, plan: SourcePlan, wall: int | None = None, others: Sequence[WorldSource] = ()
     ) -> None:
         self.plan = plan
         self._wall = wall

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from middleware.cli.options import Master
+from middleware.cli.command_options import Master
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import DetectorError, SlacklineError
 
@@ -114,7 +114,7 @@ def archive(
         if check:
             status.update("the in-order oracle runs ...")
             differences = interruptible(lambda: _differences(plan, results))
-    told = Outcome(counts, failed, took, target, None if differences is None else not differences)
+    told = ArchiveSummary(counts, failed, took, target, None if differences is None else not differences)
     if _show(screen, told, sum(rows.values()), differences, json):
         raise typer.Exit(ExitCode.FAILED)
 
@@ -129,7 +129,7 @@ def _as_stream(plan: Scenario) -> list[str]:
         return [f"as a stream: {error}"]
 
 
-class Outcome(NamedTuple):
+class ArchiveSummary(NamedTuple):
     """What --json writes. ``seconds``: without the start of Spark. ``oracle_equal``: None without --check."""
 
     results: dict[str, int]
@@ -139,7 +139,7 @@ class Outcome(NamedTuple):
     oracle_equal: bool | None
 
 
-def _show(screen: Console, told: Outcome, events: int, differences: str | None, json: str | None) -> bool:
+def _show(screen: Console, told: ArchiveSummary, events: int, differences: str | None, json: str | None) -> bool:
     """Tell what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
     for name, count in told.results.items():
         screen.print(f"{count:>12,} {name}", highlight=False)

@@ -22,7 +22,7 @@ from middleware.link.gathering import Gathering
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.native import Intervals
-from middleware.testing.exploration.plan import PublisherPlan, SubscriberPlan
+from middleware.testing.exploration.exploration_plan import PublisherPlan, SubscriberPlan
 
 copyreg.pickle(Intervals, lambda intervals: (Intervals, intervals.bounds()))  # so that a node can be copied
 
@@ -46,7 +46,7 @@ class Derived(Event, frozen=True):
 TYPES = EventTypes([Raw, Derived])
 
 
-class Broken(AssertionError):
+class BrokenPromise(AssertionError):
     """A promise does not hold."""
 
 
@@ -89,7 +89,7 @@ def _nobody(channel: Hashable) -> None:
     """There are no keys."""
 
 
-class Records:
+class StoredRecords:
     """The records that a node has stored."""
 
     def __init__(self) -> None:
@@ -122,10 +122,12 @@ class Relay:
             self.given[event.source, event.id] += 1
             self.newest = max(event.ts, self.newest)
             if self.bound is not None and event.ts <= self.bound:
-                raise Broken(f"the event of {event.ts} from {event.source} is late: up to {told(self.bound)} was promised")
+                raise BrokenPromise(
+                    f"the event of {event.ts} from {event.source} is late: up to {told(self.bound)} was promised"
+                )
         if until is not None and self.bound != END:  # only the ground of a new era takes an end back
             if self.bound is not None and until < self.bound:
-                raise Broken(f"the watermark goes back from {told(self.bound)} to {told(until)}")
+                raise BrokenPromise(f"the watermark goes back from {told(self.bound)} to {told(until)}")
             self.bound, self.final = until, max(until, self.final)
         if finals is not None and finals.get("relay") is not None:
             self.final = max(self.final, finals["relay"] or NEVER)
@@ -176,7 +178,7 @@ def told(at: int) -> str:
     return {END: "the end", NEVER: "nothing"}.get(at, str(at))
 
 
-class Node:
+class ExploredNode:
     """One node, over all its lives. ``turned``: the events that it has rejected."""
 
     def __init__(self, name: str, peers: Collection[str], reads: bool, durable: bool) -> None:
@@ -186,7 +188,7 @@ class Node:
         self.broker: Broker
         self.core: DurableCore | None = None
         self._peers, self._reads = tuple(peers), reads
-        self._records = Records() if durable else None
+        self._records = StoredRecords() if durable else None
         self.start(0)
 
     def start(self, now: int) -> None:
@@ -239,6 +241,6 @@ class Node:
         """Nothing at or before this may come in here any more."""
         return max(promises.floor(RAW) for promises in self.broker.tracker.publishers)
 
-    def copy(self) -> Node:
+    def copy(self) -> ExploredNode:
         """A copy that shares nothing that changes."""
         return copied(self)

@@ -22,7 +22,7 @@ from middleware.model.time import SECOND
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.observe.provenance.past import Past
+    from middleware.observe.provenance.known_past import Past
     from middleware.observe.provenance.why import Cause, Why
     from middleware.runtime.scenario import Scenario
 
@@ -76,7 +76,7 @@ def why(
     if log and trace is not None:
         raise typer.BadParameter("give --log or --trace, not both")
     plan = load_scenario(scenario)
-    asked = Asked(_type(plan, result[0]), result[1:])
+    asked = ResultFilter(_type(plan, result[0]), result[1:])
     screen, aside = console(json), console(STANDARD_OUTPUT)  # what is going on is no part of the answer
     past, late, notes = _from_trace(plan, asked, trace, aside) if trace is not None else _from_logs(plan, asked, log, aside)
     fitting = _fitting(past, asked, result[1:])
@@ -92,7 +92,7 @@ def why(
         write_json(_plain(answer, state), json)
 
 
-def _fitting(past: Past, asked: Asked, words: list[str]) -> list[Event]:
+def _fitting(past: Past, asked: ResultFilter, words: list[str]) -> list[Event]:
     """The results that are as asked for, in total order. Raises RunError if there are none."""
     fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
     if not fitting:
@@ -105,7 +105,7 @@ def _fitting(past: Past, asked: Asked, words: list[str]) -> list[Event]:
     return fitting
 
 
-class Asked:
+class ResultFilter:
     """What a result is to be like."""
 
     def __init__(self, wanted: EventType, words: list[str]) -> None:
@@ -151,11 +151,11 @@ class Asked:
 
 
 def _from_logs(
-    plan: Scenario, asked: Asked, folders: list[Path] | None, screen: Console
+    plan: Scenario, asked: ResultFilter, folders: list[Path] | None, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """What the logs know of results of that type; which events were late; and what is not kept any more."""
     from middleware.cli.live import step
-    from middleware.observe.provenance.past import Past
+    from middleware.observe.provenance.known_past import Past
     from middleware.runtime.scenario import state_folder
     from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
     from middleware.runtime.storage.past import LoggedPast
@@ -192,11 +192,11 @@ def _from_logs(
 
 
 def _from_trace(
-    plan: Scenario, asked: Asked, trace: Path, screen: Console
+    plan: Scenario, asked: ResultFilter, trace: Path, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
     from middleware.cli.live import step
-    from middleware.observe.provenance.past import closure
+    from middleware.observe.provenance.known_past import closure
     from middleware.runtime.engine import recorded
     from middleware.runtime.intake import taken
     from middleware.spark.traces import load_trace, read_trace
@@ -251,7 +251,7 @@ def _is(value: Any, text: str) -> bool:
 
 
 def _told(event: Event) -> str:
-    from middleware.observe.provenance.past import about
+    from middleware.observe.provenance.known_past import about
 
     return f"{about(event)} (id={event.id})"
 

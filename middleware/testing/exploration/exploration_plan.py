@@ -42,7 +42,7 @@ class SubscriberPlan(msgspec.Struct, frozen=True):
     visits: int = 2
 
 
-class Plan(msgspec.Struct, frozen=True):
+class ExplorationPlan(msgspec.Struct, frozen=True):
     """What an exploration starts from.
 
     ``nodes``: all are peers of each other. ``readers``: nodes with a detector that reads the raw type. ``durable``: nodes with

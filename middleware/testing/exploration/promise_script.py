@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from middleware.testing.exploration.plan import PublisherPlan
-from middleware.testing.exploration.search import Found
-from middleware.testing.exploration.world import Step
+from middleware.testing.exploration.exploration_plan import PublisherPlan
+from middleware.testing.exploration.explored_world import Step
+from middleware.testing.exploration.search import SearchOutcome
 
 _SCRIPT = '''"""{why}
 
@@ -15,7 +15,7 @@ Found by `slackline explore`, plan "{name}". Exits with 1 while the promise is b
 
 import sys
 
-from middleware.testing.exploration.plan import Act, Plan, PublisherPlan, SubscriberPlan
+from middleware.testing.exploration.exploration_plan import Act, ExplorationPlan, PublisherPlan, SubscriberPlan
 from middleware.testing.exploration.search import replay
 
 PLAN = {plan!r}
@@ -28,13 +28,13 @@ sys.exit(bool(broken))
 '''
 
 
-def script(found: Found) -> str:
+def script(found: SearchOutcome) -> str:
     """A Python script that takes the steps of a counter-example."""
     steps = "\n".join(f"    {step!r}," for step in found.steps)
     return _SCRIPT.format(why=found.broken, name=found.plan.name, plan=found.plan, steps=steps)
 
 
-def told(found: Found) -> Iterator[str]:
+def told(found: SearchOutcome) -> Iterator[str]:
     """The steps of a counter-example, a line each."""
     done: dict[str, int] = {}
     for number, step in enumerate(found.steps, 1):
@@ -42,7 +42,7 @@ def told(found: Found) -> Iterator[str]:
     yield f"     {found.broken}"
 
 
-def _told(found: Found, step: Step, done: dict[str, int]) -> str:
+def _told(found: SearchOutcome, step: Step, done: dict[str, int]) -> str:
     match step:
         case ("deliver", source, target):
             return f"node {target} takes what node {source} has sent"
@@ -63,5 +63,5 @@ def _told(found: Found, step: Step, done: dict[str, int]) -> str:
     return "time passes"
 
 
-def _publisher(found: Found, name: str) -> PublisherPlan:
+def _publisher(found: SearchOutcome, name: str) -> PublisherPlan:
     return next(each for each in found.plan.publishers if each.name == name)

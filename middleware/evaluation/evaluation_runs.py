@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.evaluation.feeder import Fed, Feeder
+from middleware.evaluation.feeder import Feeder, FeedTimes
 from middleware.evaluation.modes import NODE, Mode, in_mode
 from middleware.evaluation.unkeyed import unkeyed
 from middleware.model.errors import RunError
@@ -41,14 +41,14 @@ class Replay(msgspec.Struct):
 
     mode: Mode
     types: frozenset[str]
-    fed: Fed
+    fed: FeedTimes
     finals: list[Event]
     delivered: dict[Identity, int]
     violations: dict[str, int]
     report: NodeReport
 
 
-class Counted(msgspec.Struct):
+class CountedRun(msgspec.Struct):
     """What a run in this process came to: the same arrivals in the same batches for all modes, whatever the machine does.
 
     ``seconds``
@@ -97,7 +97,7 @@ def counted(
     alpha: float | None,
     seconds: float,
     clock: Callable[[], float] = time.process_time,
-) -> Counted:
+) -> CountedRun:
     """Run a mode in this process, over events in their order of arrival; ``clock`` tells CPU seconds. ``alpha``: None for the
     mode's own, if it is fixed.
 
@@ -110,4 +110,4 @@ def counted(
     policies = plan.policies(alpha)
     result = run(arrivals, detectors, policies=policies, batch=BATCH, timer=time.perf_counter_ns, failing="skip")
     cpu = clock() - began
-    return Counted(mode, policies[""].initial_alpha, seconds, cpu, result.published, result.corrected, result.statistics)
+    return CountedRun(mode, policies[""].initial_alpha, seconds, cpu, result.published, result.corrected, result.statistics)

@@ -14,7 +14,7 @@ import msgspec
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import Event
 from middleware.observe.provenance.smallest import smallest
-from middleware.testing import batches, contract
+from middleware.testing import batch_contract, contract
 from middleware.testing.examples import sequences
 from middleware.testing.trial import Trial
 
@@ -127,13 +127,13 @@ CHECKS = [
 ON_COLUMNS = [
     Check(
         "batches: any cuts",
-        batches.any_cuts,
+        batch_contract.any_cuts,
         "results and state may hang on the events and their order alone: carry over what a batch leaves open in attributes",
         whole=True,
     ),
     Check(
         "batches: keys apart",
-        batches.keys_apart,
+        batch_contract.keys_apart,
         "a batch has the events of all keys: keep what belongs to a key by key, in arrays with a place for each, or in a dict",
         whole=True,
     ),

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.options import pairs
+from middleware.cli.command_options import pairs
 from middleware.model.errors import NetworkError, ScenarioError
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ _SAMPLE_EVERY = 0.04
 _log = structlog.get_logger()
 
 
-class Watch:
+class MeshWatch:
     """Keeps a board (and a film) up to date, in threads of its own, until it is closed.
 
     ``addresses``

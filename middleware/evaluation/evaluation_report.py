@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import jinja2
 
-from middleware.evaluation.corrections import Affected
-from middleware.evaluation.measures import Latency, Measured, Results
+from middleware.evaluation.corrections import AffectedEvents
+from middleware.evaluation.measures import LatencySummary, ModeMeasures, Results
 from middleware.evaluation.modes import BUFFERING, DYNAMIC
 
 _TEXTS = {
@@ -57,7 +57,7 @@ class Panel(NamedTuple):
     bars: list[tuple[str, float, float, str]]
 
 
-class Table(NamedTuple):
+class ReportTable(NamedTuple):
     """Heads, and rows whose first cell is a head, too."""
 
     heads: list[str]
@@ -65,7 +65,11 @@ class Table(NamedTuple):
 
 
 def write_report(
-    file: Path, results: Results, measured: Mapping[str, Measured], counted: Sequence[Affected], figures: Mapping[str, Path]
+    file: Path,
+    results: Results,
+    measured: Mapping[str, ModeMeasures],
+    counted: Sequence[AffectedEvents],
+    figures: Mapping[str, Path],
 ) -> None:
     """Write the report to ``file``."""
     template = files("middleware.evaluation").joinpath("report.html.jinja").read_text(encoding="utf-8")
@@ -86,7 +90,7 @@ def write_report(
     file.write_text(page, encoding="utf-8")
 
 
-def headline(results: Results, measured: Mapping[str, Measured]) -> list[str]:
+def headline(results: Results, measured: Mapping[str, ModeMeasures]) -> list[str]:
     """What was found, in three sentences: whether it is right, how early it is, and what that costs."""
     wrong = [one.mode.title for one in measured.values() if not one.oracle_equal]
     plain, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
@@ -135,7 +139,7 @@ def _below(what: str, value: float | None, most: float, digits: int = 2) -> Aim:
     return Aim(what, _number(value, digits), f"at most {most:.2f}", None if value is None else value <= most)
 
 
-def _modes(runs: Iterable[Measured]) -> Table:
+def _modes(runs: Iterable[ModeMeasures]) -> ReportTable:
     """A column for each mode: there are more measures than modes."""
     columns = [
         {
@@ -163,10 +167,10 @@ def _modes(runs: Iterable[Measured]) -> Table:
         for run in runs
     ]
     heads = ["", *(column.pop("mode") for column in columns)]
-    return Table(heads, [[name, *(column[name] for column in columns)] for name in columns[0]])
+    return ReportTable(heads, [[name, *(column[name] for column in columns)] for name in columns[0]])
 
 
-def _counted(counted: Sequence[Affected]) -> Table:
+def _counted(counted: Sequence[AffectedEvents]) -> ReportTable:
     columns = [
         {
             "corrected at the detector": f"{one.corrections.corrected:,} of {one.corrections.published:,}",
@@ -180,10 +184,10 @@ def _counted(counted: Sequence[Affected]) -> Table:
         for one in counted
     ]
     heads = ["", *(one.mode.title for one in counted)]
-    return Table(heads, [[name, *(column[name] for column in columns)] for name in columns[0]] if columns else [])
+    return ReportTable(heads, [[name, *(column[name] for column in columns)] for name in columns[0]] if columns else [])
 
 
-def _panels(measured: Mapping[str, Measured]) -> list[Panel]:
+def _panels(measured: Mapping[str, ModeMeasures]) -> list[Panel]:
     """Every detector that buffering has heard of, in the basic modes; all on one scale, by what dynamic alpha gains."""
     plain = measured[BUFFERING.name]
     alike = [one for one in measured.values() if one.mode.speed == plain.mode.speed and not one.mode.results_only]
@@ -200,13 +204,13 @@ def _panels(measured: Mapping[str, Measured]) -> list[Panel]:
     return sorted(panels, key=lambda panel: (panel.ratio is None, panel.ratio or 0.0, panel.name))
 
 
-def _gained(measured: Mapping[str, Measured], name: str) -> float | None:
+def _gained(measured: Mapping[str, ModeMeasures], name: str) -> float | None:
     """A detector's mean latency with dynamic alpha to that with buffering."""
     plain, fast = measured[BUFFERING.name].by_detector[name], measured[DYNAMIC.name].by_detector.get(name)
     return fast.mean / plain.mean if fast and plain.mean else None
 
 
-def _detectors(measured: Mapping[str, Measured]) -> Table:
+def _detectors(measured: Mapping[str, ModeMeasures]) -> ReportTable:
     plain = measured[BUFFERING.name].by_detector
     rows = [
         [name, f"{plain[name].count:,}"]
@@ -214,24 +218,24 @@ def _detectors(measured: Mapping[str, Measured]) -> Table:
         + [_number(_gained(measured, name))]
         for name in sorted(plain)
     ]
-    return Table(["detector", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
+    return ReportTable(["detector", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
 
 
-def _parts(measured: Mapping[str, Measured]) -> Table:
+def _parts(measured: Mapping[str, ModeMeasures]) -> ReportTable:
     """Latency by result that people wait for, then by level: a row each, a column for each mode."""
     first, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
     rows = []
     for part, title in (("by_result", "{}"), ("by_level", "level {}")):
-        known: dict[str, Latency] = getattr(first, part)
-        fast: dict[str, Latency] = getattr(dynamic, part)
+        known: dict[str, LatencySummary] = getattr(first, part)
+        fast: dict[str, LatencySummary] = getattr(dynamic, part)
         for name, one in known.items():
             cells = [_latency(getattr(run, part).get(name)) for run in measured.values()]
             gained = fast[name].mean / one.mean if name in fast and one.mean else None
             rows.append([title.format(name), f"{one.count:,}", *cells, _number(gained)])
-    return Table(["", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
+    return ReportTable(["", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
 
 
-def _accuracy(results: Results) -> Table:
+def _accuracy(results: Results) -> ReportTable:
     """Precision and recall with their intervals, where something was scored."""
     rows = []
     for name, one in results.accuracy.items():
@@ -239,10 +243,10 @@ def _accuracy(results: Results) -> Table:
             shares = ((one.precision, one.precision_within), (one.recall, one.recall_within))
             told = [f"{share:.2f} ({low:.2f} to {high:.2f})" for share, (low, high) in shares]
             rows.append([name, f"{one.f1:.3f}", *told, *(f"{count:,}" for count in (one.found, one.true, one.hits))])
-    return Table(["", "F1", "precision (95 %)", "recall (95 %)", "found", "true", "right"], rows)
+    return ReportTable(["", "F1", "precision (95 %)", "recall (95 %)", "found", "true", "right"], rows)
 
 
-def _latency(one: Latency | None) -> str:
+def _latency(one: LatencySummary | None) -> str:
     return f"{one.mean:,.0f} / {one.p99:,.0f}" if one else ""
 
 

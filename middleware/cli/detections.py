@@ -24,7 +24,7 @@ _LATEST = 10
 """Detections that are shown by themselves."""
 
 
-class Latency(msgspec.Struct):
+class DetectionLatency(msgspec.Struct):
     """Milliseconds from the replayed moment of an event to the delivery of the content that stayed."""
 
     mean: float
@@ -32,7 +32,7 @@ class Latency(msgspec.Struct):
     count: int
 
 
-class Found(msgspec.Struct):
+class Detections(msgspec.Struct):
     """Detections of one type: how many were published ``early``, ``revised`` and ``withdrawn``, and how many are ``final``.
 
     ``first``, ``last``
@@ -52,14 +52,14 @@ class Found(msgspec.Struct):
         return self.revised + self.withdrawn
 
 
-def found_by_type(collector: Collector, derived: Sequence[str]) -> dict[str, Found]:
+def found_by_type(collector: Collector, derived: Sequence[str]) -> dict[str, Detections]:
     """What came of each derived type, of those of which nothing came, too. O(finals)."""
-    found = {name: Found() for name in derived}
+    found = {name: Detections() for name in derived}
     for name, changes in collector.changes.items():
-        each = found.setdefault(name, Found())
+        each = found.setdefault(name, Detections())
         each.early, each.revised, each.withdrawn = (changes[kind] for kind in ("inserted", "revised", "retracted"))
     for event in collector.finals:  # in total order
-        each = found.setdefault(type_name(event.__class__), Found())
+        each = found.setdefault(type_name(event.__class__), Detections())
         each.final += 1
         each.first, each.last = event.ts if each.first is None else each.first, event.ts
     return found
@@ -74,9 +74,9 @@ def latest(finals: Sequence[Event], results: Sequence[str]) -> list[Event]:
 
 def pictured(
     mode: str,
-    found: Mapping[str, Found],
+    found: Mapping[str, Detections],
     results: Sequence[str],
-    latencies: Mapping[str, Mapping[str, Latency]],
+    latencies: Mapping[str, Mapping[str, DetectionLatency]],
     newest: Sequence[tuple[str, str, str]],
 ) -> Iterator[RenderableType]:
     """What a run has found, for people: the ``results`` by type, with their latencies by mode, then the ``newest`` lines."""
@@ -96,7 +96,7 @@ def pictured(
         yield table(["at", "latest", "what"], newest, names=3)
 
 
-def _row(name: str, found: Found, latencies: Sequence[Latency | None]) -> list[str]:
+def _row(name: str, found: Detections, latencies: Sequence[DetectionLatency | None]) -> list[str]:
     timed = [f"{each.mean:,.0f} / {each.p99:,.0f}" if each is not None else "" for each in latencies]
     last = spoken_time(found.last) if found.last is not None else ""
     return [name, *(f"{n:,}" for n in (found.final, found.early, found.revised, found.withdrawn)), *timed, last]

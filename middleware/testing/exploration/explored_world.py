@@ -15,10 +15,10 @@ from middleware.link.frames import Ack, Hello, Parts, decode_frame
 from middleware.model.event import END, NEVER
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.exploration.digest import digest
-from middleware.testing.exploration.nodes import RAW, Broken, Node, told
-from middleware.testing.exploration.plan import Plan
-from middleware.testing.exploration.publishers import Publisher
-from middleware.testing.exploration.subscribers import Subscriber
+from middleware.testing.exploration.exploration_plan import ExplorationPlan
+from middleware.testing.exploration.explored_nodes import RAW, BrokenPromise, ExploredNode, told
+from middleware.testing.exploration.publishers import ExploredPublisher
+from middleware.testing.exploration.subscribers import ExploredSubscriber
 
 Step = tuple[str, ...]
 """What happens: (kind, who, ...)."""
@@ -33,18 +33,20 @@ _ROUNDS = 40
 """How many rounds of messages between a publisher and its node, or of a quiet time, may follow from one step."""
 
 
-class World:
+class ExploredWorld:
     """See the module. A world never changes: ``after`` returns the next one."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExplorationPlan) -> None:
         self.plan = plan
         self.now = SECOND
         self.nodes = {
-            name: Node(name, [other for other in plan.nodes if other != name], name in plan.readers, name in plan.durable)
+            name: ExploredNode(
+                name, [other for other in plan.nodes if other != name], name in plan.readers, name in plan.durable
+            )
             for name in plan.nodes
         }
-        self.publishers = {each.name: Publisher(each) for each in plan.publishers}
-        self.subscribers = {each.name: Subscriber(each) for each in plan.subscribers}
+        self.publishers = {each.name: ExploredPublisher(each) for each in plan.publishers}
+        self.subscribers = {each.name: ExploredSubscriber(each) for each in plan.subscribers}
         self.wires: dict[tuple[str, str], tuple[Group, ...]] = {}
         self.cuts, self.restarts = plan.cuts, plan.restarts
         self.lost: frozenset[str] = frozenset()
@@ -101,8 +103,8 @@ class World:
         peer = self.nodes[one].broker.attachments.peers.get(("node", other))
         return peer is not None and peer.link.up
 
-    def after(self, step: Step) -> World:
-        """The world after a step. Raises Broken if a promise does not hold."""
+    def after(self, step: Step) -> ExploredWorld:
+        """The world after a step. Raises BrokenPromise if a promise does not hold."""
         world = self._next()
         match step:
             case ("deliver", source, target):
@@ -129,8 +131,8 @@ class World:
         world._check()
         return world
 
-    def _next(self) -> World:
-        world = object.__new__(World)
+    def _next(self) -> ExploredWorld:
+        world = object.__new__(ExploredWorld)
         world.__dict__.update(self.__dict__)
         world.now = self.now + TICK
         world.nodes, world.publishers, world.wires = dict(self.nodes), dict(self.publishers), dict(self.wires)
@@ -138,21 +140,21 @@ class World:
         world._said, world._own, world._digests = dict(self._said), set(), dict(self._digests)
         return world
 
-    def _node(self, name: str) -> Node:
+    def _node(self, name: str) -> ExploredNode:
         if name not in self._own:
             self.nodes[name] = self.nodes[name].copy()
             self._own.add(name)
             self._digests.pop(name, None)
         return self.nodes[name]
 
-    def _publisher(self, name: str) -> Publisher:
+    def _publisher(self, name: str) -> ExploredPublisher:
         if name not in self._own:
             self.publishers[name] = self.publishers[name].copy()
             self._own.add(name)
             self._digests.pop(name, None)
         return self.publishers[name]
 
-    def _subscriber(self, name: str) -> Subscriber:
+    def _subscriber(self, name: str) -> ExploredSubscriber:
         if name not in self._own:
             self.subscribers[name] = self.subscribers[name].copy()
             self._own.add(name)
@@ -172,10 +174,10 @@ class World:
                 self._subscriber(name).leave()
         self._talk(name)
 
-    def _clients(self) -> list[Publisher | Subscriber]:
+    def _clients(self) -> list[ExploredPublisher | ExploredSubscriber]:
         return [*self.publishers.values(), *self.subscribers.values()]
 
-    def _client(self, name: str) -> Publisher | Subscriber:
+    def _client(self, name: str) -> ExploredPublisher | ExploredSubscriber:
         return self._publisher(name) if name in self.publishers else self._subscriber(name)
 
     # -- messages -----------------------------------------------------------------------------------------------------
@@ -191,7 +193,7 @@ class World:
             for _, parts in sends:
                 node.broker.receive((name, 1), parts, self.now)
             self._run(node.name)
-        raise Broken(f"{name} and its node talk without an end")
+        raise BrokenPromise(f"{name} and its node talk without an end")
 
     def _run(self, name: str) -> None:
         """A step of a node; what it sends to clients arrives at once."""
@@ -200,8 +202,8 @@ class World:
         answers: dict[str, None] = {}
         try:
             sends = node.step(self.now)
-        except Broken as error:
-            raise Broken(f"node {name}: {error}") from None
+        except BrokenPromise as error:
+            raise BrokenPromise(f"node {name}: {error}") from None
         for channel, parts in sends:
             if isinstance(channel, tuple) and channel[0] in self.publishers.keys() | self.subscribers.keys():
                 client = self._client(channel[0])
@@ -293,7 +295,9 @@ class World:
         self._check_rejected()
         for publisher in self.publishers.values():
             if publisher.admitted == END and publisher.held not in (None, END):
-                raise Broken(f"publisher {publisher.plan.name} is admitted to a type that has ended, and all it says is late")
+                raise BrokenPromise(
+                    f"publisher {publisher.plan.name} is admitted to a type that has ended, and all it says is late"
+                )
         attached = [each for each in self.publishers.values() if each.is_attached]
         unended = [each for each in self.publishers.values() if each.has_left and each.promised != END]
         if unended or not attached or any(each.held is None for each in attached):
@@ -302,7 +306,7 @@ class World:
             if node.relay is not None and node.name not in self.lost:
                 promises = node.broker.tracker.for_detectors
                 if RAW in promises.open or RAW not in promises.values:
-                    raise Broken(f"node {node.name} goes by the clock, though all publishers have promised")
+                    raise BrokenPromise(f"node {node.name} goes by the clock, though all publishers have promised")
 
     def _check_rejected(self) -> None:
         """A node takes each event that is newer than its publisher's promises and than all that was final at admission."""
@@ -311,7 +315,7 @@ class World:
                 publisher = self.publishers[turned.source]
                 at, owed = publisher.sent[turned.id]
                 if owed is not None and at > owed and node.name not in self.lost:
-                    raise Broken(
+                    raise BrokenPromise(
                         f"node {node.name} rejects the event of {at} from {turned.source} ({told(turned.bound)} was promised), "
                         f"which was owed all times after {told(owed)}"
                     )
@@ -321,7 +325,7 @@ class World:
         for publisher in self.publishers.values():
             after = publisher.plan.after
             if publisher.next is not None and not (after and not self.publishers[after].has_left):
-                raise Broken(f"publisher {publisher.plan.name} waits for ever to {publisher.next}")
+                raise BrokenPromise(f"publisher {publisher.plan.name} waits for ever to {publisher.next}")
         self._check_read()
         attached = [each for each in self.publishers.values() if each.is_attached]
         least = min((each.promised for each in attached), default=END)
@@ -336,17 +340,19 @@ class World:
                 for number in publisher.sent.keys() - rejected:
                     count = node.relay.given[publisher.plan.name, number]
                     if count != 1 and publisher.plan.node not in self.lost:
-                        raise Broken(f"node {node.name} was given event {number} of {publisher.plan.name} {count} times")
+                        raise BrokenPromise(f"node {node.name} was given event {number} of {publisher.plan.name} {count} times")
             bound = node.relay.bound if node.relay.bound is not None else NEVER
             if everyone and not self.lost and bound < least:
-                raise Broken(f"node {node.name} waits: its watermark is {told(bound)}, and all have promised {told(least)}")
+                raise BrokenPromise(
+                    f"node {node.name} waits: its watermark is {told(bound)}, and all have promised {told(least)}"
+                )
 
     def _check_read(self) -> None:
         """Whatever a subscriber has got, it knows by now whether the event was withdrawn."""
         gone = {(name, number) for name, publisher in self.publishers.items() for number in publisher.withdrawn}
         for name, subscriber in self.subscribers.items():
             if subscriber.is_attached and (wrong := subscriber.stands & gone):
-                raise Broken(f"subscriber {name} was never told that {sorted(wrong)} were withdrawn")
+                raise BrokenPromise(f"subscriber {name} was never told that {sorted(wrong)} were withdrawn")
 
     @property
     def digest(self) -> int:

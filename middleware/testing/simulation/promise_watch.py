@@ -97,7 +97,7 @@ class Watch:
             raise PromiseError(f"{self.who}: change of {event}, final since {self.watermarks[name]}")
 
 
-class Sink(SimulatedSubscriber):
+class WatchedSink(SimulatedSubscriber):
     """A final subscription that stores its finals, and watches the early changes, too.
 
     ``history``: all that it was told, as text.
@@ -122,7 +122,7 @@ class Sink(SimulatedSubscriber):
         marks: bool = True,
         tables: bool = False,
         joins: bool = False,
-        before: Sink | None = None,
+        before: WatchedSink | None = None,
         copy: float = 1,
     ) -> None:
         self.finals: list[Event] = before.finals[: math.ceil(len(before.finals) * copy)] if before is not None else []
