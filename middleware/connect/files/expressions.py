@@ -24,7 +24,7 @@ _PYTHON = {"int": int, "float": float, "str": str, "bool": bool}
 
 
 @dataclass(frozen=True)
-class Computed:
+class ColumnExpression:
     """An expression on columns, and the kinds of the columns; it can be pickled, and is compiled where it is used.
 
     ``columns``: those that it reads. ``optional``: what is missing in one is NULL, which gives NULL, as in a query.
@@ -49,14 +49,14 @@ class Computed:
             raise ValueError(f"{self.text}: {error}") from None
 
 
-def computed(mapping: Mapping, head: pa.Table) -> dict[str, Computed]:
+def computed(mapping: Mapping, head: pa.Table) -> dict[str, ColumnExpression]:
     """The expressions of a mapping, by field, on a table with these first rows. Raises TraceError."""
     fields = {name: each for name, each in mapping.fields.items() if each.expression}
     kinds = tuple(kinds_of(head, as_numbers=True).items()) if fields else ()
     found = {}
     for name, each in fields.items():
         try:
-            found[name] = Computed(each.expression, kinds, each.optional)
+            found[name] = ColumnExpression(each.expression, kinds, each.optional)
         except SlacklineError as error:
             raise TraceError(f"fields.{name}: expression: {error}") from None
     return found

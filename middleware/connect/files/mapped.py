@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.expressions import Computed, computed
+from middleware.connect.files.expressions import ColumnExpression, computed
 from middleware.connect.files.formats import batches, format_of, head, is_text, parse_json_lines
 from middleware.connect.files.header import columns_in
 from middleware.connect.files.mapping import Mapping, load_mappings
@@ -102,7 +102,7 @@ class _Table:
 
     mapping: Mapping
     file: Path
-    expressions: AnyMapping[str, Computed]
+    expressions: AnyMapping[str, ColumnExpression]
 
     def pieces(self, first: int) -> Sequence[Split]:
         """The pieces of the file; ``first``: the number of the first, by which rows of all files have an order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
-from middleware.connect.files.tally import ChunkTally, Staged, staged
+from middleware.connect.files.tally import ChunkTally, StagingResult, staged
 from middleware.connect.tables.table_columns import columns_of
 from middleware.model.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
@@ -20,7 +20,7 @@ class TooLargeError(TraceError):
     """A recording that is too large for the memory of one process."""
 
 
-def read(recording: Recording, most: int | None = None) -> tuple[Staged, dict[str, pa.Table]]:
+def read(recording: Recording, most: int | None = None) -> tuple[StagingResult, dict[str, pa.Table]]:
     """All chunks, one after the other: what was read, and a table for each type, as yet without ids.
 
     Raises TraceError if there is nothing, TooLargeError if the tables come to more than ``most`` bytes.
@@ -71,13 +71,13 @@ def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
     return table.take(to_column(np.lexsort((position, *identity, arrivals))))
 
 
-def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], Staged]:
+def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], StagingResult]:
     """``read_columns``, as events."""
     found, read = read_columns(recording, types)
     return found.events(), read
 
 
-def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumns, Staged]:
+def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumns, StagingResult]:
     """All events of a recording in order of arrival, as a trace of it has them; and what was read. O(n log n).
 
     Of those that arrived together, types come in their order in the recording. Raises TraceError if its rows do not fit the

@@ -29,7 +29,7 @@ class BadLines(msgspec.Struct):
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagingResult:
     """The result of the first pass: fields by type (Arrow type by name), rows by type, and the lines left out."""
 
     fields: dict[str, dict[str, str]]
@@ -48,7 +48,7 @@ class ChunkReport:
     bad: list[tuple[int, str]]
 
 
-def staged(reports: Sequence[ChunkReport], recording: Recording) -> Staged:
+def staged(reports: Sequence[ChunkReport], recording: Recording) -> StagingResult:
     """What the reports on all chunks amount to. Raises TraceError if the recording is empty."""
     fields: dict[str, dict[str, str]] = {}
     rows: dict[str, int] = {}
@@ -61,7 +61,7 @@ def staged(reports: Sequence[ChunkReport], recording: Recording) -> Staged:
     if not rows:
         hint = f"; line {bad.first[0].line} of {bad.first[0].file}: {bad.first[0].reason}" if bad.first else ""
         raise TraceError(f"{', '.join(recording.origin)}: no event to read as {recording.reader}{hint}")
-    return Staged(fields, rows, bad)
+    return StagingResult(fields, rows, bad)
 
 
 def bad_lines(reports: Sequence[ChunkReport], recording: Recording) -> BadLines:

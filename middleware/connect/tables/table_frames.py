@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from middleware.connect.files.expressions import Computed, computed
+from middleware.connect.files.expressions import ColumnExpression, computed
 from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.moments import check_times
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
@@ -98,7 +98,7 @@ def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
 class _Rows:
     table: pa.Table
     mapping: Mapping
-    expressions: dict[str, Computed]
+    expressions: dict[str, ColumnExpression]
     number: int
 
     def parts(self) -> Iterator[RecordingPart]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import BASE_COLUMNS, Recording, source_codes
 from middleware.connect.files.recording_reading import arrived, read, sorted_by_arrival
-from middleware.connect.files.tally import Staged
+from middleware.connect.files.tally import StagingResult
 from middleware.spark.prepare.arrival_times import DrawArrivals
 from middleware.spark.prepare.delays import Delays, Samples
 from middleware.spark.traces import type_folder
@@ -37,7 +37,7 @@ class LocalPreparation:
     progress: Callable[[str], None]
     write: Callable[[pa.Table, Path], None]
 
-    def run(self, folder: Path) -> tuple[Staged, int]:
+    def run(self, folder: Path) -> tuple[StagingResult, int]:
         """Write the types under ``folder``; returns what was read, and the clock offset (ns). Raises TraceError."""
         self.progress("reading")
         found, tables = read(self.recording, LARGEST)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from middleware.connect.files.recording import BASE_COLUMNS, Recording
-from middleware.connect.files.tally import Staged
+from middleware.connect.files.tally import StagingResult
 from middleware.connect.files.text import expanded
 from middleware.model.errors import TraceError
 from middleware.spark.jobs import interruptible
@@ -142,7 +142,7 @@ class _Preparation:
     rows_per_file: int
     rows_per_group: int
 
-    def run(self) -> tuple[Staged, int]:
+    def run(self) -> tuple[StagingResult, int]:
         """Read, sort and write; returns what was read, and the clock offset (ns)."""
         self.progress("reading")
         # If ids are known already, arrival times are drawn while reading, which saves a pass through Java.
@@ -186,7 +186,7 @@ class _Preparation:
 
 
 def _described(
-    recording: Recording, delays: Delays | None, staged: Staged, folder: Path, offset: int, progress: Progress
+    recording: Recording, delays: Delays | None, staged: StagingResult, folder: Path, offset: int, progress: Progress
 ) -> Trace:
     """The description of a trace that is written."""
     types = {}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from middleware.connect.files.recording import Chunk, Recording, RecordingPart
-from middleware.connect.files.tally import ChunkReport, ChunkTally, Staged, staged
+from middleware.connect.files.tally import ChunkReport, ChunkTally, StagingResult, staged
 from middleware.model.errors import TraceError
 from middleware.spark.traces import type_folder
 from middleware.spark.travel import carried
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
-def stage(spark: SparkSession, recording: Recording, folder: Path) -> Staged:
+def stage(spark: SparkSession, recording: Recording, folder: Path) -> StagingResult:
     """Read a recording into Parquet files under ``folder``, one for each chunk and type. Raises TraceError if it is empty."""
     chunks = list(enumerate(recording.chunks))
     reader = StageChunk(recording.read, str(folder))
