@@ -7,15 +7,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from middleware import native
-from middleware.model.arrays import to_column
+from middleware.model.columns.arrays import to_column
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import Event, EventType
-from middleware.model.rows import reader_of
 from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.columns import EventColumns
+    from middleware.model.columns.columns import EventColumns
     from middleware.native._core import Stamping
 
 Given = tuple[Any, Any]
@@ -56,7 +56,7 @@ def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
     """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
     import pyarrow as pa
 
-    from middleware.model.rows import values
+    from middleware.model.columns.rows import values
 
     if not fields:
         return ()
@@ -81,7 +81,7 @@ class ResultColumns:
     def __init__(self, event_type: EventType, source: str, level: int) -> None:
         import pyarrow as pa
 
-        from middleware.model.columns import EventColumns
+        from middleware.model.columns.columns import EventColumns
 
         self._pa, self._columns, self._event_type = pa, EventColumns, event_type
         self._source, self._level, self._reader = source, level, reader_of(event_type)

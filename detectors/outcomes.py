@@ -12,7 +12,7 @@ from middleware.model.change import Delta
 from middleware.model.errors import ENDING
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Value, converted, type_name
 from middleware.model.operator import Operation
-from middleware.model.state import exactly
+from middleware.model.values.state import exactly
 
 Kept = Event | tuple[Value, ...]
 """An event, or the values of one whose type was made at run time."""

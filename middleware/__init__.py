@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, Event, EventTypes

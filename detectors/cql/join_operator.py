@@ -28,7 +28,7 @@ from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot

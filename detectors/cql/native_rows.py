@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from detectors.cql.query_plan import JoinQueryPlan, TuplePlan
 from detectors.language.written import ConditionWriter, NotPlainError
 from middleware import native
-from middleware.model.making import recipe
+from middleware.model.columns.making import recipe
 
 
 def projection(plan: TuplePlan | JoinQueryPlan, names: Sequence[str], source: str, level: int) -> native.Projection | None:

@@ -9,9 +9,9 @@ from detectors.cql.query_plan import JoinQueryPlan, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import values
 from middleware.model.event import EventType
-from middleware.model.rows import values
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from detectors.cql.query_plan import TuplePlan
 from detectors.language.written import NotPlainError, ProgramWriter
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
 

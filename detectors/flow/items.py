@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.model.errors import ENDING
 from middleware.model.event import Event, Value
-from middleware.model.state import exactly
+from middleware.model.values.state import exactly
 
 Position = tuple[Any, ...]
 

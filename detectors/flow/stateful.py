@@ -19,7 +19,7 @@ from detectors.flow.calls import PartialFailure, outputs
 from detectors.flow.flow_graph import Fold
 from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
-from middleware.model.state import copy_state, restored_state
+from middleware.model.values.state import copy_state, restored_state
 
 OUTPUTS = ".outputs"
 """The suffix, after the transformation's name, of the operation that gives its outputs."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from detectors.operator_columns import numbers, plain_kinds
 
 if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
+    from middleware.model.columns.columns import EventColumns
 
 _EXACT = 2**53
 """Whole numbers up to here are floats without loss."""

@@ -28,8 +28,8 @@ from detectors.sequence.sequence_columns import gives, layout
 from detectors.sequence.sequence_expressions import is_group, variable_of
 from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
 from detectors.sequence.syntax import FieldReference, Index, Strategy
+from middleware.model.columns.making import recipe
 from middleware.model.event import stable_hash
-from middleware.model.making import recipe
 
 if TYPE_CHECKING:
     from middleware.native._core import SequenceSpecification, StepSpecification

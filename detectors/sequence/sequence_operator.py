@@ -19,7 +19,7 @@ from detectors.sequence.sequence_plan import SequencePlan
 from detectors.sequence.syntax import QueryTree, Strategy
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, converted
 from middleware.model.later import Later

@@ -12,10 +12,10 @@ from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VAR
 from detectors.window.ranks import MEDIAN
 from detectors.window.steps import Column, SteppedOperation, Steps, is_in_step
 from detectors.window.windows_plan import WindowsPlan
-from middleware.model.carried import takes_any
 from middleware.model.change import Delta
 from middleware.model.event import END, EventType
 from middleware.model.schema import fields_of, is_optional
+from middleware.model.values.carried import takes_any
 
 _SPREADS = (VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV)
 _KNOWN = ("count", "sum", "mean", "min", "max", "range", "median", *(each.name for each in _SPREADS))

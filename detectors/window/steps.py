@@ -14,16 +14,16 @@ from detectors.operator_columns import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
-from middleware.model.arrays import integers
 from middleware.model.change import Delta
+from middleware.model.columns.arrays import integers
+from middleware.model.columns.making import recipe
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.identity import canonical
-from middleware.model.making import recipe
 from middleware.model.operator import Operation, Snapshot
 from middleware.model.schema import fields_of
 
 if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
+    from middleware.model.columns.columns import EventColumns
     from middleware.native._core import WindowChanges, WindowColumns
 
 MOST_STEPS = 1_024

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from middleware.broker.peers import Peer
-from middleware.broker.records import PeerKey
+from middleware.broker.log.records import PeerKey
+from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import wanted
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import MILLISECOND, SECOND

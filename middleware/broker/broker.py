@@ -14,11 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import msgspec
 import xxhash
 
-from middleware.broker.attachments import Attachments
 from middleware.broker.backpressure import Pressure
 from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.gathering import Gathering
-from middleware.broker.history import History
 from middleware.broker.inbox import Inbox, times_by_type
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Ingress
@@ -26,13 +24,15 @@ from middleware.broker.ingress.owners import Owners
 from middleware.broker.ingress.receipts import TURNED, tally
 from middleware.broker.ingress.rows import Admitted
 from middleware.broker.ingress.sources import SourcePolicy
+from middleware.broker.log.history import History
+from middleware.broker.log.null_log import AnyLog, NullLog
+from middleware.broker.log.records import BREAK, PeerKey, Withheld
 from middleware.broker.merge import retractions_first
-from middleware.broker.null_log import AnyLog, NullLog
-from middleware.broker.offering import Offering
 from middleware.broker.outbound import Outbound
-from middleware.broker.peers import Channel, Peer
-from middleware.broker.records import BREAK, PeerKey, Withheld
-from middleware.broker.rights import Rights, Sender
+from middleware.broker.peers.attachments import Attachments
+from middleware.broker.peers.offering import Offering
+from middleware.broker.peers.peers import Channel, Peer
+from middleware.broker.peers.rights import Rights, Sender
 from middleware.broker.routing import check_pattern, wanted
 from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.reopening import Reopening

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.peers import Channel, PeerStatistics
+from middleware.broker.peers.peers import Channel, PeerStatistics
 from middleware.link.frames import Parts, Role
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from middleware.broker.null_log import AnyLog
+from middleware.broker.log.null_log import AnyLog
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import BlockHead
 from middleware.model.time import SECOND

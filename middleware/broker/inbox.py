@@ -8,9 +8,9 @@ from operator import not_
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.seen import left_out
+from middleware.broker.log.records import PeerKey
 from middleware.broker.merge import merged
 from middleware.broker.pacing import spacing
-from middleware.broker.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import (
     MOST_PLACES,

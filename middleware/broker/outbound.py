@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.admission import Admission
-from middleware.broker.null_log import AnyLog
-from middleware.broker.offering import Offering, with_log
-from middleware.broker.peers import Peer
-from middleware.broker.records import BREAK, LogOffset, PeerKey
+from middleware.broker.log.null_log import AnyLog
+from middleware.broker.log.records import BREAK, LogOffset, PeerKey
+from middleware.broker.peers.offering import Offering, with_log
+from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import RoutingTable, wanted
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Gap, Interest, Ready, Resumed, encode

@@ -227,7 +227,7 @@ def _failed(results: Archive, is_trace: bool) -> list[str]:
 def _differences(plan: Scenario, results: Archive) -> str:
     """How the results differ from the in-order oracle's; empty if they do not. All events must fit into this process."""
     from middleware.model.event import IDENTITY, ORDER
-    from middleware.model.state import alike
+    from middleware.model.values.state import alike
     from middleware.testing.oracle import oracle
 
     derived = oracle(results.raw_events(), plan.detectors)

@@ -75,7 +75,7 @@ def node(
     from middleware.cli.output import log_as_json
     from middleware.link.columnar import load_arrow
     from middleware.observe.exposition import Exposition
-    from middleware.runtime.calm import calm
+    from middleware.runtime.loop.calm import calm
     from middleware.runtime.plan import MetricsPlan
     from middleware.runtime.report import write_report
     from middleware.runtime.scenario import changed_plan, load_scenario

@@ -10,7 +10,7 @@ from types import FrameType
 from middleware.cli.output import ExitCode
 from middleware.model.errors import Terminated
 
-_DEFERRING = "middleware.runtime.interrupts"
+_DEFERRING = "middleware.runtime.loop.interrupts"
 """The module whose handler of Ctrl-C only notes it, and raises KeyboardInterrupt a moment later."""
 
 _AGAIN, _TIMES = 0.05, 100

@@ -198,7 +198,7 @@ def _from_trace(
     from middleware.cli.live import step
     from middleware.observe.provenance.known_past import closure
     from middleware.runtime.engine import recorded
-    from middleware.runtime.intake import taken
+    from middleware.runtime.local.intake import taken
     from middleware.spark.traces import load_trace, read_trace
 
     detectors = closure(asked.wanted, plan.detectors)

@@ -19,10 +19,10 @@ from middleware.connect.source import Message, Messages, MissingMessage, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name
-from middleware.model.nesting import check_nesting, may_nest
 from middleware.model.quantities import nanoseconds_of
 from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
+from middleware.model.values.nesting import check_nesting, may_nest
 from middleware.runtime.records import event_of, own_fields, own_key, sendable
 
 READY = {

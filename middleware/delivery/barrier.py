@@ -9,9 +9,9 @@ from typing import Any
 from middleware.broker.routing import wanted
 from middleware.delivery.tables import fitting, has_form
 from middleware.model.change import Batch, Delta, grouped
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import HeldColumns, in_order
 from middleware.model.event import END, NEVER, Event, type_name
-from middleware.model.held import HeldColumns, in_order
 from middleware.native import HeldEvents, by_class
 
 _WORTH = 64

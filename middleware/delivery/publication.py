@@ -32,9 +32,10 @@ from middleware.link.codec import (
 from middleware.link.encoding import as_rows, encode_delta, kind_of
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME, Gathering
-from middleware.model.arrays import to_array, to_column
 from middleware.model.change import Delta, grouped
-from middleware.model.columns import EventColumns
+from middleware.model.columns.arrays import to_array, to_column
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import source_codes
 from middleware.model.errors import EventError
 from middleware.model.event import (
     END,
@@ -48,7 +49,6 @@ from middleware.model.event import (
     is_source,
     type_name,
 )
-from middleware.model.rows import source_codes
 from middleware.model.words import listed, shown
 from middleware.native import runs_of
 

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from middleware.broker.log.records import LogOffset
 from middleware.broker.merge import merged
-from middleware.broker.records import LogOffset
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
 from middleware.delivery.tables import changes_table, finals_table, fitting, has_form
@@ -38,7 +38,7 @@ from middleware.link.codec import (
 )
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Change, Delta, Insert, Retract, Revise, Watermark, combined, grouped
-from middleware.model.columns import EventColumns, has_columns
+from middleware.model.columns.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, NEVER, ORDER, Event, EventType, type_name
 

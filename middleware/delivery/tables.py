@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns, has_columns, spelled_out
+from middleware.model.columns.columns import EventColumns, has_columns, spelled_out
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType
 from middleware.model.schema import arrow_schema

@@ -15,8 +15,8 @@ import msgspec
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.peers import Channel
-from middleware.broker.records import Record
+from middleware.broker.log.records import Record
+from middleware.broker.peers.peers import Channel
 from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
 from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of, state_of

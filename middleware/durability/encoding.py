@@ -24,7 +24,7 @@ from middleware.model.detector import fields_of
 from middleware.model.errors import ENDING, StateError
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.later import Later
-from middleware.model.user_code import found, reference
+from middleware.model.values.user_code import found, reference
 
 _LENGTH = 8
 

@@ -11,10 +11,10 @@ from typing import Any, cast
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed
-from middleware.broker.history import History
 from middleware.broker.ingress.receipts import tally
-from middleware.broker.log import Log
-from middleware.broker.records import (
+from middleware.broker.log.history import History
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import (
     Began,
     Behind,
     BorneOut,
@@ -30,7 +30,7 @@ from middleware.broker.records import (
     WentOn,
     Withheld,
 )
-from middleware.broker.rights import Rights, sender_of
+from middleware.broker.peers.rights import Rights, sender_of
 from middleware.model.change import Batch
 from middleware.model.event import NEVER
 

@@ -13,8 +13,8 @@ import msgspec
 
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.checks import Turned
+from middleware.broker.log.records import Broken, Halted, Made, Received, Record, TurnedAway
 from middleware.broker.merge import retractions_first
-from middleware.broker.records import Broken, Halted, Made, Received, Record, TurnedAway
 from middleware.durability import lives
 from middleware.durability.checkpoint import Stored
 from middleware.durability.durable_core import SEEN, Recoverable
@@ -24,7 +24,7 @@ from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, en
 from middleware.model.change import Batch, Change, Delta, Retract, Watermark, consolidate
 from middleware.model.errors import StateError
 from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
-from middleware.model.state import exactly
+from middleware.model.values.state import exactly
 
 
 class Recovered(msgspec.Struct):

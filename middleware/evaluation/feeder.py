@@ -17,7 +17,7 @@ import structlog
 from middleware.model.errors import RunError
 from middleware.model.event import END
 from middleware.model.time import MILLISECOND
-from middleware.runtime.interrupts import uninterrupted
+from middleware.runtime.loop.interrupts import uninterrupted
 from middleware.spark.feed.feed_pacing import FeedPace, window_of
 from middleware.spark.feed.trace_rows import TypeRows, frames
 from middleware.spark.traces import load_trace

@@ -15,7 +15,7 @@ from middleware.evaluation.evaluation_runs import Replay
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY, Event, type_name
-from middleware.model.state import same_events
+from middleware.model.values.state import same_events
 from middleware.ordering.alpha.adaptation import UPPER
 from middleware.runtime.scenario import Scenario
 

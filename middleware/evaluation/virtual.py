@@ -20,7 +20,7 @@ from middleware.evaluation.parts import Parts, parts
 from middleware.evaluation.wire import Wire, WireRecords, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
-from middleware.model.state import same_events
+from middleware.model.values.state import same_events
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.runtime.engine import Stepper
 from middleware.runtime.scenario import Scenario

@@ -17,10 +17,10 @@ import msgspec
 from middleware import native
 from middleware.link.columnar import rows_in, takes_columns, unpack_columns
 from middleware.link.frames import Count, Name, Parts
-from middleware.model import carried
-from middleware.model.arrays import to_array
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns, has_own_form
+from middleware.model.columns.arrays import to_array
+from middleware.model.columns.columns import EventColumns, has_own_form
+from middleware.model.columns.rows import reader_of
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import (
     END,
@@ -34,16 +34,16 @@ from middleware.model.event import (
     field_names,
     type_name,
 )
-from middleware.model.first_use import prepare
-from middleware.model.nesting import checked_nesting, may_nest
-from middleware.model.rows import reader_of
 from middleware.model.schema import Form, can_read, fields_of, form_of, plain_type, same_names
+from middleware.model.values import carried
+from middleware.model.values.first_use import prepare
+from middleware.model.values.nesting import checked_nesting, may_nest
 from middleware.native import span
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.arrays import Array, Places
+    from middleware.model.columns.arrays import Array, Places
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""

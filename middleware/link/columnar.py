@@ -14,8 +14,8 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
+from middleware.model.columns.rows import values
 from middleware.model.errors import WireError
-from middleware.model.rows import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

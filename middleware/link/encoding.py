@@ -11,17 +11,17 @@ from msgspec.structs import astuple
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Run, encode, packed
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack_columns
-from middleware.model.carried import settled, takes_any
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import reader_of
 from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, EventType
-from middleware.model.nesting import check_nesting, may_nest
-from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
+from middleware.model.values.carried import settled, takes_any
+from middleware.model.values.nesting import check_nesting, may_nest
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Places
+    from middleware.model.columns.arrays import Places
 
 
 def encode_delta(

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import Event, EventType, type_name
-from middleware.model.rows import reader_of
 from middleware.model.schema import form_of
 
 if TYPE_CHECKING:

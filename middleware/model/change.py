@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.model.columns import EventColumns, as_block
+from middleware.model.columns.columns import EventColumns, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
-from middleware.model.state import same_event
+from middleware.model.values.state import same_event
 from middleware.native import by_class
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Places
-    from middleware.model.interleaved import Columns, Interleaved
+    from middleware.model.columns.arrays import Places
+    from middleware.model.columns.interleaved import Columns, Interleaved
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):

@@ -11,7 +11,11 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from middleware.model.attributes import (
+from middleware.model.columns.batches import BatchResult, rows_of
+from middleware.model.columns.columns import EventColumns
+from middleware.model.errors import ENDING, DetectorError
+from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
+from middleware.model.values.attributes import (
     as_given,
     attributes,
     given,
@@ -21,12 +25,8 @@ from middleware.model.attributes import (
     slots,
     unchanging,
 )
-from middleware.model.batches import BatchResult, rows_of
-from middleware.model.columns import EventColumns
-from middleware.model.constants import Constants, reduction
-from middleware.model.errors import ENDING, DetectorError
-from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
-from middleware.model.state import copy_state, restored_state
+from middleware.model.values.constants import Constants, reduction
+from middleware.model.values.state import copy_state, restored_state
 
 Result = Event | Iterable[Event] | None
 Key = Callable[[Any], Any]

@@ -17,7 +17,7 @@ import xxhash
 from msgspec.structs import astuple
 
 from middleware.model.errors import EventError
-from middleware.model.first_use import prepare
+from middleware.model.values.first_use import prepare
 
 MIN_TS = -(2**62)
 MAX_TS = 2**62

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
-from middleware.model.carried import stamped
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name
 from middleware.model.errors import DetectorError
 from middleware.model.event import (
@@ -25,6 +24,7 @@ from middleware.model.event import (
     type_name,
 )
 from middleware.model.operator import Operator
+from middleware.model.values.carried import stamped
 
 
 def published_types(detectors: Mapping[str, Detector]) -> frozenset[EventType]:

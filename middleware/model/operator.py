@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import msgspec
 import xxhash
 
-from middleware.model.carried import carried, carrier, legible
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, stable_hash
+from middleware.model.values.carried import carried, carrier, legible
 from middleware.native import by_class
 
 if TYPE_CHECKING:
-    from middleware.model.columns import EventColumns
+    from middleware.model.columns.columns import EventColumns
 
 Snapshot = Any
 """The running state of an operation as plain values, in a form that only the operation knows."""

@@ -9,7 +9,7 @@ import sys
 
 from middleware.model.errors import ENDING, WindowError
 from middleware.model.event import ORDER, Event
-from middleware.model.state import same_state
+from middleware.model.values.state import same_state
 
 _VERSION = 54
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""

@@ -2,9 +2,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypedDict
 
 from middleware.model.change import Delta
+from middleware.model.columns.making import Recipe
 from middleware.model.detector import Detector, Key
 from middleware.model.event import Event
-from middleware.model.making import Recipe
 from middleware.ordering.lanes.lane import LaneState, Settings
 from middleware.ordering.lanes.lanes import LanesState
 from middleware.ordering.lanes.ready import Ready

@@ -6,13 +6,13 @@ from itertools import compress
 from typing import TYPE_CHECKING, cast
 
 from middleware.model.change import Delta
+from middleware.model.columns.interleaved import Columns
 from middleware.model.event import Event
-from middleware.model.interleaved import Columns
 from middleware.ordering.slack.measuring import Less, less_k_plus, measure, survey
 from middleware.ordering.timeline import Timeline
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Array
+    from middleware.model.columns.arrays import Array
 
 
 Admitted = tuple["list[Event] | Columns", list[Event], bool]

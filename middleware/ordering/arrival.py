@@ -7,8 +7,8 @@ from itertools import accumulate, chain
 from operator import itemgetter
 
 from middleware.model.change import Delta, combined
-from middleware.model.columns import EventColumns
-from middleware.model.interleaved import Interleaved
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.interleaved import Interleaved
 
 
 def in_order(parts: list[Delta], few: int = 0) -> Delta:

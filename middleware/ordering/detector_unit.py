@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from middleware.model.change import Delta, composed
+from middleware.model.columns.interleaved import Columns
 from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, NEVER, TS, Event
-from middleware.model.interleaved import Columns
 from middleware.native import split
 from middleware.ordering.alpha.costs import RetractionChoice, Step, Timer
 from middleware.ordering.lanes.lane import SPACING, LaneState, Settings

@@ -17,7 +17,7 @@ from middleware.model.errors import ENDING, DetectorError, SlacklineError, Unsav
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.model.identity import levels, named
 from middleware.model.operator import Operator, described
-from middleware.model.user_code import know_local
+from middleware.model.values.user_code import know_local
 from middleware.ordering.alpha.adaptation import Alpha
 from middleware.ordering.alpha.budget import Budget, Load
 from middleware.ordering.alpha.costs import Timer

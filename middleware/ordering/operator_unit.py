@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 from middleware.model.change import Delta, composed
+from middleware.model.columns.interleaved import Columns
 from middleware.model.event import END, NEVER, Event
-from middleware.model.interleaved import Columns
 from middleware.model.operator import Operator
 from middleware.native import split
 from middleware.ordering.alpha.costs import Timer

@@ -13,11 +13,11 @@ from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
 from middleware.model.change import Delta
+from middleware.model.columns.held import HeldColumns
+from middleware.model.columns.interleaved import Columns, together
 from middleware.model.detector import Detector
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
-from middleware.model.held import HeldColumns
-from middleware.model.interleaved import Columns, together
 from middleware.native import Waiting
 from middleware.ordering.admission import admit
 from middleware.ordering.alpha.costs import Costs, Step, Timer

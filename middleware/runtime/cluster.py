@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.model.errors import NetworkError, RunError
-from middleware.runtime.interrupts import uninterrupted
+from middleware.runtime.loop.interrupts import uninterrupted
 from middleware.runtime.report import NodeReport, read_report
 from middleware.runtime.scenario import Scenario
 

@@ -26,12 +26,12 @@ from middleware.ordering.lanes.retraction import LEFT_OUT
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
-from middleware.runtime.collecting import FinalResults
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
-from middleware.runtime.in_order import are_plain, run_in_order
-from middleware.runtime.intake import taken
-from middleware.runtime.showing import drawing, page, table
+from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.collecting import FinalResults
+from middleware.runtime.local.in_order import are_plain, run_in_order
+from middleware.runtime.local.intake import taken
+from middleware.runtime.local.showing import drawing, page, table
 
 if TYPE_CHECKING:
     import pyarrow

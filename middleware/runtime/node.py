@@ -20,7 +20,7 @@ from middleware.broker.effects import BrokerStatistics, Effects
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.receipts import LOST
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import Log
+from middleware.broker.log.log import Log
 from middleware.broker.watermarks.waiting import UnitStatus
 from middleware.durability.durable_core import Recoverable
 from middleware.link.link import WINDOW
@@ -31,17 +31,17 @@ from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.records import Listed
-from middleware.runtime.calm import rest
-from middleware.runtime.durable_runner import DurableRunner
 from middleware.runtime.latencies import Histogram, Latencies
-from middleware.runtime.plain_runner import PlainRunner
+from middleware.runtime.loop.calm import rest
+from middleware.runtime.loop.durable_runner import DurableRunner
+from middleware.runtime.loop.plain_runner import PlainRunner
+from middleware.runtime.loop.waker import Waker
+from middleware.runtime.loop.watchdog import Watchdog
 from middleware.runtime.status import Desk, Status, Vitals
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
-from middleware.runtime.waker import Waker
-from middleware.runtime.watchdog import Watchdog
 
 _POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
 _QUIET_SHARE = 8

@@ -17,12 +17,12 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from middleware.model.carried import all_carried
-from middleware.model.columns import EventColumns, spelled_out
+from middleware.model.columns.columns import EventColumns, spelled_out
+from middleware.model.columns.rows import needs_conversion, values
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
-from middleware.model.rows import needs_conversion, values
 from middleware.model.schema import arrow_schema
+from middleware.model.values.carried import all_carried
 
 if TYPE_CHECKING:
     import pyarrow as pa

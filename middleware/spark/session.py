@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from middleware.installation import install
 from middleware.model.errors import TraceError
-from middleware.runtime.interrupts import uninterrupted
+from middleware.runtime.loop.interrupts import uninterrupted
 from middleware.spark.jobs import running_session
 
 if TYPE_CHECKING:

@@ -16,10 +16,10 @@ import msgspec
 
 from middleware.connect.files.recording import check_type_name
 from middleware.connect.files.tally import BadLines
-from middleware.model.arrays import sound
+from middleware.model.columns.arrays import sound
+from middleware.model.columns.rows import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, field_names
-from middleware.model.rows import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

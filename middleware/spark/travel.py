@@ -24,7 +24,7 @@ import cloudpickle
 import msgspec
 
 from middleware.installation import ROOT
-from middleware.model.user_code import Code, is_importable, know
+from middleware.model.values.user_code import Code, is_importable, know
 
 _OWN = ("middleware", "detectors")
 _INSTALLED = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib", "purelib", "platlib"))

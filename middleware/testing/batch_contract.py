@@ -11,7 +11,7 @@ from itertools import pairwise
 from middleware.model.detector import Detector, batch_results
 from middleware.model.event import IDENTITY, Event
 from middleware.model.identity import Derivation
-from middleware.model.state import same_state
+from middleware.model.values.state import same_state
 from middleware.ordering.lanes.batch_lane import EventBatch
 from middleware.testing.trial import EventOutcome, Trial, difference, step
 

@@ -14,12 +14,12 @@ from itertools import zip_longest
 import cloudpickle
 import msgspec
 
-from middleware.model.constants import differing, picture
 from middleware.model.detector import Detector, check_declaration, check_state, detector_name, fresh, key_function
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, MAX_TS, Event, type_name
 from middleware.model.identity import canonical, levels
-from middleware.model.state import same_state
+from middleware.model.values.constants import differing, picture
+from middleware.model.values.state import same_state
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness

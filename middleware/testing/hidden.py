@@ -12,8 +12,8 @@ from contextlib import suppress
 from datetime import date
 from typing import Any
 
-from middleware.model.constants import code_in, held_by, picture, spoken
 from middleware.model.detector import Detector
+from middleware.model.values.constants import code_in, held_by, picture, spoken
 
 _CLOCK_READERS = frozenset(
     {"time", "time_ns", "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "process_time_ns"}

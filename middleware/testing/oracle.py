@@ -6,13 +6,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import chain, groupby
 from operator import itemgetter
 
-from middleware.model.carried import all_carried
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, batch_results, fresh, key_function, takes_batches
 from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, Key
 from middleware.model.identity import Derivation, levels, named, published_types
 from middleware.model.operator import Operator, applied
+from middleware.model.values.carried import all_carried
 from middleware.ordering.lanes.batch_lane import DerivationByKey, EventBatch
 
 _BATCH = 16_384

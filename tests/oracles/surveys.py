@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END
 from middleware.ordering.slack.measuring import Survey
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Array, Places
+    from middleware.model.columns.arrays import Array, Places
 
 
 def survey(times: list[int], top: int, clk: int) -> Survey:

@@ -29,9 +29,9 @@ from middleware.broker.ingress.changed import ChangedEvents
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Bounds
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Log
-from middleware.broker.peers import Peer
-from middleware.broker.records import PeerKey
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import PeerKey
+from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks import combining
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.eras import Eras
@@ -45,13 +45,14 @@ from middleware.durability.durable_core import DurableCore, Write
 from middleware.link.codec import Gap, Interest, Payload, Resumed, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
-from middleware.model import attributes, detector
+from middleware.model import detector
 from middleware.model.change import Delta
+from middleware.model.columns.held import HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, TS
-from middleware.model.held import HeldColumns
 from middleware.model.identity import named
 from middleware.model.operator import Operation
+from middleware.model.values import attributes
 from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.lanes import lane, lanes

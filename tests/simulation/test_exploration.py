@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 from typer.testing import CliRunner
 
-from middleware.broker.interests import InterestWindow
-from middleware.broker.peers import Peer
+from middleware.broker.peers.interests import InterestWindow
+from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.covering import Covering
 from middleware.cli.main import application
 from middleware.link.link import Link

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from msgspec.structs import replace
 
-from middleware.broker import peers as peer
+from middleware.broker.peers import peers as peer
 from middleware.link import codec
 from middleware.testing.simulation.drawing import draw
 from middleware.testing.simulation.hunt import play

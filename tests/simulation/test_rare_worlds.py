@@ -9,7 +9,7 @@ from itertools import islice
 import pytest
 
 from detectors.simulated import an_application
-from middleware.model.attributes import slots
+from middleware.model.values.attributes import slots
 from middleware.testing.simulation.disk import DAMAGES
 from middleware.testing.simulation.drawing import draw
 from middleware.testing.simulation.hard import RARE

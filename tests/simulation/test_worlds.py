@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from middleware.broker import pacing
-from middleware.broker.log import MOST_NAMES
+from middleware.broker.log.log import MOST_NAMES
 from middleware.durability import recovery
 from middleware.link.codec import Interest, encode
 from middleware.model.change import Batch, Delta

@@ -22,11 +22,11 @@ from slackline_benchmarks.sources import bench_sources
 from slackline_benchmarks.tail import bench_tail
 
 from middleware.broker.broker import Broker
-from middleware.broker.log import Log
+from middleware.broker.log.log import Log
 from middleware.model.event import Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher
-from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.scenario import Scenario, load_scenario

@@ -32,8 +32,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.loop.calm import calm
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 

@@ -23,8 +23,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.observe.exposition import Exposition
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
-from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.loop.calm import calm
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 

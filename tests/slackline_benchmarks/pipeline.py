@@ -41,13 +41,13 @@ from slackline_benchmarks.workload import (
 
 from detectors.sequence.sequence_operator import SequenceQuery
 from middleware.model.change import grouped
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
-from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
+from middleware.runtime.loop.calm import calm
 from middleware.runtime.node import Node
 
 BATCH = 256

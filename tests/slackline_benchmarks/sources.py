@@ -8,12 +8,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from middleware.broker.broker import Broker
-from middleware.broker.log import Log
+from middleware.broker.log.log import Log
 from middleware.durability.encoding import uncollected
 from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.calm import calm
-from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.loop.calm import calm
+from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 
 SOURCES = 1_000_000

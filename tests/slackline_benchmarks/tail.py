@@ -36,7 +36,7 @@ from typing import Any
 import msgspec
 
 from middleware.broker.broker import Broker
-from middleware.broker.log import Log
+from middleware.broker.log.log import Log
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import uncollected
 from middleware.model.change import Batch, Delta, Insert
@@ -44,10 +44,10 @@ from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.runtime import durable_runner
-from middleware.runtime.calm import calm
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.loop import durable_runner
+from middleware.runtime.loop.calm import calm
+from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.storage.store import Store

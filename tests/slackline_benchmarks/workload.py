@@ -16,7 +16,7 @@ from middleware.delivery.barrier import Barrier
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import MILLISECOND, SECOND

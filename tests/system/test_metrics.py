@@ -308,7 +308,7 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(tmp_path: Path, 
     addresses = {name: f"ipc://{tmp_path}/{name}" for name in "ab"}
     over = threading.Event()
     with (
-        patch("middleware.runtime.durable_runner.TARGET", SECOND // 20),
+        patch("middleware.runtime.loop.durable_runner.TARGET", SECOND // 20),
         node_thread("a", addresses["a"], addresses, processor("Echoing"), TYPES, ledger=ledger, store=store) as first,
         node_thread("b", addresses["b"], addresses, processor("Summing"), TYPES) as second,
         observed(first) as one,

@@ -24,7 +24,7 @@ from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Data, Hello
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import NetworkError
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.transport.keys import Keys

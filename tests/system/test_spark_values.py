@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from middleware import END, Detector, Event, run
-from middleware.model.carried import all_carried
 from middleware.model.event import ORDER
+from middleware.model.values.carried import all_carried
 from middleware.spark.archive import archive
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.session import environment, spark_session

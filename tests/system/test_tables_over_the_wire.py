@@ -19,7 +19,7 @@ from test_network_security import drops
 
 from middleware.link.codec import BlockHead, places_of
 from middleware.link.columnar import pack_columns
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, Event

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from middleware.model.batches import rows_of
-from middleware.model.columns import EventColumns
+from middleware.model.columns.batches import rows_of
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector, check_declaration
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import Event

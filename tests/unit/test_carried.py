@@ -13,8 +13,8 @@ import pytest
 
 from detectors.window import COUNT, Tumbling, Windows
 from middleware import Detector, Event, run
-from middleware.model.carried import LARGEST_EVENT, all_carried, carried, encode_alike, legible, stamped, takes_any
 from middleware.model.errors import EventError
+from middleware.model.values.carried import LARGEST_EVENT, all_carried, carried, encode_alike, legible, stamped, takes_any
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -48,7 +48,7 @@ class Rooted(Event):
 
 
 SETS = """
-from middleware.model.carried import carried
+from middleware.model.values.carried import carried
 from tests.unit.test_carried import *
 words = {"one", "two", "three", "four", "five"}
 for value in (words, [words], {"a": words}, Box(words), Crate(words), {frozenset(words): 1}, {(1, frozenset(words)): 1}):

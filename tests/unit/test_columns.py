@@ -15,7 +15,7 @@ from middleware import Event
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta, combined, some_inserts
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, EventTypes, type_name
 

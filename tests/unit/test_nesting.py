@@ -16,7 +16,7 @@ from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
 from middleware.model.errors import EventError
-from middleware.model.nesting import MOST_NESTED, check_nesting, may_nest
+from middleware.model.values.nesting import MOST_NESTED, check_nesting, may_nest
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.storage.store import Store
 

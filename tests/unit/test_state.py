@@ -11,7 +11,7 @@ import pytest
 
 from middleware import Detector, run
 from middleware.model.event import Event
-from middleware.model.state import copy_state, exactly, restored_state, same_event, same_events, same_state
+from middleware.model.values.state import copy_state, exactly, restored_state, same_event, same_events, same_state
 
 
 class Seen(Event):

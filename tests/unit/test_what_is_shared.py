@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from middleware import Detector, Event, Lateness, Policies, run
-from middleware.model.carried import carried
 from middleware.model.errors import DetectorError
+from middleware.model.values.carried import carried
 from middleware.testing.oracle import oracle
 
 

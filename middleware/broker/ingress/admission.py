@@ -15,9 +15,9 @@ from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Admitted, Bounds, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
 from middleware.broker.ingress.withheld import WaitingRoom, blocks_of
-from middleware.broker.peers import Peer
-from middleware.broker.records import Behind, BorneOut, LogEntry, OnBehalf, PeerKey, Withheld
-from middleware.broker.rights import Rights, Sender
+from middleware.broker.log.records import Behind, BorneOut, LogEntry, OnBehalf, PeerKey, Withheld
+from middleware.broker.peers.peers import Peer
+from middleware.broker.peers.rights import Rights, Sender
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, Interest
 from middleware.model.event import END, MAX_TS, NEVER, EventTypes

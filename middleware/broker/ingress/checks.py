@@ -26,7 +26,7 @@ from middleware.broker.ingress.rows import (
     read_rows,
 )
 from middleware.broker.ingress.seen import SeenIds, left_out
-from middleware.broker.rights import Sender
+from middleware.broker.peers.rights import Sender
 from middleware.link.codec import (
     OTHER_FIELDS,
     BlockHead,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from middleware.broker.rights import KEY, PUBLISHER, Sender
+from middleware.broker.peers.rights import KEY, PUBLISHER, Sender
 
 MOST_TOLD = 1_000
 """Most sources of which attempts by others are counted one by one."""

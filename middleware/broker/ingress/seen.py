@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from middleware.link.codec import Run
 from middleware.link.identities import Identities
-from middleware.model.arrays import to_array
-from middleware.model.columns import EventColumns
+from middleware.model.columns.arrays import to_array
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import source_codes
 from middleware.model.event import Event, Identity, is_source
-from middleware.model.rows import source_codes
 from middleware.native import Block, Intervals, take_ids, take_new
 
 if TYPE_CHECKING:

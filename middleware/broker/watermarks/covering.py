@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
-from middleware.broker.null_log import AnyLog
-from middleware.broker.peers import Peer
-from middleware.broker.records import Floors, PeerKey
+from middleware.broker.log.null_log import AnyLog
+from middleware.broker.log.records import Floors, PeerKey
+from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import wanted
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import Cover, Interest, encode

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from middleware.broker.null_log import AnyLog
-from middleware.broker.peers import Peer
-from middleware.broker.records import Began, PeerKey, WentOn
+from middleware.broker.log.null_log import AnyLog
+from middleware.broker.log.records import Began, PeerKey, WentOn
+from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Interest
 from middleware.model.event import END

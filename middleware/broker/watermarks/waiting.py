@@ -7,8 +7,8 @@ from collections.abc import Hashable, Mapping, Sequence
 import msgspec
 
 from middleware.broker.ingress.sources import Sources
-from middleware.broker.peers import Peer
-from middleware.broker.records import PeerKey
+from middleware.broker.log.records import PeerKey
+from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.model.event import END, NEVER
 from middleware.model.quantities import spoken_duration

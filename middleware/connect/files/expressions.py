@@ -14,8 +14,8 @@ from middleware.connect.files.guess import kinds_of
 from middleware.connect.files.mapping import Kind, Mapping
 from middleware.connect.files.normal import arrow_types, without_empty
 from middleware.extensions import extensions
+from middleware.model.columns.rows import values
 from middleware.model.errors import SlacklineError, TraceError
-from middleware.model.rows import values
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,7 +14,7 @@ from middleware.connect.files.header import names_in
 from middleware.connect.files.mcap_rows import STAMPS, rows_of
 from middleware.connect.files.quotes import Quotes
 from middleware.connect.files.text import PACKED, first_lines
-from middleware.model.arrays import sound, sound_schema, text_column
+from middleware.model.columns.arrays import sound, sound_schema, text_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from middleware.connect.files.normal import normalised, salvage_rows
 from middleware.connect.files.quotes import Quotes
 from middleware.connect.files.recording import Chunk, NumberingByTime, Recording, RecordingPart
 from middleware.connect.files.text import Parse, Split, TextReader, existing, header_line, of_rows, parse_csv, splits
-from middleware.model.arrays import to_column
+from middleware.model.columns.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 

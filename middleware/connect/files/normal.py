@@ -14,13 +14,13 @@ from zoneinfo import ZoneInfo
 
 from middleware.connect.files.mapping import Kind, MappedField, Mapping, SourceColumn, TimeColumn
 from middleware.connect.files.text import finite, nanoseconds
-from middleware.model.arrays import scalar, spelled, to_array, to_column
+from middleware.model.columns.arrays import scalar, spelled, to_array, to_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.arrays import Array
+    from middleware.model.columns.arrays import Array
 
 Compute = Callable[["pa.Table"], Sequence[object]]
 """Computes a field from the columns of a table."""

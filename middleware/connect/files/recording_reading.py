@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 from middleware.connect.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.connect.files.tally import ChunkTally, StagingResult, staged
 from middleware.connect.tables.table_columns import columns_of
-from middleware.model.arrays import scalar, to_array, to_column
+from middleware.model.columns.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
-from middleware.runtime.arrived import ArrivedColumns
+from middleware.runtime.local.arrived import ArrivedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -16,7 +16,7 @@ from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
 from middleware.connect.files.quotes import MAX_ROW_BYTES, Quotes, TextRow
 from middleware.connect.files.recording import Recording, RecordingPart
-from middleware.model.arrays import scalar, to_column
+from middleware.model.columns.arrays import scalar, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
 

@@ -12,7 +12,7 @@ from middleware.connect.files.mapping import Mapping
 from middleware.connect.files.moments import check_times
 from middleware.connect.files.normal import normalised, plain_table, salvage_rows
 from middleware.connect.files.recording import NumberingByTime, Recording, RecordingPart
-from middleware.model.arrays import to_column
+from middleware.model.columns.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 

@@ -20,8 +20,8 @@ from middleware.model.words import listed
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.policies import Policies
 from middleware.runtime import engine
-from middleware.runtime.arrived import ArrivedColumns
 from middleware.runtime.engine import Run
+from middleware.runtime.local.arrived import ArrivedColumns
 
 if TYPE_CHECKING:
     import pyarrow

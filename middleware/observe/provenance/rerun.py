@@ -15,7 +15,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import Derivation, levels
 from middleware.model.operator import Operator, applied
-from middleware.model.state import Pickled, alike
+from middleware.model.values.state import Pickled, alike
 
 
 class ResultOrigin(msgspec.Struct):

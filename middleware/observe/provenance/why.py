@@ -17,7 +17,7 @@ from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id, field_names, timed_id, type_name
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
-from middleware.model.state import alike
+from middleware.model.values.state import alike
 from middleware.observe.provenance.known_past import Arrival, NodeStep, Past, ResultChange, about, changed
 from middleware.observe.provenance.rerun import Rerun, ResultOrigin
 from middleware.observe.provenance.smallest import smallest

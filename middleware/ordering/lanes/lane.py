@@ -19,7 +19,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import NEVER, ORDER, Event
-from middleware.model.state import same_state
+from middleware.model.values.state import same_state
 from middleware.native import merge
 from middleware.ordering.buffer import arranged, count_until, place_of, position_of, remove
 from middleware.ordering.lanes.retraction import Published, Retraction, difference, inserted, left_out, withdrawn

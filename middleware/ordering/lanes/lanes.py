@@ -6,12 +6,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from middleware import native
-from middleware.model.attributes import has_dict_only
 from middleware.model.change import Delta, combined
+from middleware.model.columns.making import recipe
 from middleware.model.detector import Detector, Key, blank, fresh, key_function, leaves_state, migrated, takes_batches
 from middleware.model.event import Event, Order
 from middleware.model.identity import Derivation
-from middleware.model.making import recipe
+from middleware.model.values.attributes import has_dict_only
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lanes.batch_lane import BatchLane, DerivationByKey
 from middleware.ordering.lanes.lane import Counts, LaneState, Settings

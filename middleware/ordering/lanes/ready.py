@@ -7,9 +7,9 @@ from itertools import chain
 import msgspec
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.interleaved import Columns, Interleaved
 from middleware.model.event import NEVER, TS, Event
-from middleware.model.interleaved import Columns, Interleaved
 from middleware.model.operator import Operation
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from middleware.model.change import Delta
 from middleware.model.event import Event
-from middleware.model.state import same_event
+from middleware.model.values.state import same_event
 
 LEFT_OUT = "left out: its detector had stopped at an earlier event"
 """The failure of an event that came after its detector had stopped."""

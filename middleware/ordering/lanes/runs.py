@@ -8,11 +8,11 @@ from typing import NamedTuple, cast
 
 from middleware import native
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns, as_block
+from middleware.model.columns.columns import EventColumns, as_block
+from middleware.model.columns.held import HeldColumns
+from middleware.model.columns.rows import reader_of
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import END, Event
-from middleware.model.held import HeldColumns
-from middleware.model.rows import reader_of
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.buffer import sort
 from middleware.ordering.lanes.lanes import BatchLanes

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import SPARSE
 from middleware.model.event import NEVER, TS, Event
-from middleware.model.held import SPARSE
 from middleware.model.later import Later
 
 _MANY = 16_384

@@ -8,12 +8,12 @@ import msgspec
 
 from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns.interleaved import Columns
 from middleware.model.event import END, Event
-from middleware.model.interleaved import Columns
 from middleware.ordering.slack.kslack import LocalClock
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Array
+    from middleware.model.columns.arrays import Array
 
 _LEAST = -(2**63)
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
+from middleware.model.columns.interleaved import Columns
 from middleware.model.event import END, NEVER, TS, Event
-from middleware.model.interleaved import Columns
 from middleware.model.time import SECOND
 from middleware.ordering.slack.kslack import MOST, Lateness, SlackPolicy
 

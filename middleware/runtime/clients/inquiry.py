@@ -10,8 +10,8 @@ import msgspec
 from middleware.link.codec import Answer, Interest, Question, Release, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.errors import NetworkError
-from middleware.model.first_use import prepare
 from middleware.model.time import SECOND
+from middleware.model.values.first_use import prepare
 from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.status import Status
 from middleware.runtime.transport.keys import Keys

@@ -21,10 +21,10 @@ from middleware.link.codec import Answer, BlockHead, Question, Run, Sample, Tall
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME
 from middleware.link.link import LinkStatistics
-from middleware.model.columns import one_batch
+from middleware.model.columns.columns import one_batch
+from middleware.model.columns.interleaved import Interleaved
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import Event, EventType, type_name
-from middleware.model.interleaved import Interleaved
 from middleware.model.time import SECOND
 from middleware.model.words import shown
 from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from middleware.broker.records import Made, Received, Record, decode_record
+from middleware.broker.log.records import Made, Received, Record, decode_record
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.model.change import Delta
 from middleware.model.errors import StateError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from middleware.runtime.waker import Waker
+from middleware.runtime.loop.waker import Waker
 
 
 class Told:

@@ -22,7 +22,7 @@ import msgspec
 import zmq
 from zmq.utils import z85
 
-from middleware.broker.rights import EVERYTHING, Rights
+from middleware.broker.peers.rights import EVERYTHING, Rights
 from middleware.broker.routing import check_pattern
 from middleware.model.errors import KeyFileError, SlacklineError
 from middleware.model.quantities import format_duration, parse_duration

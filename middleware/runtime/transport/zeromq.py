@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import zmq
 
-from middleware.broker.rights import Rights
+from middleware.broker.peers.rights import Rights
 from middleware.model.errors import AddressError, NetworkError
 from middleware.model.words import redacted
 from middleware.runtime.transport.ending import end_context

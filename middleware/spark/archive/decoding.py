@@ -11,7 +11,7 @@ import msgspec
 from middleware.link.codec import encode_alike
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
-from middleware.model.state import same_event
+from middleware.model.values.state import same_event
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.packing import BODY, FAILURE, UNTYPED
 from middleware.spark.archive.sorting import LANE, Piece, SortOrder, by_type, in_order

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from middleware.model.arrays import sound
+from middleware.model.columns.arrays import sound
 from middleware.model.errors import TraceError
 from middleware.spark.schemas import EventSchema
 from middleware.spark.travel import carried

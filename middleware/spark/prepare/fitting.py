@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from middleware.connect.files.mapping import load_mappings
+from middleware.model.columns.rows import values
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
-from middleware.model.rows import values
 from middleware.model.words import listed, meant
 from middleware.spark.traces import check_fields, columns, load_trace, named_misfit, wire_columns
 

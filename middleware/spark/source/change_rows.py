@@ -7,7 +7,7 @@ from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 from middleware.runtime.clients.subscriber import Consistency

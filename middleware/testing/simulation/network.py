@@ -22,7 +22,7 @@ from middleware.link.codec import EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts, Role, decode_frame, payload_size
 from middleware.link.link import Link
 from middleware.model.change import Batch, Insert, grouped
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
 

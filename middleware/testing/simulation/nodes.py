@@ -10,8 +10,8 @@ from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed, Effects
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.log import Log
-from middleware.broker.records import Made, OnBehalf, Received, Record
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import Made, OnBehalf, Received, Record
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import Recovered, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec

@@ -12,7 +12,7 @@ from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Mark, P
 from middleware.link.columnar import takes_columns
 from middleware.link.frames import Parts
 from middleware.model.change import Delta, Insert
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.model.time import MILLISECOND
 from middleware.testing.simulation.applications import Probe, Reading

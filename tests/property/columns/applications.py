@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from detectors import simulated
 from detectors.window import COUNT, SUM, Tumbling, Windows
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.identity import named

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from middleware import native
 from middleware.link.codec import encode
 from middleware.link.columnar import pack_columns, unpack_columns
-from middleware.model.columns import EventColumns, has_own_form
+from middleware.model.columns.columns import EventColumns, has_own_form
+from middleware.model.columns.making import recipe
 from middleware.model.errors import WireError
 from middleware.model.event import Event, Timestamp
-from middleware.model.making import recipe
 
 
 class Whole(Event):

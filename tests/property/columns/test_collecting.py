@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event
-from middleware.runtime.collecting import FinalResults
+from middleware.runtime.local.collecting import FinalResults
 
 from .applications import as_columns
 

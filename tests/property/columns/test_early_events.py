@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy

@@ -16,9 +16,9 @@ from middleware.link import gathering
 from middleware.link.codec import EventCodec, encode, places_of
 from middleware.link.columnar import unpack_columns
 from middleware.link.gathering import Gathering
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import LONGEST_SOURCE, Event, EventTypes, type_name
-from middleware.model.rows import reader_of
 from tests.oracles import intervals
 from tests.property.columns.test_blocks import KINDS, Gaps, Whole
 

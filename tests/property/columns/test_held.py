@@ -8,9 +8,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import HeldColumns
 from middleware.model.event import END, NEVER, ORDER, Event
-from middleware.model.held import HeldColumns
 
 
 class Told(Event, frozen=True):

@@ -15,7 +15,7 @@ from middleware.broker.ingress.rows import Bounds
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.identities import identities_in
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import IDENTITY, Event, EventTypes
 from middleware.native import Intervals, runs_of, take_ids
 from tests.oracles import intervals as oracle

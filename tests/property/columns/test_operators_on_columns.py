@@ -13,9 +13,9 @@ from detectors.cql.cql_script import compile_cql
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, MAX, MEAN, MIN, RANGE, STDDEV, SUM, Hopping, Tumbling, Windows
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.interleaved import Interleaved
 from middleware.model.event import END, NEVER, Event, Identity
-from middleware.model.interleaved import Interleaved
 from middleware.model.operator import Operation, Operator
 
 

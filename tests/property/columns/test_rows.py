@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import PlainRows, rows_of
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
-from middleware.model.rows import PlainRows, rows_of
 from middleware.ordering.lanes import lanes
 from middleware.ordering.lanes.lane import Settings
 

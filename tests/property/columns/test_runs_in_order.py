@@ -18,10 +18,10 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
-from middleware.runtime.arrived import ArrivedEvents
 from middleware.runtime.engine import Run
 from middleware.runtime.failures import DetectorFailedError
-from middleware.runtime.in_order import run_in_order
+from middleware.runtime.local.arrived import ArrivedEvents
+from middleware.runtime.local.in_order import run_in_order
 from middleware.testing.simulation.applications import (
     Echo,
     High,

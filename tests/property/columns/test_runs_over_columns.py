@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import run
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
-from middleware.runtime.arrived import ArrivedColumns
 from middleware.runtime.engine import Run
+from middleware.runtime.local.arrived import ArrivedColumns
 from middleware.testing.simulation.applications import Reading
 
 from .applications import APPLICATIONS, Doubled, Doubling, arrivals

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from detectors.cql.cql_script import compile_cql
 from detectors.cql.tuple_operator import MappingOperation
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from detectors.window import COUNT, Tumbling, Windows
 from middleware import Detector, Event, run
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack, Lateness
 from middleware.ordering.units import unit_for

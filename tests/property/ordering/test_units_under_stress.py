@@ -10,7 +10,7 @@ from collections import Counter
 import pytest
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation

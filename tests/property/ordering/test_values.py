@@ -20,10 +20,10 @@ from detectors.window import CONCAT, FIRST, LAST, MAX, MIN, Tumbling, Windows
 from middleware import Detector, Event, EventTypes, Policies, run
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
-from middleware.model.carried import carried
 from middleware.model.change import Delta
 from middleware.model.errors import EventError
 from middleware.model.event import type_name
+from middleware.model.values.carried import carried
 from middleware.testing.oracle import oracle
 
 

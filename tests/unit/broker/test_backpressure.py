@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from middleware.broker.backpressure import CHARGE, QUEUE_HIGH, QUEUE_LOW, Pressure
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.broker.peers import Peer
+from middleware.broker.peers.peers import Peer
 from middleware.link.frames import Role
 from middleware.link.link import Link
 from middleware.model.event import Event, EventTypes

@@ -11,14 +11,14 @@ import pytest
 from middleware.broker.backpressure import CHARGE
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.checks import LONG_SOURCE
-from middleware.broker.peers import ANSWER_EVERY, MOST_ASKED
+from middleware.broker.peers.peers import ANSWER_EVERY, MOST_ASKED
 from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.delivery.publication import Publication
 from middleware.link.codec import BLOCK_TARGET, Changes, Interest, Payload, Question, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Ack, Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import LONGEST_SOURCE, Event, EventTypes
 from middleware.model.time import MILLISECOND

@@ -11,7 +11,7 @@ from middleware.broker.broker import Broker
 from middleware.broker.gathering import GATHER
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Bounds, newest_in
-from middleware.broker.peers import SPREAD
+from middleware.broker.peers.peers import SPREAD
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode
 from middleware.link.columnar import pack_columns
@@ -19,7 +19,7 @@ from middleware.link.encoding import encode_delta
 from middleware.link.frames import Hello, Refusal, decode_frame, encode_frame
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND

@@ -22,7 +22,7 @@ from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, encode
 from middleware.link.columnar import MOST_ROWS, pack_columns, rows_in, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import Event, EventTypes
 

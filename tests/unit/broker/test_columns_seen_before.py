@@ -13,7 +13,7 @@ from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta, grouped
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.ordering.arrival import in_order
 

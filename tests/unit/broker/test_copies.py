@@ -11,7 +11,7 @@ from middleware.broker.ingress.copies import MOST_READ, Copies
 from middleware.link.codec import BlockHead, encode
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.native import runs_of
 

@@ -13,7 +13,7 @@ from middleware.broker.merge import merged, retractions_first
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.encoding import as_rows, encode_delta
 from middleware.model.change import Delta, by_time, combined, some_inserts
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventTypes, Identity
 
 

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from middleware.broker.null_log import NullLog
+from middleware.broker.log.null_log import NullLog
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from middleware.broker.broker import Broker
-from middleware.broker.peers import Peer
-from middleware.broker.records import Record
+from middleware.broker.log.records import Record
+from middleware.broker.peers.peers import Peer
 from middleware.link.codec import BlockHead, Interest
 from middleware.link.link import Link
 from tests.unit.broker.test_restarts_and_gaps import TYPES, Client, Ping, Talk, durable

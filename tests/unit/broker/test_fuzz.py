@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from slackline_torture.fuzz import Fuzzer
 
 from middleware.broker.broker import Broker
-from middleware.broker.greeting import MOST_PEERS
-from middleware.broker.rights import Rights
+from middleware.broker.peers.greeting import MOST_PEERS
+from middleware.broker.peers.rights import Rights
 from middleware.link.codec import MOST_TYPES, BlockHead, Changes, EventCodec, Interest, decode_payload, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, Parts, decode_frame, encode_frame, payload_size
 from middleware.link.link import WINDOW, Link
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND

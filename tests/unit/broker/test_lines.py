@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from middleware.broker.log import Log
-from middleware.broker.records import PeerKey, Record
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import PeerKey, Record
 from middleware.link.codec import BlockHead, Interest
 
 NODE: PeerKey = ("node", "b")

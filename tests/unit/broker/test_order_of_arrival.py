@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.records import PeerKey
+from middleware.broker.log.records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.delivery.publication import Publication

@@ -16,7 +16,7 @@ from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.gathering import Gathering
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventType, EventTypes
 from middleware.model.schema import can_read, form_of, form_of_fields
 

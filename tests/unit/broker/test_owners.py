@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from middleware.broker.broker import Broker
-from middleware.broker.history import EVERY, History
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.owners import MOST_TOLD, Owners
 from middleware.broker.ingress.receipts import TURNED
-from middleware.broker.log import Log
-from middleware.broker.records import Record
-from middleware.broker.rights import Rights, Sender, sender_of
+from middleware.broker.log.history import EVERY, History
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import Record
+from middleware.broker.peers.rights import Rights, Sender, sender_of
 from middleware.durability import lives
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, Payload, decode_payload, encode
 from middleware.link.columnar import pack_columns
@@ -19,7 +19,7 @@ from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, decode_frame
 from middleware.link.link import Link
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 

@@ -3,7 +3,7 @@
 import pytest
 
 from middleware.broker.pacing import AT_ONCE, spacing
-from middleware.broker.peers import SPREAD, Peer
+from middleware.broker.peers.peers import SPREAD, Peer
 from middleware.link.codec import BlockHead, decode_payload
 from middleware.link.link import Link
 from middleware.model.event import NEVER

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from middleware.broker.readers import Reader
+from middleware.broker.log.readers import Reader
 from middleware.link.codec import Mark
 
 

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from middleware.broker.broker import Broker
-from middleware.broker.log import MOST_NAMES, Log
+from middleware.broker.log.log import MOST_NAMES, Log
+from middleware.broker.log.records import BREAK, Record, decode_record, encode_record
 from middleware.broker.outbound import serve
-from middleware.broker.peers import Peer
-from middleware.broker.records import BREAK, Record, decode_record, encode_record
+from middleware.broker.peers.peers import Peer
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover

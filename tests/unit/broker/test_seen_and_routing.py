@@ -18,7 +18,7 @@ from middleware.broker.ingress.seen import (
 )
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
 from middleware.link.codec import Run
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event
 from tests.oracles import intervals

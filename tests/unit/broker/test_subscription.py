@@ -14,7 +14,7 @@ from middleware.link.codec import Changes, EventCodec, Gap, Interest, Mark, Pass
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
 from middleware.model.change import Batch, Delta, Insert
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, NEVER, ORDER, Event, EventTypes
 
 

@@ -13,9 +13,9 @@ from middleware import native
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import END, NEVER, ORDER, Event
-from middleware.model.rows import reader_of
 
 
 class Hit(Event, frozen=True):

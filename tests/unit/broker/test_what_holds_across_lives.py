@@ -9,9 +9,8 @@ from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.ingress.seen import SeenIds
-from middleware.broker.log import Log
-from middleware.broker.peers import Peer
-from middleware.broker.records import (
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import (
     Detached,
     LogEntry,
     OnBehalf,
@@ -22,6 +21,7 @@ from middleware.broker.records import (
     decode_record,
     encode_record,
 )
+from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.durability.durable_core import DurableCore

@@ -48,7 +48,7 @@ STUBBORN = """
 """
 
 DEFERRING = """
-    from middleware.runtime.interrupts import uninterrupted
+    from middleware.runtime.loop.interrupts import uninterrupted
 
     try:
         with uninterrupted():

@@ -8,7 +8,7 @@ from detectors.cql import join_operator, tuple_operator
 from detectors.cql.cql_script import compile_cql
 from detectors.cql.native_rows import projection
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event
 
 

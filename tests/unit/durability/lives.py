@@ -8,7 +8,7 @@ from pathlib import Path
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
-from middleware.broker.log import Log
+from middleware.broker.log.log import Log
 from middleware.link.codec import BlockHead, Changes, Interest, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import decode_frame
@@ -19,7 +19,7 @@ from middleware.model.event import Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Retention, Store
 
 POLICIES = Policies(alpha=0.0, lateness=Lateness(1, 3))

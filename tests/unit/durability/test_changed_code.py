@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from lives import Life
 
-from middleware.broker.records import Made, Received, Record
+from middleware.broker.log.records import Made, Received, Record
 from middleware.durability.checkpoint import Stored
 from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, encode

@@ -11,7 +11,7 @@ from test_upgrade import TYPES, Sums, Tick
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 from middleware.model.time import SECOND
-from middleware.runtime import durable_runner
+from middleware.runtime.loop import durable_runner
 
 
 @pytest.fixture

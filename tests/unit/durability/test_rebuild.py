@@ -8,8 +8,8 @@ import pytest
 from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
 
 from middleware.broker.broker import Broker
-from middleware.broker.log import Log
-from middleware.broker.records import Made
+from middleware.broker.log.log import Log
+from middleware.broker.log.records import Made
 from middleware.durability.durable_core import DurableCore
 from middleware.link.codec import Changes, EventCodec, Interest, encode
 from middleware.link.encoding import encode_delta
@@ -21,7 +21,7 @@ from middleware.model.event import Event
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.runtime.durable_runner import DurableRunner
+from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.storage.store import Store
 
 

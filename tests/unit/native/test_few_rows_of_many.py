@@ -11,7 +11,7 @@ import pytest
 from detectors.cql.cql_script import compile_cql
 from detectors.sequence.sequence_operator import SequenceQuery
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event
 from middleware.model.operator import Operator
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import PlainHeldBlocks
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import END, NEVER, Event
-from middleware.model.held import PlainHeldBlocks
-from middleware.model.rows import reader_of
 
 
 class Told(Event, frozen=True, gc=False):

@@ -12,8 +12,8 @@ from detectors.window.kinds import Tumbling
 from detectors.window.monoids import COUNT
 from detectors.window.windows import Windows
 from middleware.model.change import Delta
+from middleware.model.columns.making import recipe
 from middleware.model.event import END, Event, Int64, Timestamp
-from middleware.model.making import recipe
 from middleware.model.operator import Origin
 from tests.oracles.sequence_runs import plain_sequence
 

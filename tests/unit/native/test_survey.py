@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.interleaved import Interleaved
 from middleware.model.event import END, NEVER, Event
-from middleware.model.interleaved import Interleaved
 from middleware.ordering.slack.measuring import Survey, survey
 from tests.oracles import buffers, surveys
 

@@ -8,7 +8,7 @@ import re
 from msgspec.structs import replace
 
 from middleware.broker.effects import BrokerStatistics
-from middleware.broker.peers import PeerStatistics
+from middleware.broker.peers.peers import PeerStatistics
 from middleware.broker.watermarks.waiting import OriginStatus, StreamStatus, UnitStatus
 from middleware.installation import ROOT
 from middleware.link.link import LinkStatistics

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from middleware.model.change import Delta, combined
-from middleware.model.columns import EventColumns
-from middleware.model.interleaved import Interleaved
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.interleaved import Interleaved
 from middleware.ordering.arrival import in_order
 from middleware.testing.simulation.applications import Probe, Reading
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.model.operator import Operation, Operator

@@ -7,10 +7,10 @@ import itertools
 import pytest
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import MOST_PARTS, HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
-from middleware.model.held import MOST_PARTS, HeldColumns
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack
 from middleware.ordering.unit import Unit

@@ -8,7 +8,7 @@ import weakref
 import pytest
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event
 from middleware.ordering.lanes.standing import Standing
 

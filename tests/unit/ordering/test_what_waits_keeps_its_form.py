@@ -3,10 +3,10 @@
 import pytest
 
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event
-from middleware.model.held import HeldColumns
 from middleware.native import Waiting
 from middleware.ordering.lanes.runs import Runs
 

@@ -6,7 +6,7 @@ import gc
 import sys
 import weakref
 
-from middleware.runtime.calm import calm, rest, spare
+from middleware.runtime.loop.calm import calm, rest, spare
 
 
 class Knot:

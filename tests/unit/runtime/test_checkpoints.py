@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from middleware.broker.records import Record
+from middleware.broker.log.records import Record
 from middleware.durability.checkpoint import Begun, Piece, Stored, whole
 from middleware.durability.durable_core import Write
 from middleware.durability.encoding import encode_state, written_head

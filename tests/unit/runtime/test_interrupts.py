@@ -10,7 +10,7 @@ import pytest
 
 from middleware.evaluation.feeder import Feeder
 from middleware.runtime.cluster import Cluster
-from middleware.runtime.interrupts import uninterrupted
+from middleware.runtime.loop.interrupts import uninterrupted
 from middleware.runtime.scenario import load_scenario
 
 pytestmark = pytest.mark.skipif(

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from middleware.durability.checkpoint import AtOnce, Begun, Bytes, Stored
 from middleware.durability.encoding import encode_state
 from middleware.model.event import EventTypes
-from middleware.runtime.slices import Slices
+from middleware.runtime.loop.slices import Slices
 
 
 def taken(found: Bytes, size: int) -> bytes:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.broker.records import Made, Record
+from middleware.broker.log.records import Made, Record
 from middleware.durability.checkpoint import Piece, bodies, whole
 from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead

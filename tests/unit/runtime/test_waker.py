@@ -3,9 +3,9 @@
 import select
 import threading
 
+from middleware.runtime.loop.waker import Waker
 from middleware.runtime.node import Node
 from middleware.runtime.status import Desk
-from middleware.runtime.waker import Waker
 
 
 def is_readable(waker):

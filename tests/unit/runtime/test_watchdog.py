@@ -12,9 +12,9 @@ from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.runtime.clients.publisher import Publisher
+from middleware.runtime.loop.watchdog import HANGS, LONG, Watchdog
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
-from middleware.runtime.watchdog import HANGS, LONG, Watchdog
 
 
 class Reading(Event):

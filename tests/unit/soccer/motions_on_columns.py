@@ -13,8 +13,8 @@ import numpy as np
 from detectors.soccer.events import BallMotion, LimbMotion, Position
 from detectors.soccer.player_motion import BALL_WINDOW, LIMB_WINDOW, STRUCK
 from detectors.soccer.setup import Setting, setup_of
-from middleware.model.batches import Row
-from middleware.model.columns import EventColumns
+from middleware.model.columns.batches import Row
+from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import NEVER, Event
 from middleware.model.time import SECOND

@@ -15,7 +15,7 @@ from middleware.evaluation.accuracy import score
 from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.identity import Derivation, levels
-from middleware.model.state import same_state
+from middleware.model.values.state import same_state
 from middleware.runtime.engine import run
 from middleware.testing.oracle import in_order
 from scenarios.soccer.match import Happening, truth

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from middleware.link.codec import Mark
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import ORDER, Event
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.source.change_rows import batch_of, columns

@@ -144,7 +144,7 @@ import sys
 from pathlib import Path
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.model.event import EventTypes
-from middleware.model.state import Pickled
+from middleware.model.values.state import Pickled
 from middleware.spark.travel import unpacked
 plan, state, step = sys.argv[1:]
 detector = unpacked(Path(plan).read_bytes())

@@ -10,8 +10,8 @@ import pytest
 
 from detectors.window import CONCAT, COUNT, MAX, Tumbling, Windows
 from middleware import Delta, Event
-from middleware.model.carried import legible
 from middleware.model.event import END
+from middleware.model.values.carried import legible
 
 
 class Colour(enum.Enum):

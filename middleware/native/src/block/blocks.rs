@@ -125,7 +125,7 @@ pub fn whole(column: &Column) -> Option<&[i64]> {
 
 #[pymethods]
 impl BlockReader {
-    /// From what `middleware.model.making.recipe` gives; None if the type has a field of another kind.
+    /// From what `middleware.model.columns.making.recipe` gives; None if the type has a field of another kind.
     #[staticmethod]
     fn of(recipe: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let Some(maker) = Maker::new(recipe)? else { return Ok(None) };

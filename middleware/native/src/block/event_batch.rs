@@ -115,7 +115,7 @@ impl EventBatch {
     }
 }
 
-/// The order of arrival over several batches: the twin of `plain_order` in `middleware.model.interleaved`.
+/// The order of arrival over several batches: the twin of `plain_order` in `middleware.model.columns.interleaved`.
 #[pyclass(frozen, module = "middleware.native")]
 pub struct Interleaving {
     /// In order of arrival: places in the batches laid end to end, and times.

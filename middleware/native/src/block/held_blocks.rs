@@ -1,4 +1,4 @@
-//! Blocks of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.held`.
+//! Blocks of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.columns.held`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

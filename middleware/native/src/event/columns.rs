@@ -1,5 +1,5 @@
 //! What a unit must know of the times in a batch: the twin of `plain_survey` in `middleware.ordering.slack.measuring`. And events as
-//! columns: the twin of `plain_array_of` in `middleware.model.columns`.
+//! columns: the twin of `plain_array_of` in `middleware.model.columns.columns`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList};

@@ -243,7 +243,7 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// From what `middleware.model.making.recipe` gives; None if such events are not to be made here.
+    /// From what `middleware.model.columns.making.recipe` gives; None if such events are not to be made here.
     pub fn new(recipe: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         type Recipe<'py> = (Bound<'py, PyType>, Vec<(Bound<'py, PyString>, String, bool)>);
         let Some((of, fields)) = recipe.extract::<Option<Recipe<'_>>>()? else { return Ok(None) };
@@ -327,7 +327,7 @@ impl Maker {
     }
 }
 
-/// Tells which events of one type other processes would read otherwise. `middleware.model.carried` makes it.
+/// Tells which events of one type other processes would read otherwise. `middleware.model.values.carried` makes it.
 #[pyclass(frozen, module = "middleware.native._core")]
 pub struct PlainFields(Option<Maker>);
 

@@ -1,6 +1,6 @@
 //! Plain states, whose attributes are all atoms, or tuples of them: copied and compared without a call into Python, or a dict.
 //!
-//! `middleware.model.state` says what they mean, and does it for every other state. Measured: a snapshot takes 0.1 instead of
+//! `middleware.model.values.state` says what they mean, and does it for every other state. Measured: a snapshot takes 0.1 instead of
 //! 0.4 us, finding a state unchanged 0.1 instead of 2 us.
 
 use std::sync::{Arc, OnceLock};

@@ -9,10 +9,10 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
-from middleware.broker.interests import InterestWindow
+from middleware.broker.log.records import LogOffset, PeerKey
 from middleware.broker.pacing import spacing
-from middleware.broker.records import LogOffset, PeerKey
-from middleware.broker.rights import Rights, sender_of
+from middleware.broker.peers.interests import InterestWindow
+from middleware.broker.peers.rights import Rights, sender_of
 from middleware.link.codec import BLOCK_TARGET, Answer, BlockHead, Changes, Interest, OnSlow, Ready, Tally, encode
 from middleware.link.encoding import as_rows
 from middleware.link.frames import Parts, Role

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from middleware import native
-from middleware.model.arrays import to_array
-from middleware.model.columns import EventColumns
+from middleware.model.columns.arrays import to_array
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import reader_of
 from middleware.model.event import MAX_TS, NEVER, ORDER, Event, EventType, type_name
-from middleware.model.rows import reader_of
 
 MOST_PARTS = 32
 """So many parts of columns that the core has no block for are put together: to look at each takes longer than to sort them."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from middleware.broker.dialling import Dialling
 from middleware.broker.effects import Closed
-from middleware.broker.greeting import objection
-from middleware.broker.peers import Channel, Peer
-from middleware.broker.records import PeerKey
-from middleware.broker.rights import Rights, sender_of
+from middleware.broker.log.records import PeerKey
+from middleware.broker.peers.dialling import Dialling
+from middleware.broker.peers.greeting import objection
+from middleware.broker.peers.peers import Channel, Peer
+from middleware.broker.peers.rights import Rights, sender_of
 from middleware.link.codec import Drops
 from middleware.link.frames import Hello, Parts, Refusal, encode_frame
 from middleware.link.link import SILENCE, Link

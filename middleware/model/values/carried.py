@@ -19,11 +19,11 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware import native
+from middleware.model.columns.making import recipe
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, Value, type_name
-from middleware.model.first_use import prepare
-from middleware.model.making import recipe
-from middleware.model.nesting import check_nesting
+from middleware.model.values.first_use import prepare
+from middleware.model.values.nesting import check_nesting
 from middleware.model.words import shown
 
 LARGEST_EVENT = 2**22 - 2**16

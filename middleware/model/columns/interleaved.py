@@ -7,12 +7,12 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, overload
 
 from middleware import native
-from middleware.model.arrays import integers
-from middleware.model.columns import EventColumns
+from middleware.model.columns.arrays import integers
+from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event, EventType
 
 if TYPE_CHECKING:
-    from middleware.model.arrays import Array, Places
+    from middleware.model.columns.arrays import Array, Places
 
 
 class Interleaved(Sequence[Event]):

@@ -6,8 +6,8 @@ from collections.abc import Collection
 
 from msgspec.structs import replace
 
-from middleware.broker.null_log import AnyLog
-from middleware.broker.peers import Peer
+from middleware.broker.log.null_log import AnyLog
+from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import RoutingTable, fitted
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import MOST_NAME_BYTES, MOST_TYPES, Interest

@@ -17,8 +17,8 @@ from middleware.model.change import Batch
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.calm import spare
-from middleware.runtime.slices import Slices
+from middleware.runtime.loop.calm import spare
+from middleware.runtime.loop.slices import Slices
 from middleware.runtime.status import LogStatus
 from middleware.runtime.storage.store import Store
 

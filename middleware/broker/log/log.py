@@ -14,8 +14,8 @@ from typing import Any
 from msgspec.structs import astuple, replace
 
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.readers import Reader
-from middleware.broker.records import (
+from middleware.broker.log.readers import Reader
+from middleware.broker.log.records import (
     AllAttached,
     Began,
     Broken,

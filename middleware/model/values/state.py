@@ -28,10 +28,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import astuple, fields
 
-from middleware.model.attributes import Attributes
 from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType, Int64, Timestamp
-from middleware.model.user_code import Code
+from middleware.model.values.attributes import Attributes
+from middleware.model.values.user_code import Code
 
 _ATOMS = frozenset({int, float, str, bool, bytes, type(None), complex, date, timedelta, UUID})
 _all_atoms = _ATOMS.issuperset

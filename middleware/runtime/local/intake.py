@@ -9,9 +9,9 @@ from operator import attrgetter, not_
 
 from msgspec.structs import replace
 
-from middleware.model.carried import all_carried
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventType, check_one_class_a_name, plain
+from middleware.model.values.carried import all_carried
 from middleware.model.words import shown
 from middleware.native import by_class
 

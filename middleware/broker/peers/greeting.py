@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from middleware.broker.peers import Peer
+from middleware.broker.peers.peers import Peer
 from middleware.link.frames import VERSION, Hello
 
 MOST_PEERS = 4_096

@@ -7,9 +7,9 @@ from operator import attrgetter
 
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.held import in_order
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
-from middleware.model.held import in_order
 
 _SOURCE = attrgetter("source")
 

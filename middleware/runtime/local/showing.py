@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from middleware.installation import install
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError, SlacklineError
 from middleware.model.event import TS, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_origin
 import msgspec
 
 from middleware import native
-from middleware.model.arrays import to_array
+from middleware.model.columns.arrays import to_array
+from middleware.model.columns.making import recipe
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, converted, type_name
-from middleware.model.making import recipe
 from middleware.model.schema import fields_of, without_none
 
 if TYPE_CHECKING:

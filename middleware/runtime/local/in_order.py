@@ -24,7 +24,7 @@ from middleware.ordering.lanes.lane import Settings
 from middleware.ordering.lanes.lanes import BatchLanes, lanes_for
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.arrived import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
 
 
 class _NotPlainError(Exception):

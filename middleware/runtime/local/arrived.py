@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from middleware.broker.ingress.seen import SeenIds
 from middleware.model.change import Delta
-from middleware.model.columns import EventColumns
+from middleware.model.columns.columns import EventColumns
+from middleware.model.columns.rows import rows_of, source_codes
 from middleware.model.event import NEVER, ORDER, TS, Event, EventType, type_name
-from middleware.model.rows import rows_of, source_codes
 from middleware.native import by_class
 
 if TYPE_CHECKING:

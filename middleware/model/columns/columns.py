@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from middleware import native
-from middleware.model.arrays import integers, spelled, text_column, to_array, to_column
+from middleware.model.columns.arrays import integers, spelled, text_column, to_array, to_column
+from middleware.model.columns.rows import needs_conversion, reader_of, rows_of, source_codes, values
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, type_name
-from middleware.model.rows import needs_conversion, reader_of, rows_of, source_codes, values
 from middleware.model.schema import arrow_schema, is_optional, plain_type
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Container, Iterable, Mapping
 
 from middleware.broker.ingress.checks import Turned
-from middleware.broker.log import Log
-from middleware.broker.readers import Reader
-from middleware.broker.records import Began, Floors, LogEntry, LogOffset, PeerKey, WentOn
+from middleware.broker.log.log import Log
+from middleware.broker.log.readers import Reader
+from middleware.broker.log.records import Began, Floors, LogEntry, LogOffset, PeerKey, WentOn
 from middleware.link.codec import BlockHead, Changes, Interest, Mark
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'

@@ -1,0 +1,1 @@
+"""The log of a node as its broker sees it, and the readers that it is kept for."""

@@ -1,0 +1,1 @@
+"""Who is attached to a broker, what each may do, and what it wants."""

@@ -1,0 +1,1 @@
+"""Events as columns, and as rows of them."""
