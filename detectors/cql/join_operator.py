@@ -46,7 +46,7 @@ PURGE_SHARE = 0.5
 class JoinOperator(QueryOperator[JoinQueryPlan]):
     """The operator of a ``JoinQueryPlan`` query."""
 
-    few = 0
+    min_rows_for_columns = 0
 
     def start(self, name: str, level: int) -> Operation:
         if self.plan.is_paired:

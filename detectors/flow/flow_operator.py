@@ -32,7 +32,7 @@ class FlowOperator(Operator):
         the number of the part, from 0.
     """
 
-    prompt = True
+    emits_before_clock = True
 
     def __init__(self, name: str, stage: Stage | None, part: int, inputs: list[EventType], outputs: list[Output]) -> None:
         self.name, self.stage, self.part, self.outputs = name, stage, part, outputs

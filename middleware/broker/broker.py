@@ -364,7 +364,7 @@ class Broker:
             interest = msgspec.structs.replace(interest, raw=sorted(peer.offered))
         self.log.subscribed(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
-            peer.is_in(self.tracker.eras.number)
+            peer.is_in(self.tracker.generations.number)
             peer.ready_number = interest.number
             return
         self._offers(peer, interest)
@@ -496,14 +496,14 @@ class Broker:
                 peer.offered = frozenset(left.raw)
 
     def _look(self) -> None:
-        """An era may have begun, or be settled: tell other nodes before anything that follows from it."""
+        """A generation may have begun, or be settled: tell other nodes before anything that follows from it."""
         is_under_way = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
         if not (is_under_way or self._is_shutting):  # nearly always
             return
         if self.reopening.is_under_way and self.reopening.look(self._peers.values(), bool(self._missing)):
             self._offering.is_stale = True
             for peer in self._peers.values():
-                peer.is_in(self.tracker.eras.number)
+                peer.is_in(self.tracker.generations.number)
                 if peer.role == "node":
                     self._outbound.post(peer, self._interest(), self._now)
         if self.covering.is_under_way:

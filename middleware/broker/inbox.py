@@ -83,24 +83,24 @@ class Inbox:
         promises: CombinedWatermarks,
         clock: int | None,
         missing: Collection[str],
-        ground: int | None = None,
+        floor: int | None = None,
         now: int | None = None,
     ) -> Batch | None:
         """All blocks, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
 
-        ``ground``: the time from which ended streams go on, if the detectors are to be told. ``now``: if given, watermarks that
+        ``floor``: the time from which ended streams go on, if the detectors are to be told. ``now``: if given, watermarks that
         merely rise may be left for a later call, so that a step costs O(types that came): see ``due_at``.
         """
         if not self._subscriptions:
             return None
-        if now is None or ground is not None or self._known is None or self._is_due(promises, missing, now):
+        if now is None or floor is not None or self._known is None or self._is_due(promises, missing, now):
             watermarks = self._watermarks(promises, missing)
             self._version, self._turns, self._missing = promises.version, promises.turns, frozenset(missing)
             self._whole_at = now or 0
-            if not self._blocks and self._known == (watermarks, clock) and ground is None:
+            if not self._blocks and self._known == (watermarks, clock) and floor is None:
                 return None
             self._known = watermarks, clock
-            return Batch(self._taken(), dict(watermarks), clock, ground=ground)
+            return Batch(self._taken(), dict(watermarks), clock, floor=floor)
         if not self._blocks:
             return None
         return Batch(self._taken(), self._known[0], clock, is_partial=True)

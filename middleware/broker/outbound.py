@@ -132,7 +132,7 @@ class Outbound:
         if not is_node and peer.link.queued_bytes and peer.is_clogged:
             held = True
         if not held and (told or peer.news_due(promises.version, clock, now, promises.turns, len(promises.values))):
-            known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins an era
+            known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins a generation
             watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
             if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
                 idle = self._admission.idle  # but while all are idle, no one else knows it

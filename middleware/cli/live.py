@@ -105,11 +105,11 @@ def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
     """Do something every so many seconds, in a thread, until the block is left."""
     left = threading.Event()
 
-    def go_on() -> None:
+    def resume() -> None:
         while not left.wait(every):
             tell()
 
-    teller = threading.Thread(target=go_on, name="progress", daemon=True)
+    teller = threading.Thread(target=resume, name="progress", daemon=True)
     teller.start()
     try:
         yield

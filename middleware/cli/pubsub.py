@@ -130,7 +130,7 @@ def sub(
         )
         stack.enter_context(telling_what_is_awaited(subscriber, types, own, node))
         if sink is None:
-            _print(subscriber, count, json_file, goes_on=resume is not None)
+            _print(subscriber, count, json_file, resumes=resume is not None)
         else:
             _keep(subscriber, sink, count, json_file)
 
@@ -161,12 +161,12 @@ def check_known(types: list[str], known: EventTypes, modules: list[str]) -> None
             )
 
 
-def _print(subscriber: Subscriber, count: int | None, json_file: str | None, goes_on: bool) -> None:
+def _print(subscriber: Subscriber, count: int | None, json_file: str | None, resumes: bool) -> None:
     out, aside = console(json_file), console(STANDARD_OUTPUT)
     gaps, last = 0, "the beginning"
     stopped_at: Change | None = None
     try:
-        with _writer(json_file, "a" if goes_on else "w") if json_file is not None else nullcontext() as lines:
+        with _writer(json_file, "a" if resumes else "w") if json_file is not None else nullcontext() as lines:
             for number, change in enumerate(subscriber, 1):
                 if not isinstance(change, Watermark):
                     at = exact_time(change.event.ts)

@@ -29,7 +29,7 @@ class Barrier:
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
         name counts from the start, a type covered by a pattern from its first appearance. It goes back only from END, to the
-        newest event released, when streams that had ended go on (``Batch.ground``).
+        newest event released, when streams that had ended go on (``Batch.floor``).
     ``violations``
         changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
     ``joins``
@@ -114,9 +114,9 @@ class Barrier:
         self._promise(batch)
 
     def _begin(self, batch: Batch) -> None:
-        """A new era, if one begins, and new types, before all changes."""
-        if batch.ground is not None:
-            self._go_on()
+        """A new generation, if one begins, and new types, before all changes."""
+        if batch.floor is not None:
+            self._resume()
         for name in batch.deltas.keys() | batch.watermarks.keys():
             if name not in self._promised and wanted(self._patterns, name):
                 self._promised[name] = NEVER
@@ -127,8 +127,8 @@ class Barrier:
                 self._promised[name] = until
         self.watermark = max(self.watermark, min(self._promised.values(), default=NEVER))
 
-    def _go_on(self) -> None:
-        """A new era: streams that end in it say so again, and nothing comes that is as old as what was released."""
+    def _resume(self) -> None:
+        """A new generation: streams that end in it say so again, and nothing comes that is as old as what was released."""
         self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
         if self.watermark == END:
             self.watermark = self._newest

@@ -83,7 +83,7 @@ class Subscription:
         whether it may begin in the midst of a stream (see ``Barrier``).
     ``ready``
         whether all nodes know the subscription. ``watermark``: the reader's; events read up to it do not change. It goes
-        back from END when a new era begins: what comes then is newer than all that was read.
+        back from END when a new generation begins: what comes then is newer than all that was read.
     ``events``
         changes read so far. ``drops``: how many could not be taken, by reason; an interruption counts as one.
     ``interruptions``
@@ -109,7 +109,7 @@ class Subscription:
             )
         self.ready = False
         self.watermark = self._before_end = NEVER
-        self._era = 0
+        self._generation = 0
         self.events = 0
         self.drops = Drops()
         self.interruptions: list[Interruption] = []
@@ -226,7 +226,7 @@ class Subscription:
     def changes(self, arrived: Arrived) -> list[Change]:
         """What has arrived as single changes, followed by the watermark if it has moved. O(changes)."""
         if self.barrier is None:
-            self._goes_on(arrived)
+            self._resumes(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
         else:
             changes = [Insert(event) for event in self._finals(self.barrier, arrived)]
@@ -239,7 +239,7 @@ class Subscription:
         insertions in total order, in columns if the type has such and nobody counts which of its events were taken. O(changes).
         """
         if self.barrier is None:
-            self._goes_on(arrived)
+            self._resumes(arrived)
             self._advance(_latest_watermarks(arrived))
             return [delta for _, delta in self._deltas(arrived)]
         _, event_type = self.only_type()
@@ -354,7 +354,7 @@ class Subscription:
         for name, delta in self._deltas(arrived):
             by_type.setdefault(name, []).append(delta)
         net = {name: net for name, same in by_type.items() if (net := merged(same))}
-        return Batch(net, _latest_watermarks(arrived), ground=NEVER if self._goes_on(arrived) else None)
+        return Batch(net, _latest_watermarks(arrived), floor=NEVER if self._resumes(arrived) else None)
 
     def _steps(self, arrived: Arrived) -> list[Batch]:
         """The changes by type, one batch after another, each as long as nothing in it changes what came with it: for a barrier,
@@ -365,7 +365,7 @@ class Subscription:
                 steps.append({})
             steps[-1].setdefault(name, []).append(delta)
         batches = [Batch({name: combined(same) for name, same in step.items()}) for step in steps]
-        batches[0].ground = NEVER if self._goes_on(arrived) else None
+        batches[0].floor = NEVER if self._resumes(arrived) else None
         batches[-1].watermarks = _latest_watermarks(arrived)
         return batches
 
@@ -379,11 +379,11 @@ class Subscription:
         self.watermark, self._before_end = least, least if least != END else self.watermark
         return True
 
-    def _goes_on(self, arrived: Arrived) -> bool:
-        """Whether a new era of the node has begun, in which streams that end must say so again."""
-        if not arrived or arrived[-1][0].era == self._era:
+    def _resumes(self, arrived: Arrived) -> bool:
+        """Whether a new generation of the node has begun, in which streams that end must say so again."""
+        if not arrived or arrived[-1][0].generation == self._generation:
             return False
-        self._era = arrived[-1][0].era
+        self._generation = arrived[-1][0].generation
         self._promised = {name: until if until != END else NEVER for name, until in self._promised.items()}
         if self.watermark == END:
             self.watermark = self._before_end
@@ -408,9 +408,9 @@ def net_effect(changes: Iterable[Change]) -> Batch:
 
 
 def _latest_watermarks(arrived: Arrived) -> dict[str, int]:
-    """The largest of each type in the present era: one that its publishers have left is open again, but was promised."""
+    """The largest of each type in the present generation: one that its publishers have left is open again, but was promised."""
     latest: dict[str, int] = {}
     for changes, _ in arrived:
-        if changes.watermarks is not None and changes.era == arrived[-1][0].era:
+        if changes.watermarks is not None and changes.generation == arrived[-1][0].generation:
             latest |= {name: max(until, latest.get(name, until)) for name, until in changes.watermarks.items()}
     return latest

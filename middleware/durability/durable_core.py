@@ -45,7 +45,7 @@ class Recoverable(Protocol):
         """Up to which time each unit is final."""
         ...
 
-    def standing(self) -> list[Event]:
+    def provisional(self) -> list[Event]:
         """The results that stand and are not final, whether anyone wants them or not."""
         ...
 
@@ -164,7 +164,7 @@ class DurableCore:
 
     @property
     def checkpointing(self) -> bool:
-        """Whether a checkpoint was begun and is not complete: ``go_on`` returns the rest."""
+        """Whether a checkpoint was begun and is not complete: ``resume`` returns the rest."""
         return self._begun is not None
 
     @property
@@ -237,7 +237,7 @@ class DurableCore:
         return effects
 
     def _begin_checkpoint(self) -> Piece | None:
-        """The first piece of a checkpoint of the state as it is now; see ``go_on``."""
+        """The first piece of a checkpoint of the state as it is now; see ``resume``."""
         self._begun = None
         with uncollected():
             try:
@@ -247,7 +247,7 @@ class DurableCore:
                 return None
             state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
             self._begun = Begun(self.log.number, state, self._parts, self._types, self._known, self._slicing)
-        return self.go_on(0)
+        return self.resume(0)
 
     def _parts(self, count: int) -> Mapping[str, Any]:
         """The next of what may be large: ids seen, about so many sources, then lanes by key; none at the end."""
@@ -255,7 +255,7 @@ class DurableCore:
             return {SEEN: seen}
         return self.processor.parts(count) if self.processor is not None else {}
 
-    def go_on(self, count: int) -> Piece | None:
+    def resume(self, count: int) -> Piece | None:
         """The next piece of the checkpoint that was begun: at most ``count`` lanes, or about as much of the whole. It is to be
         stored after those before it. None if there are ``faults``."""
         assert self._begun is not None, "no checkpoint was begun"

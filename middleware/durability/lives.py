@@ -25,9 +25,9 @@ from middleware.broker.log.records import (
     PeerKey,
     Received,
     Record,
+    Resumption,
     Subscribed,
     TurnedAway,
-    WentOn,
     Withheld,
 )
 from middleware.broker.peers.rights import Rights, sender_of
@@ -103,7 +103,7 @@ def replay(broker: Broker, record: Record) -> Batch | None:
     batch = None
     if record.stepped:
         taken = broker.inbox.take(tracker.for_detectors, record.clock, (), broker.reopening.due()) or Batch()
-        batch = Batch(taken.deltas, taken.watermarks, record.clock, ground=taken.ground)
+        batch = Batch(taken.deltas, taken.watermarks, record.clock, floor=taken.floor)
     for entry in ending:
         _again(broker, entry)
     tally(ingress, broker.drops)
@@ -127,7 +127,7 @@ def _again(broker: Broker, entry: LogEntry) -> None:
     elif type(entry) is TurnedAway:
         for turned in entry.turned:
             broker.ingress.refused(turned)
-    elif isinstance(entry, Began | WentOn):
+    elif isinstance(entry, Began | Resumption):
         broker.reopening.again(entry)
     elif isinstance(entry, Withheld | BorneOut):
         broker.admission.again_withheld(entry)

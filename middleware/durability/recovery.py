@@ -126,7 +126,7 @@ def recover(
         gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
         floors = _floors(hierarchy.promised_without(fresh), replayed.made, gone)
         made, stood = consolidate(replayed.made), consolidate(replayed.stood)
-        correction = correcting(made, stood, replayed.unwanted | {IDENTITY(event): event for event in hierarchy.standing()})
+        correction = correcting(made, stood, replayed.unwanted | {IDENTITY(event): event for event in hierarchy.provisional()})
         correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
         lives.resume(broker, hierarchy.promised, hierarchy.reached)
     else:

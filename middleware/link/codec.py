@@ -120,8 +120,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
 class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     """Blocks of changes, then watermarks: ``watermarks`` replaces all that this sender promised before, None keeps it.
 
-    ``line``, ``offset``: the offset in the sender's log that this leads to; 0 if it keeps none. ``era``: to a subscriber, the
-    era of the node: from these blocks on, streams that had ended in an earlier era go on (see ``eras``).
+    ``line``, ``offset``: the offset in the sender's log that this leads to; 0 if it keeps none. ``generation``: to a
+    subscriber, that of the node: from these blocks on, streams that had ended in an earlier generation resume.
     """
 
     clock: Timestamp | None
@@ -129,7 +129,7 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     blocks: list[BlockHead]
     line: Count = 0
     offset: Count = 0
-    era: Count = 0
+    generation: Count = 0
 
 
 Mark = tuple[Timestamp, Count, str, int]
@@ -143,9 +143,9 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     ``line``, ``offset``: the offset it has reached in the receiver's log; 0 if it has received nothing yet.
     ``keeps``: it has a log itself, so its state survives a restart. ``resumes``: it goes on at the offset kept under its name
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), at the offset it had then.
-    ``era``: the era in which it promises from now on (see ``eras``). ``reached``: the latest time that was final there when
-    the era began; ``backdate``: how much earlier than raw events results may be; ``ground``: the time from which on all
-    streams go on, if it is known; ``before``: the ground of the era before.
+    ``generation``: the one in which it promises from now on. ``reached``: the latest time that was final there by then;
+    ``backdate``: how far earlier than raw events results may be; ``floor``: the time from which on all streams resume, if it is
+    known; ``before``: the floor of the last generation.
     ``logged``: types that no publisher there sends any more, but of which its log may hold events the receiver has yet to get.
     ``final``: whether it reads finals, or changes as they come; None: it does not say.
     """
@@ -161,10 +161,10 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     keeps: bool = False
     resumes: bool = False
     after: Mark | None = None
-    era: Count = 0
+    generation: Count = 0
     reached: WatermarkTime = NEVER
     backdate: Count = 0
-    ground: WatermarkTime | None = None
+    floor: WatermarkTime | None = None
     logged: TypeNames = []
     before: WatermarkTime | None = None
     final: bool | None = None

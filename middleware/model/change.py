@@ -223,7 +223,7 @@ class Batch(msgspec.Struct):
         event types whose changes are missing from here on: their unit has stopped, and withdrawn what was not final.
     ``reached``
         the latest time that was final, or that an event has, in the streams that have ended at the batch's origin.
-    ``ground``
+    ``floor``
         if given, streams that had ended go on, before all else in this batch: everything up to it was final, and stays so.
     ``is_partial``
         only units that read what came take this step; for the others, clock and watermarks move with the next whole one.
@@ -234,7 +234,7 @@ class Batch(msgspec.Struct):
     clock: int | None = None
     stopped: list[str] = []
     reached: int = NEVER
-    ground: int | None = None
+    floor: int | None = None
     is_partial: bool = False
 
 

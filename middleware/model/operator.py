@@ -189,7 +189,7 @@ class Operator(Detector):
     ``definition``
         what it computes, as text: state stored under another definition is not restored. Operators made of data (a query, a
         window) set it; those made of code use ``version``.
-    ``prompt``
+    ``emits_before_clock``
         whether, at alpha = 0, it gets events at once even if they are ahead of the node's clock, as events derived on other
         nodes may be. Right where no result waits for time to pass: then nothing is held back for the clock.
 
@@ -198,7 +198,7 @@ class Operator(Detector):
         function of an event of which that holds: its work may then be parted by them (``middleware.spark``). Empty: it may not.
     ``sources``
         what it reads that is not published in the mesh, but read where it runs.
-    ``few``
+    ``min_rows_for_columns``
         fewer events of several types than this, that come in one step, it is given as objects, also if they came as columns.
 
     Results are never stamped earlier than the last event they rest on, so ``backdate`` stays 0.
@@ -207,10 +207,10 @@ class Operator(Detector):
     key: ClassVar[None] = None
     name: str = ""
     definition: str = ""
-    prompt: ClassVar[bool] = False
+    emits_before_clock: ClassVar[bool] = False
     parted_by: tuple[str, ...] | Callable[[Any], Key] = ()
     sources: tuple[LineSource, ...] = ()
-    few: int = 1_024
+    min_rows_for_columns: int = 1_024
 
     def start(self, name: str, level: int) -> Operation:
         """A new running state, which stamps its results with ``name`` as their source and with ``level``."""

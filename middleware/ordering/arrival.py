@@ -11,11 +11,11 @@ from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.interleaved import Interleaved
 
 
-def in_order(parts: list[Delta], few: int = 0) -> Delta:
+def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
     """Events of several types that came in one step, as one delta, in their order of arrival. O(n log n).
 
-    Columns stay columns if all are, and at least ``few`` events: columns of a type cost by the step, not by the event, so few
-    events may cost less as objects.
+    Columns stay columns if all are, and at least ``min_rows_for_columns`` events: columns of a type cost by the step, not
+    by the event, so few events may cost less as objects.
 
     What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
     come when the others have got as far.
@@ -24,7 +24,7 @@ def in_order(parts: list[Delta], few: int = 0) -> Delta:
         return parts[0]
     given = [part for part in parts if part.inserted]
     columns = [part.columns for part in given if part.columns is not None]
-    if len(columns) == len(given) > 1 and sum(map(len, columns)) >= few:
+    if len(columns) == len(given) > 1 and sum(map(len, columns)) >= min_rows_for_columns:
         return _interleaved(parts, given, columns)
     whole = combined(parts)
     if len(given) > 1:

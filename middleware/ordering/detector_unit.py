@@ -83,9 +83,9 @@ class DetectorUnit(Unit):
                 self._list_failures()
         return []
 
-    def resume(self, ground: int) -> list[Delta]:
+    def resume(self, floor: int) -> list[Delta]:
         """See ``Unit``. A detector goes on from its present state."""
-        self.timeline.resume(ground + self._backdate if ground != NEVER else NEVER)  # so all new results are later
+        self.timeline.resume(floor + self._backdate if floor != NEVER else NEVER)  # so all new results are later
         return []
 
     # -- what comes in, and what is ready -------------------------------------------------------------------------------
@@ -163,15 +163,15 @@ class DetectorUnit(Unit):
 
     # -- what becomes final ---------------------------------------------------------------------------------------------
 
-    def standing(self) -> list[Event]:
-        return [] if self.halted is not None else self._lanes.standing(self.watermark)
+    def provisional(self) -> list[Event]:
+        return [] if self.halted is not None else self._lanes.provisional(self.watermark)
 
     def _withdrawal(self, promised: int) -> list[Delta]:
-        gone = self._lanes.standing(promised)
+        gone = self._lanes.provisional(promised)
         return [Delta(retracts=gone)] if gone else []
 
     def _latest_result(self, promised: int) -> int:
-        newest: int = max(self._lanes.newest, *map(TS, self._lanes.standing(promised)), NEVER)
+        newest: int = max(self._lanes.newest, *map(TS, self._lanes.provisional(promised)), NEVER)
         return newest
 
     def _purge(self) -> None:

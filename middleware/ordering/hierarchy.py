@@ -176,7 +176,7 @@ class Hierarchy:
         came, news = set(batch.deltas), list(batch.deltas)
         moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why no more events of it come
-        clock, is_usual = self.clock, finals is None and batch.ground is None
+        clock, is_usual = self.clock, finals is None and batch.floor is None
         for placed in self._concerned(news) if is_partial else self._placed:
             unit, resumed = placed.unit, None
             if former is not None:
@@ -185,7 +185,7 @@ class Hierarchy:
             if is_usual and is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
                 unit.pass_time(clock, *self._promised_to(placed))  # all that most units are given in most steps
             else:
-                resumed = unit.resume(batch.ground) if batch.ground is not None and unit.final == END else None
+                resumed = unit.resume(batch.floor) if batch.floor is not None and unit.final == END else None
                 withdrawn = (resumed or []) + self._halt(placed, halted)
                 names = _add(withdrawn + self._step(placed, arrived, finals), arrived, published)
                 came |= names
@@ -247,7 +247,7 @@ class Hierarchy:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
         unit = placed.unit
         rounds = ([d for t in placed.reads for d in r.get(t, ())] for r in arrived)
-        inputs = [in_order(parts, unit.few) for parts in rounds if parts]
+        inputs = [in_order(parts, unit.min_rows_for_columns) for parts in rounds if parts]
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
@@ -361,9 +361,9 @@ class Hierarchy:
         placed = next(each for each in self._placed if each.unit is unit)
         return {name: self._promise(name) for name in placed.reads}
 
-    def standing(self) -> list[Event]:
+    def provisional(self) -> list[Event]:
         """The results of all units that stand and are not final, wanted or not. O(what is kept)."""
-        return [event for placed in self._placed for event in placed.unit.standing()]
+        return [event for placed in self._placed for event in placed.unit.provisional()]
 
     def finals(self) -> dict[str, int]:
         """``final`` of each unit: what it derived from events at or below that time never changes again."""

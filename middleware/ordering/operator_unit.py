@@ -35,7 +35,7 @@ class OperatorUnit(Unit):
         resumes: bool = False,
     ) -> None:
         super().__init__(name, operator, level, policies, timer)
-        self.few, self._is_prompt = operator.few, operator.prompt
+        self.min_rows_for_columns, self._emits_before_clock = operator.min_rows_for_columns, operator.emits_before_clock
         self._resumes = resumes
         self._begin()
 
@@ -63,10 +63,10 @@ class OperatorUnit(Unit):
             self._list_failures()
         return deltas
 
-    def resume(self, ground: int) -> list[Delta]:
+    def resume(self, floor: int) -> list[Delta]:
         """See ``Unit``. The operator goes on from the state before the end, which for it is an event like others."""
-        self.timeline.resume(ground + self._backdate if ground != NEVER else NEVER)  # so all new results are later
-        deltas = self._lane.resume(ground) if self.halted is None else []
+        self.timeline.resume(floor + self._backdate if floor != NEVER else NEVER)  # so all new results are later
+        deltas = self._lane.resume(floor) if self.halted is None else []
         self._count(deltas)
         return deltas
 
@@ -111,8 +111,8 @@ class OperatorUnit(Unit):
 
     # -- what becomes final ---------------------------------------------------------------------------------------------
 
-    def standing(self) -> list[Event]:
-        return [] if self.halted is not None else self._lane.standing(self.watermark)
+    def provisional(self) -> list[Event]:
+        return [] if self.halted is not None else self._lane.provisional(self.watermark)
 
     def _withdrawal(self, promised: int) -> list[Delta]:
         return self._lane.withdraw(promised)

@@ -107,9 +107,9 @@ class Timeline:
         self.emitted = max(self.emitted, self.final)
         return True
 
-    def resume(self, ground: int) -> None:
-        """Go on after the end from ``ground``: up to it, all stays final. The only move backwards."""
-        self.final = self.emitted = ground
+    def resume(self, floor: int) -> None:
+        """Go on after the end from ``floor``: up to it, all stays final. The only move backwards."""
+        self.final = self.emitted = floor
 
     def state(self) -> dict[str, Any]:
         """All of it as plain values. To be called between two batches."""

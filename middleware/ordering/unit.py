@@ -55,14 +55,14 @@ class Unit(ABC):
         still moves: nothing is left that could become wrong.
     ``reached``
         once all input has ended, the latest time known here: of an event taken or published, of clk, or ``final``.
-    ``few``
+    ``min_rows_for_columns``
         fewer events of several types than this are to be pushed as objects.
     """
 
     counts: Counts | native.Counts
     """What the detector has done so far."""
-    few: int = END
-    _is_prompt = False
+    min_rows_for_columns: int = END
+    _emits_before_clock = False
     """Whether all that has come is ready at once where alpha is 0, without waiting for the clock."""
 
     def __init__(
@@ -193,8 +193,8 @@ class Unit(ABC):
         """Do what ``push`` does where nothing has arrived and nothing waits."""
 
     @abstractmethod
-    def resume(self, ground: int) -> list[Delta]:
-        """Go on after the end: up to ``ground``, no less than ``reached``, all stays final, and events there are late.
+    def resume(self, floor: int) -> list[Delta]:
+        """Go on after the end: up to ``floor``, no less than ``reached``, all stays final, and events there are late.
 
         Returns the early results that still hold.
         """
@@ -290,7 +290,7 @@ class Unit(ABC):
         if self.halted is not None:
             emitted = timeline.emit_final()
         else:
-            emitted = timeline.emit(timeline.newest if self._is_prompt and not timeline.alpha else NEVER)
+            emitted = timeline.emit(timeline.newest if self._emits_before_clock and not timeline.alpha else NEVER)
         if self._columns or (columns is not None and self._has_to_wait()):
             for piece in columns.pieces if columns is not None else ():
                 self._columns.put(piece)
@@ -406,7 +406,7 @@ class Unit(ABC):
         """Begin with a fresh detector."""
 
     @abstractmethod
-    def standing(self) -> list[Event]:
+    def provisional(self) -> list[Event]:
         """The results that stand, of those that are not final. O(what is kept)."""
 
     @abstractmethod

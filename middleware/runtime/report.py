@@ -163,8 +163,8 @@ class Reporter:
     def promised_without(self, names: Collection[str]) -> dict[str, int]:
         return self.hierarchy.promised_without(names)
 
-    def standing(self) -> list[Event]:
-        return self.hierarchy.standing()
+    def provisional(self) -> list[Event]:
+        return self.hierarchy.provisional()
 
     @property
     def promised(self) -> dict[str, int]:

@@ -26,7 +26,7 @@ ALLOWED = {
     "simulation/test_worlds.py": (3, "a gap that no drawn world comes to at this moment; partial steps of few types"),
     "system/test_http_limits.py": (3, "limits of all HTTP servers that are too high to reach in a test"),
     "system/test_network.py": (1, "how long a silent peer is waited for: one constant of the protocol, for both ends"),
-    "unit/broker/test_eras.py": (1, "a node that says it has a log, and has none"),
+    "unit/broker/test_generations.py": (1, "a node that says it has a log, and has none"),
     "unit/broker/test_events_sent.py": (1, "what waited for a node that was missing is given by no other face"),
     "unit/runtime/test_adaptation_interval.py": (2, "how often alpha is adapted: no test waits for it"),
     "unit/cli/test_doctor.py": (1, "where the checkout is"),

@@ -258,9 +258,9 @@ class KeyedLanes:
         failures, self._failures = self._failures, []
         return failures
 
-    def standing(self, promised: int) -> list[Event]:
+    def provisional(self, promised: int) -> list[Event]:
         """Results later than ``promised``, of all lanes. O(what is kept)."""
-        return [event for lane in self._lanes.values() for event in lane.standing(promised)]
+        return [event for lane in self._lanes.values() for event in lane.provisional(promised)]
 
     def state(self, final: int) -> LanesState:
         """See LanesState: all but the lanes, which ``part`` gives as they are now. Parts of an earlier call are dropped."""

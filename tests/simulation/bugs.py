@@ -34,7 +34,7 @@ from middleware.broker.log.records import PeerKey
 from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks import combining
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.broker.watermarks.eras import Eras
+from middleware.broker.watermarks.generations import Generations
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor
@@ -104,12 +104,12 @@ START: dict[str, int] = {
     "events below promises let through": 9,
     "watermarks combined as the largest": 5,
     "publishers do not promise again": 7,
-    "an end of a former era believed": 10,
+    "an end of a former generation believed": 10,
     "units do not go on": 34,
     "operators go on without what they knew": 446,
-    "eras not logged": 331,
+    "generations not logged": 331,
     "what the log holds of publishers that left not told": 806,
-    "readers not told of an era": 10,
+    "readers not told of a generation": 10,
     "types change in any order": 19,
     "reader ignores where its name was": 5,
     "reader ignores gaps": 4,
@@ -417,23 +417,23 @@ def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
 @bug
 def an_end_of_a_former_era_believed(patch: pytest.MonkeyPatch) -> None:
     fall = CombinedWatermarks.fall
-    patch.setattr(CombinedWatermarks, "fall", lambda self, may_go_on: fall(self, lambda origin: origin == LOCAL))
-    patch.setattr(Eras, "in_doubt", property(lambda self: False))
+    patch.setattr(CombinedWatermarks, "fall", lambda self, may_resume: fall(self, lambda origin: origin == LOCAL))
+    patch.setattr(Generations, "in_doubt", property(lambda self: False))
 
 
 @bug
 def units_do_not_go_on(patch: pytest.MonkeyPatch) -> None:
     for kind in (DetectorUnit, OperatorUnit):
-        patch.setattr(kind, "resume", lambda self, ground: [])
+        patch.setattr(kind, "resume", lambda self, floor: [])
 
 
 @bug
 def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
-    go_on = OperatorLane.resume
+    resume = OperatorLane.resume
 
-    def forgetful(self: OperatorLane, ground: int) -> list[Delta]:
+    def forgetful(self: OperatorLane, floor: int) -> list[Delta]:
         self._before = None
-        return go_on(self, ground)
+        return resume(self, floor)
 
     patch.setattr(OperatorLane, "resume", forgetful)
 
@@ -449,8 +449,8 @@ def what_the_log_holds_of_publishers_that_left_not_told(patch: pytest.MonkeyPatc
 
 
 @bug
-def readers_not_told_of_an_era(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Peer, "is_in", lambda self, era: None)
+def readers_not_told_of_an_generation(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Peer, "is_in", lambda self, generation: None)
 
 
 # -- links and readers ------------------------------------------------------------------------------------------------

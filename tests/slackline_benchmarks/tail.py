@@ -228,7 +228,7 @@ def restart(folder: Path, keys: int) -> tuple[float, float]:
         if write is not None:
             store.write(write)
         while core.checkpointing:
-            if (piece := core.go_on(1_000)) is not None:
+            if (piece := core.resume(1_000)) is not None:
                 store.write(piece)
         store.close()
         del hierarchy, core, broker

@@ -264,7 +264,7 @@ def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     for block in given:
         if block:
             parts = [Delta(columns=_as_new(columns), places=places) for columns, places in block]
-            results += unit.push(in_order(parts, unit.few))
+            results += unit.push(in_order(parts, unit.min_rows_for_columns))
     return results + unit.push(Delta(), promised=END, is_open=False)
 
 

@@ -31,9 +31,9 @@ from middleware.broker.log.records import (
     Record,
     Released,
     Renewed,
+    Resumption,
     Subscribed,
     TurnedAway,
-    WentOn,
 )
 from middleware.broker.routing import RoutingTable, matches, wanted
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
@@ -163,8 +163,8 @@ class Log:
         """Note events that were turned away."""
         self._entries.append(TurnedAway(turned))
 
-    def noted(self, entry: Began | WentOn | Floors) -> None:
-        """Note that an era began or went on, or what other nodes have called final."""
+    def noted(self, entry: Began | Resumption | Floors) -> None:
+        """Note that a generation began or went on, or what other nodes have called final."""
         self._entries.append(entry)
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None:

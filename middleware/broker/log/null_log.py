@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping
 from middleware.broker.ingress.checks import Turned
 from middleware.broker.log.log import Log
 from middleware.broker.log.readers import Reader
-from middleware.broker.log.records import Began, Floors, LogEntry, LogOffset, PeerKey, WentOn
+from middleware.broker.log.records import Began, Floors, LogEntry, LogOffset, PeerKey, Resumption
 from middleware.link.codec import BlockHead, Changes, Interest, Mark
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
@@ -42,7 +42,7 @@ class NullLog:
 
     def turned(self, turned: list[Turned]) -> None: ...
 
-    def noted(self, entry: Began | WentOn | Floors) -> None: ...
+    def noted(self, entry: Began | Resumption | Floors) -> None: ...
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None: ...
 

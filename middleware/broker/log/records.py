@@ -90,17 +90,17 @@ class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
 
 
 class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
-    """A new era began here (see ``eras``). ``reached``: the latest time that was final; ``names``: the types offered."""
+    """A generation began (see ``generations``). ``reached``: the latest time that was final; ``names``: the types offered."""
 
-    era: int
+    generation: int
     reached: int
     names: list[str] = []
 
 
-class WentOn(msgspec.Struct, array_like=True, tag=11, gc=False):
-    """Streams that had ended before the era go on from ``ground``."""
+class Resumption(msgspec.Struct, array_like=True, tag=11, gc=False):
+    """Streams that had ended before the generation go on from ``floor``."""
 
-    ground: int
+    floor: int
 
 
 class Floors(msgspec.Struct, array_like=True, tag=17, gc=False):
@@ -154,7 +154,7 @@ LogEntry = (
     | OnBehalf
     | Renewed
     | Began
-    | WentOn
+    | Resumption
     | Floors
     | Halted
     | Behind

@@ -1,4 +1,4 @@
-"""What a node says of itself to the others: what it wants, what it may send, and in which era it promises."""
+"""What a node says of itself to the others: what it wants, what it may send, and in which generation it promises."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ class Offering:
         log.wants_only(wants)
         named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
         now = Interest(0, named, "block", sorted(tracker.to_come()), self._publications, held, keeps=log.keeps)
-        eras = tracker.eras
-        now.era, now.reached, now.backdate = eras.number, eras.reached, eras.backdate
-        now.ground, now.before = eras.ground if eras.number else None, eras.before
+        generations = tracker.generations
+        now.generation, now.reached, now.backdate = generations.number, generations.reached, generations.backdate
+        now.floor, now.before = generations.floor if generations.number else None, generations.before
         if self.interest.number == 0 or replace(self.interest, number=0) != now:
             self.interest = replace(now, number=self.interest.number + 1)
         return self.interest

@@ -82,8 +82,8 @@ class Peer:
         self.interests = InterestWindow()
         self.told_interest = 0, 0
         """Number of the Interest it was last told (0 if none), and how many types that one said to be in the log."""
-        self.era = 0
-        """The era of this node that it was last told."""
+        self.generation = 0
+        """The generation of this node that it was last told."""
         self.begun = False
         """Whether it has said where in this node's log it goes on."""
         self.begun_in_log = False
@@ -119,10 +119,10 @@ class Peer:
         self._told_watermarks = None
         self._versions.clear()
 
-    def is_in(self, era: int) -> None:
-        """What it is sent belongs to this era; if the era has just begun, it must be told again what has ended."""
-        if era != self.era:
-            self.era = era
+    def is_in(self, generation: int) -> None:
+        """What it is sent belongs to this generation; if that has just begun, it must be told again what has ended."""
+        if generation != self.generation:
+            self.generation = generation
             self.forget_watermarks()
 
     def news_due(self, version: int, clock: int, now: int, turns: int = 0, types: int = 0) -> bool:
@@ -187,7 +187,7 @@ class Peer:
     def _send(
         self, clock: int | None, watermarks: dict[str, int] | None, blocks: list[Numbered], log_offset: LogOffset
     ) -> None:
-        changes = Changes(clock, watermarks, [head for head, _, _ in blocks], *log_offset, self.era)
+        changes = Changes(clock, watermarks, [head for head, _, _ in blocks], *log_offset, self.generation)
         number = self._last_frame = self.link.send([encode(changes), *[data for _, data, _ in blocks]])
         if log_offset[0]:
             self._under_way.append((number, log_offset[1]))

@@ -3,7 +3,7 @@
 An *origin* is where changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
 publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and allowed lateness) or derived
 (an origin that has promised nothing holds the type at NEVER). The watermark of a type never goes back, except from END: when a
-new era begins (``eras``), a type that has ended may go on, after all that was final.
+new generation begins (``generations``), a type that has ended may go on, after all that was final.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class _TypeWatermark:
         """By origin; None if it leaves the type open."""
         self.floor = floor if floor != END else NEVER
         """The largest promise ever made, except END."""
-        self.has_ended = has_ended or floor == END  # as stored before there were eras
-        """Whether END was promised, which lasts for this era."""
+        self.has_ended = has_ended or floor == END  # as stored before there were generations
+        """Whether END was promised, which lasts for this generation."""
         self.ended = ended
         """Whether every origin that has left since END was last promised had ended its stream."""
         self.derived = derived
@@ -42,7 +42,7 @@ class _TypeWatermark:
         """The least of the promises, or None while the type is open: while an origin that may send it has promised nothing.
 
         ``lasts``: no origin can be missing, so the promise is kept as one that never goes back. ``end_lasts``: so is END, until
-        the next era. ``doubted``: an END of all origins counts as the promise before, until it is known that none is missing.
+        the next generation. ``doubted``: an END of all origins counts as the promise before, until none can be missing.
         """
         if not self.promises:
             if not (self.ended or self.has_ended or self.derived or self.idle):
@@ -82,11 +82,11 @@ class CombinedWatermarks:
     ``ends``
         the types of which END is promised.
     ``fallen``
-        types that had ended before this era, until it is settled from which time on they go on.
+        types that had ended before this generation, until it is settled from which time on they go on.
     ``resumed``
         the fallen types whose time is known: they have gone on, even if nodes have yet to say what has ended again.
     ``keeps_ends``
-        whether END lasts until a new era, even if an origin comes that has not promised it.
+        whether END lasts until a new generation, even if an origin comes that has not promised it.
     """
 
     def __init__(self, keeps_ends: bool = True) -> None:
@@ -125,8 +125,8 @@ class CombinedWatermarks:
             self.doubted = is_on
             self._combine(self._types)
 
-    def fall(self, may_go_on: Callable[[Hashable], bool]) -> None:
-        """A new era: nothing has ended any more, except by origins that cannot go on unnoticed here. O(types * origins).
+    def fall(self, may_resume: Callable[[Hashable], bool]) -> None:
+        """A new generation: nothing has ended any more, except by origins that cannot go on unnoticed here. O(types * origins).
 
         The others must say again what has ended; until then they hold it where it was.
         """
@@ -136,17 +136,17 @@ class CombinedWatermarks:
                 self.fallen.add(name)
                 self.resumed.discard(name)
             for origin, promise in watermark.promises.items():
-                if promise == END and may_go_on(origin):
+                if promise == END and may_resume(origin):
                     watermark.promises[origin] = NEVER
         self._combine(self._types)
 
     def hold(self, names: Collection[str], anew: bool) -> None:
-        """These had ended: it is not known yet from which time on they go on; ``anew``: even if it was in the era before."""
+        """These had ended: the time from which they resume is not known yet; ``anew``: though it was in the last generation."""
         self.fallen.update(names)
         if anew:
             self.resumed.difference_update(names)
 
-    def go_on(self, floors: Mapping[str, int], resumes: bool = True) -> None:
+    def resume(self, floors: Mapping[str, int], resumes: bool = True) -> None:
         """Nothing as old as its floor will come of these types: it was final. ``resumes``: when they had ended."""
         if resumes:
             self.resumed |= floors.keys()
@@ -156,16 +156,16 @@ class CombinedWatermarks:
         self._combine(floors.keys() & self._types.keys())
 
     def settle(self) -> None:
-        """All nodes have said what has ended in this era."""
+        """All nodes have said what has ended in this generation."""
         self.fallen.clear()
         self.resumed.clear()
 
     def has_ended(self, name: str) -> bool:
-        """Whether a type has ended, or had when this era began and it is not settled from which time on it goes on."""
+        """Whether a type has ended, or had when this generation began and it is not settled from which time on it goes on."""
         return name in self.fallen or self.lasts_ended(name)
 
     def lasts_ended(self, name: str) -> bool:
-        """Whether a type has ended, for this era."""
+        """Whether a type has ended, for this generation."""
         return name in self._types and self._types[name].has_ended
 
     @property

@@ -1,11 +1,11 @@
-"""How a broker begins an era, adopts that of another node, and learns the ground from which all go on (see ``eras``)."""
+"""How a broker begins a generation, adopts that of another node, and learns the floor from which all resume."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
 from middleware.broker.log.null_log import AnyLog
-from middleware.broker.log.records import Began, PeerKey, WentOn
+from middleware.broker.log.records import Began, PeerKey, Resumption
 from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Interest
@@ -18,13 +18,13 @@ class Reopening:
     def __init__(self, tracker: WatermarkTracker, log: AnyLog) -> None:
         self._has_news = False
         self._next: dict[str, set[PeerKey]] = {}
-        """By type that had ended, its new offerers. If all others have ended it, an era begins once the last one is settled."""
+        """By type that had ended, its new offerers. If all others have ended it, a generation begins once the last has."""
         self._tracker, self._log = tracker, log
 
     @property
     def is_under_way(self) -> bool:
-        """Whether an era has begun, and it is not known yet from which ground all go on, or what has ended in it."""
-        return self._tracker.eras.ground is None or bool(self._tracker.for_subscribers.fallen) or self._has_news
+        """Whether a generation has begun, and it is not known yet from which floor all go on, or what has ended in it."""
+        return self._tracker.generations.floor is None or bool(self._tracker.for_subscribers.fallen) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
         """The types offered by a publisher that have ended, but not by its own word, and that no publisher here still sends."""
@@ -34,34 +34,34 @@ class Reopening:
             for name in names
             if promises.has_ended(name)
             and not promises.is_derived(name)
-            and not (name in for_nodes.known and _goes_on(for_nodes.origins(name)[1], key))
+            and not (name in for_nodes.known and _resumes(for_nodes.origins(name)[1], key))
         ]
 
     def offered(self, names: Iterable[str], key: PeerKey) -> None:
-        """A peer offers types that had ended; it may not send yet: ``look`` begins an era, or finds that they go on anyway.
+        """A peer offers types that had ended; it may not send yet: ``look`` begins a generation, or finds that they resume.
 
-        No node skips an era: detectors elsewhere may have gone on in it.
+        No node skips a generation: detectors elsewhere may have gone on in it.
         """
         for name in names:
             self._tracker.hold([name], anew=False)
             self._next.setdefault(name, set()).add(key)
 
     def received(self, key: PeerKey, interest: Interest) -> None:
-        """A node's offer has been noted; the node may be in a newer era, or know the ground.
+        """A node's offer has been noted; the node may be in a newer generation, or know the floor.
 
-        If it may send a type that has ended here, and has not ended it in this era, it was unknown: the type goes on, too.
+        If it may send a type that has ended here, and has not ended it in this generation, it was unknown: the type resumes.
         """
-        eras, promises = self._tracker.eras, self._tracker.for_subscribers
-        if interest.era > eras.number:
+        generations, promises = self._tracker.generations, self._tracker.for_subscribers
+        if interest.generation > generations.number:
             if interest.before is not None:  # what it said then did not come through: the link was down
-                self._catch_up(interest.era - 1, interest.before)
-            self._begin(interest.era)
-        elif interest.era == eras.number and (
+                self._catch_up(interest.generation - 1, interest.before)
+            self._begin(interest.generation)
+        elif interest.generation == generations.number and (
             names := [n for n in interest.raw if promises.lasts_ended(n) and promises.origins(n)[1].get(key) != END]
         ):
             self.offered(names, key)
-        if interest.era == eras.number and interest.ground is not None and eras.ground is None:
-            self._go_on(interest.ground)
+        if interest.generation == generations.number and interest.floor is not None and generations.floor is None:
+            self._resume(interest.floor)
 
     def look(self, peers: Collection[Peer], gathering: bool) -> bool:
         """Nodes may have said more: if that was all, go on. Returns whether there is news for nodes.
@@ -74,15 +74,15 @@ class Reopening:
         return has_news
 
     def _move(self) -> bool:
-        """All have said what has ended: go on, then begin the next era, or settle. Whether there may be more to do."""
+        """All have said what has ended: go on, then begin the next generation, or settle. Whether there may be more to do."""
         tracker = self._tracker
-        if tracker.eras.ground is None:
-            self._go_on(tracker.eras.common())
+        if tracker.generations.floor is None:
+            self._resume(tracker.generations.common())
         names, self._next = [name for name, keys in self._next.items() if self._has_ended_but(name, keys)], {}
         if names:
-            self._begin(tracker.eras.number + 1, sorted(names))
+            self._begin(tracker.generations.number + 1, sorted(names))
         else:
-            tracker.settle_era()
+            tracker.settle_generation()
         return bool(names)
 
     def _has_ended_but(self, name: str, keys: set[PeerKey]) -> bool:
@@ -91,7 +91,7 @@ class Reopening:
         return not keys.isdisjoint(origins) and all(until == END for origin, until in origins.items() if origin not in keys)
 
     def _awaited(self, up: Iterable[PeerKey]) -> list[PeerKey]:
-        return self._tracker.eras.awaited(self._tracker.durable.union(up))
+        return self._tracker.generations.awaited(self._tracker.durable.union(up))
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
         """The nodes that publishers here wait for."""
@@ -105,36 +105,36 @@ class Reopening:
         return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.for_nodes.ended_by(peer.key)))
 
     def due(self) -> int | None:
-        """The ground from which the detectors are to go on, if they have not been told it; now they are."""
-        eras = self._tracker.eras
-        ground, eras.due = eras.due, None
-        return ground
+        """The floor from which the detectors are to go on, if they have not been told it; now they are."""
+        generations = self._tracker.generations
+        floor, generations.due = generations.due, None
+        return floor
 
-    def again(self, entry: Began | WentOn) -> None:
+    def again(self, entry: Began | Resumption) -> None:
         """Replay a step of a former life."""
         if isinstance(entry, Began):
-            self._tracker.begin_era(entry.era, entry.names, entry.reached)
+            self._tracker.begin_generation(entry.generation, entry.names, entry.reached)
         else:
-            self._tracker.go_on(entry.ground)
+            self._tracker.resume(entry.floor)
 
-    def _catch_up(self, number: int, ground: int) -> None:
-        """Others have gone on from ``ground`` in era ``number``."""
-        if number > self._tracker.eras.number:
+    def _catch_up(self, number: int, floor: int) -> None:
+        """Others have gone on from ``floor`` in generation ``number``."""
+        if number > self._tracker.generations.number:
             self._begin(number)
-        if self._tracker.eras.ground is None:
-            self._go_on(ground)
+        if self._tracker.generations.floor is None:
+            self._resume(floor)
 
     def _begin(self, number: int, names: Sequence[str] = ()) -> None:
-        self._tracker.begin_era(number, names)
-        self._log.noted(Began(number, self._tracker.eras.reached, list(names)))
+        self._tracker.begin_generation(number, names)
+        self._log.noted(Began(number, self._tracker.generations.reached, list(names)))
         self._has_news = True
 
-    def _go_on(self, ground: int) -> None:
-        self._tracker.go_on(ground)
-        self._log.noted(WentOn(ground))
+    def _resume(self, floor: int) -> None:
+        self._tracker.resume(floor)
+        self._log.noted(Resumption(floor))
         self._has_news = True
 
 
-def _goes_on(origins: dict[object, int | None], key: PeerKey) -> bool:
+def _resumes(origins: dict[object, int | None], key: PeerKey) -> bool:
     """Whether some publisher has not ended a type, or this one has."""
     return origins.get(key) == END or any(until != END for origin, until in origins.items() if origin != LOCAL)

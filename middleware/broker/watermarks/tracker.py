@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from middleware.broker.log.records import LogOffset, PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
-from middleware.broker.watermarks.eras import Eras
+from middleware.broker.watermarks.generations import Generations
 from middleware.link.codec import Changes, Interest
 from middleware.model.event import END, NEVER
 
@@ -40,7 +40,7 @@ class WatermarkTracker:
         all that a node has ever offered, even if it has not offered it again since it came back.
     ``outlived``
         by publisher, the types that others have ended since it was last heard: if it is given up, their END counts.
-    ``eras``
+    ``generations``
         of this node and of the others. ``reached``: the latest time, final or of an event, in the streams that have ended here.
     """
 
@@ -50,7 +50,7 @@ class WatermarkTracker:
             CombinedWatermarks(keeps_ends=False),
             CombinedWatermarks(),
         )
-        self.eras, self.reached = Eras(backdate=backdate), NEVER
+        self.generations, self.reached = Generations(backdate=backdate), NEVER
         self.clock: int | None = None
         self.clock_here = NEVER
         self.log_offsets: dict[str, LogOffset] = {}
@@ -94,7 +94,7 @@ class WatermarkTracker:
             if key[0] == "node":
                 promises.await_from(key, interest.raw)
         if key[0] == "node":
-            self.eras.received(key, interest)
+            self.generations.received(key, interest)
             self._believe()
 
     def left(self, key: PeerKey, outlived: Collection[str] = ()) -> None:
@@ -105,7 +105,7 @@ class WatermarkTracker:
         self.outlived.pop(key, None)
         for promises in self._views[key[0]]:
             promises.leave(key, outlived)
-        if self.eras.said.pop(key, None) is not None:
+        if self.generations.said.pop(key, None) is not None:
             self._believe()
 
     def lost(self, key: PeerKey) -> None:
@@ -127,7 +127,7 @@ class WatermarkTracker:
             if key[0] == "node":
                 for promises in self._views[key[0]]:
                     self._promised_by_node(promises, key, watermarks)
-                self.eras.stated(key)
+                self.generations.stated(key)
                 self._believe()
             else:
                 for promises in self._views[key[0]]:
@@ -146,16 +146,16 @@ class WatermarkTracker:
         """A node that promises for a type it does not offer has had publishers of it that have left; it waits for none."""
         idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
         watermarks = {name: at for name, at in watermarks.items() if name not in idle}
-        if self.eras.is_old(key):  # it must say again, in this era, what has ended
+        if self.generations.is_old(key):  # it must say again, in this generation, what has ended
             watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
         promises.promise(key, watermarks, is_node=True)
         if idle or promises.is_idle(key):
             promises.set_idle(key, idle)
 
     def promised_here(self, watermarks: Mapping[str, int]) -> None:
-        """The local detectors promise; an END of theirs does not count as long as they do not know of the era."""
+        """The local detectors promise; an END of theirs does not count as long as they do not know of the generation."""
         if watermarks:
-            is_known = self.eras.ground is not None and self.eras.due is None
+            is_known = self.generations.floor is not None and self.generations.due is None
             for name, until in watermarks.items():
                 self._watermarks[name] = max(until if until != END or is_known else NEVER, self._watermarks.get(name, NEVER))
             moved = {name: self._watermarks[name] for name in watermarks}
@@ -176,7 +176,7 @@ class WatermarkTracker:
 
     def covered(self, floors: Mapping[str, int]) -> None:
         """Other nodes have called types final up to these times: local publishers send nothing as old."""
-        self.for_nodes.go_on(floors, resumes=False)
+        self.for_nodes.resume(floors, resumes=False)
 
     def origins(self) -> set[Hashable]:
         """The peers that offer something."""
@@ -185,18 +185,18 @@ class WatermarkTracker:
         }
         return everyone - {LOCAL}
 
-    # -- eras ---------------------------------------------------------------------------------------------------------
+    # -- generations ---------------------------------------------------------------------------------------------------------
 
-    def begin_era(self, number: int, names: Collection[str] = (), reached: int | None = None) -> None:
+    def begin_generation(self, number: int, names: Collection[str] = (), reached: int | None = None) -> None:
         """Nothing has ended any more, except what publishers here have ended. ``reached``: as it was then, if this is a replay.
 
-        ``names``: types for which the era begins; they go on from its ground, even if they had fallen in the one before.
+        ``names``: types for which the generation begins; they go on from its floor, even if they had fallen in the one before.
         """
         if reached is None:
             everything = (self.for_subscribers, self.for_nodes, self.for_detectors)
             reached = max(self.reached, self.clock_here, *(promises.finite for promises in everything))
             reached = max(reached, self.clock) if self.clock is not None else reached
-        self.eras.begin(number, reached)
+        self.generations.begin(number, reached)
         self.hold(names)
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.for_subscribers, self.for_detectors):
@@ -210,27 +210,27 @@ class WatermarkTracker:
         for promises in (self.for_subscribers, self.for_detectors):
             promises.hold(names, anew)
 
-    def go_on(self, ground: int) -> None:
-        """Streams that had ended go on from ``ground``, and nothing as old comes any more."""
-        self.eras.ground = ground
-        if self.eras.due is None:  # else they were at the end already, and go on from there
-            self.eras.due = ground
-        fallen = self.for_subscribers.fallen - self.for_subscribers.resumed  # the others went on from a ground known before
-        raw = ground if ground == NEVER else ground + self.eras.margin
-        # for derived types, their own nodes promise: they may have gone on there, in an era whose END this node did not see
+    def resume(self, floor: int) -> None:
+        """Streams that had ended go on from ``floor``, and nothing as old comes any more."""
+        self.generations.floor = floor
+        if self.generations.due is None:  # else they were at the end already, and go on from there
+            self.generations.due = floor
+        fallen = self.for_subscribers.fallen - self.for_subscribers.resumed  # the others went on from a floor known before
+        raw = floor if floor == NEVER else floor + self.generations.margin
+        # for derived types, their own nodes promise: they may have resumed there, in a generation whose END was not seen here
         floors = {name: raw for name in fallen if not self.for_subscribers.is_derived(name)}
         for promises in (self.for_subscribers, self.for_nodes, self.for_detectors):
-            promises.go_on(floors)
+            promises.resume(floors)
 
-    def settle_era(self) -> None:
-        """All nodes have said what has ended in this era."""
+    def settle_generation(self) -> None:
+        """All nodes have said what has ended in this generation."""
         for promises in (self.for_subscribers, self.for_detectors):
             promises.settle()
 
     def _believe(self) -> None:
-        """END is believed as soon as all nodes have said what has ended in this era, and no earlier."""
+        """END is believed as soon as all nodes have said what has ended in this generation, and no earlier."""
         for promises in (self.for_subscribers, self.for_detectors):
-            promises.doubt(self.eras.in_doubt)
+            promises.doubt(self.generations.in_doubt)
 
     # -- lives --------------------------------------------------------------------------------------------------------
 
@@ -239,12 +239,12 @@ class WatermarkTracker:
         promises = [each.state() for each in (self.for_subscribers, self.for_nodes, self.for_detectors)]
         plain = {stored: copy(getattr(self, name)) for stored, name in _PLAIN.items()}
         plain |= {each: {key: set(names) for key, names in getattr(self, each).items()} for each in ("ever", "outlived")}
-        return {"promises": promises, "plain": plain, "eras": self.eras.state()}
+        return {"promises": promises, "plain": plain, "generations": self.generations.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``."""
-        if "eras" in state:  # there were none in former versions
-            self.eras.restore(state["eras"])
+        if "generations" in state:  # there were none in former versions
+            self.generations.restore(state["generations"])
             self._believe()
         for promises, kept in zip((self.for_subscribers, self.for_nodes, self.for_detectors), state["promises"], strict=True):
             promises.restore(kept)

@@ -192,7 +192,7 @@ def _part(batch: Batch, name: str) -> Batch:
     """The part of a batch about one type."""
     deltas = {name: batch.deltas[name]} if name in batch.deltas else {}
     watermark = {name: batch.watermarks[name]} if name in batch.watermarks else {}
-    return Batch(deltas, watermark, ground=batch.ground)
+    return Batch(deltas, watermark, floor=batch.floor)
 
 
 def _result(name: str, event: Event, now: int) -> ShownResult:

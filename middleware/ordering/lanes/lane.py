@@ -361,7 +361,7 @@ class Lane:
         self.snapshots = [Snapshot(position - drop, state) for position, state in self.snapshots[at:]]
         return failures
 
-    def standing(self, promised: int) -> list[Event]:
+    def provisional(self, promised: int) -> list[Event]:
         """Results later than ``promised``."""
         return [event for published in self.published for event in published.events if event.ts > promised]
 

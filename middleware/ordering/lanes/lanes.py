@@ -172,9 +172,9 @@ class BatchLanes:
         failures, self._failures = self._failures, []
         return failures
 
-    def standing(self, promised: int) -> list[Event]:
+    def provisional(self, promised: int) -> list[Event]:
         """Results later than ``promised``. O(what is kept)."""
-        return list(self._lane.standing(promised)) if self._lane is not None else []
+        return list(self._lane.provisional(promised)) if self._lane is not None else []
 
     def state(self, final: int) -> LanesState:
         """See LanesState: all but the lane, which ``part`` gives as it is now. Parts of an earlier call are dropped."""

@@ -12,9 +12,9 @@ from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operator, applied
 from middleware.native import in_time
 from middleware.ordering.lanes.lane import Counts
+from middleware.ordering.lanes.provisional_results import ProvisionalResults
 from middleware.ordering.lanes.ready import Ready
 from middleware.ordering.lanes.retraction import Published
-from middleware.ordering.lanes.standing import Standing
 
 
 def _in_time(out: Delta, start: int) -> Delta:
@@ -40,7 +40,7 @@ class OperatorLane:
         self.stopped: str | None = None
         self._start = partial(operator.start, name, level)
         self._operation = self._start()
-        self._results = Standing()
+        self._results = ProvisionalResults()
         self._told = self._now = (NEVER, NEVER)
         self._resumes = resumes
         self._before: tuple[Any, list[Event]] | None = None
@@ -102,30 +102,30 @@ class OperatorLane:
         self._results.note(out, promised)
         return [out]
 
-    def resume(self, ground: int) -> list[Delta]:
-        """Resume from before the end. Results up to ``ground`` were published at the end; those above it were withdrawn there,
+    def resume(self, floor: int) -> list[Delta]:
+        """Resume from before the end. Results up to ``floor`` were published at the end; those above it were withdrawn there,
         so they are published again. O(what is kept)."""
-        self._told = self._now = ground, ground
+        self._told = self._now = floor, floor
         if self._before is None or self.stopped is not None:
             return []
         (state, results), self._before = self._before, None
         self._operation = self._start()
         self._operation.restore(state)
-        self._results = Standing(results)
+        self._results = ProvisionalResults(results)
         try:
-            if out := applied(self._operation, Delta(), ground, ground):
-                self._results.note(_in_time(out, ground), NEVER)
+            if out := applied(self._operation, Delta(), floor, floor):
+                self._results.note(_in_time(out, floor), NEVER)
         except ENDING:
             raise
         except BaseException:
             self.stopped = traceback.format_exc(limit=-8)
-            self._results = Standing()
+            self._results = ProvisionalResults()
             return []
-        self._operation.failed(ground)  # they were listed at the end
-        again = self._results.above(ground)
+        self._operation.failed(floor)  # they were listed at the end
+        again = self._results.above(floor)
         return [Delta(again)] if again else []
 
-    def standing(self, promised: int) -> list[Event]:
+    def provisional(self, promised: int) -> list[Event]:
         """Results later than ``promised``. O(what is kept)."""
         return self._results.above(promised)
 
@@ -135,7 +135,7 @@ class OperatorLane:
 
     def withdraw(self, promised: int) -> list[Delta]:
         """Retract all results later than ``promised``: those up to it are final, and complete."""
-        gone, self._results = self._results.above(promised), Standing()
+        gone, self._results = self._results.above(promised), ProvisionalResults()
         return [Delta(retracts=gone)] if gone else []
 
     def purge(self, final: int) -> list[Published]:
@@ -160,7 +160,7 @@ class OperatorLane:
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""
         operation, failed, self.stopped, results, self._told, self._now, self._before = state
-        self._results = Standing(results)
+        self._results = ProvisionalResults(results)
         if self.stopped is None:
             self._operation.restore(operation)
         self._operation.failures = failed

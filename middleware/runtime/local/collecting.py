@@ -40,7 +40,7 @@ class FinalResults:
                 self._keep(sources[0], delta.columns)
             elif delta.columns is not None:
                 rows[name].inserts += delta.inserts
-        free = self._barrier.take(Batch(rows, batch.watermarks, ground=batch.ground))
+        free = self._barrier.take(Batch(rows, batch.watermarks, floor=batch.floor))
         if len(whose := set(map(_SOURCE, free))) == 1:
             self._events[whose.pop()] += free
             return

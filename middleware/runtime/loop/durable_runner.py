@@ -99,7 +99,7 @@ class DurableRunner:
             self._core.checkpoint_due = True
         released.append(self._write(now))
         if self._core.checkpointing and time.monotonic_ns() >= self._resumes_at:
-            self._go_on(self._count)
+            self._resume(self._count)
         self._set_aside()
         return released
 
@@ -128,7 +128,7 @@ class DurableRunner:
         effects, write = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         if write is not None:
             while self._at_once and self._core.checkpointing:  # no record without a checkpoint that names the code that made it
-                if (piece := self._core.go_on(_MOST)) is not None:
+                if (piece := self._core.resume(_MOST)) is not None:
                     write.pieces.append(piece)
             if self._at_once and self._core.faults:
                 write.pieces.clear()
@@ -148,10 +148,10 @@ class DurableRunner:
         self._count = _FEW
         return settled
 
-    def _go_on(self, count: int) -> None:
+    def _resume(self, count: int) -> None:
         """Write a piece of the checkpoint, and set the number of lanes in the next one."""
         start = time.monotonic_ns()
-        if (piece := self._core.go_on(count)) is None:
+        if (piece := self._core.resume(count)) is None:
             return
         self._store.write(piece)
         spare()  # lanes are copied when they are touched: a collection that visited the copies took 40 ms
@@ -194,7 +194,7 @@ class DurableRunner:
         while self._core.checkpoint_due:  # once more if detectors were set aside
             self._write(time.monotonic_ns())
             while self._core.checkpointing:
-                self._go_on(_MOST)
+                self._resume(_MOST)
             self._set_aside()
         deadline = time.monotonic_ns() + _PATIENCE
         while not self._store.idle and time.monotonic_ns() < deadline:

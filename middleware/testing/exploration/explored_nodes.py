@@ -116,8 +116,8 @@ class Relay:
     def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         """Take a step: check that nothing comes late, then take the new watermark."""
         until = batch.watermarks.get(RAW)
-        if batch.ground is not None and self.bound == END:
-            self.final = self.bound = batch.ground
+        if batch.floor is not None and self.bound == END:
+            self.final = self.bound = batch.floor
         for event in batch.deltas[RAW].inserts if RAW in batch.deltas else ():
             self.given[event.source, event.id] += 1
             self.newest = max(event.ts, self.newest)
@@ -125,7 +125,7 @@ class Relay:
                 raise BrokenPromise(
                     f"the event of {event.ts} from {event.source} is late: up to {told(self.bound)} was promised"
                 )
-        if until is not None and self.bound != END:  # only the ground of a new era takes an end back
+        if until is not None and self.bound != END:  # only the floor of a new generation takes an end back
             if self.bound is not None and until < self.bound:
                 raise BrokenPromise(f"the watermark goes back from {told(self.bound)} to {told(until)}")
             self.bound, self.final = until, max(until, self.final)
@@ -136,7 +136,7 @@ class Relay:
     def finals(self) -> dict[str, int]:
         return {"relay": self.final}
 
-    def standing(self) -> list[Event]:
+    def provisional(self) -> list[Event]:
         return []
 
     @property

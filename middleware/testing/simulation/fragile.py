@@ -20,9 +20,9 @@ class Fragile(Operator):
         self.subscribes, self.publishes = sound.subscribes, sound.publishes
 
     @property
-    def prompt(self) -> bool:  # type: ignore[override]
+    def emits_before_clock(self) -> bool:  # type: ignore[override]
         """See Operator."""
-        return self.sound.prompt
+        return self.sound.emits_before_clock
 
     def start(self, name: str, level: int) -> Operation:
         """See Operator."""

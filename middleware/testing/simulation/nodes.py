@@ -121,11 +121,11 @@ class _Running:
         inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
-            if batch.ground is not None:  # what had ended goes on from there before anything can stop
-                running = [(unit, batch.ground if until == END else until) for unit, until in running]
+            if batch.floor is not None:  # what had ended goes on from there before anything can stop
+                running = [(unit, batch.floor if until == END else until) for unit, until in running]
             self._took(inbox)
-            if batch.ground is not None:
-                self.watch.go_on()
+            if batch.floor is not None:
+                self.watch.resume()
         results = self.hierarchy.process(batch) if batch is not None else []
         for result in results:
             self.broker.publish(result, local)
@@ -258,7 +258,7 @@ class DurableNode(_Running):
         if write is not None:
             self.disk.write(write, now)
         if self.core.checkpointing and self._slices.random() < 0.5:
-            piece = self.core.go_on(self._slices.randint(1, 4))
+            piece = self.core.resume(self._slices.randint(1, 4))
             assert piece is not None, self.core.faults  # all detectors of the worlds can be saved
             self.disk.write_piece(piece, now)
         return sends + self._done(effects)

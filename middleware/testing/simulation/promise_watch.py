@@ -76,7 +76,7 @@ class Watch:
                 raise PromiseError(f"{self.who}: watermark of {name} went back to {until}")
             self.watermarks[name] = max(before, until)
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Streams that had ended resume, after all that was final; how far that was need not be announced."""
         self._untold |= {name for name, until in self.watermarks.items() if until == END}
         self.watermarks |= {name: self._newest.get(name, NEVER) for name, until in self.watermarks.items() if until == END}
@@ -139,7 +139,7 @@ class WatchedSink(SimulatedSubscriber):
         self.incomplete: bool = before is not None and (before.incomplete or len(self.finals) < len(before.finals))
         self.watch = Watch(name)
         self.watch.is_blind = joins
-        self._era = 0
+        self._generation = 0
         self.history: list[str] = []
         self._codec = EventCodec(types)
 
@@ -205,7 +205,7 @@ class WatchedSink(SimulatedSubscriber):
             by_type.setdefault(head.type, []).append(self._codec.decode(head, block, Drops()))
         deltas = {name: merged(same) for name, same in by_type.items()}
         self.history.append(repr((deltas, changes.watermarks or {})))
-        if changes.era != self._era:
-            self._era = changes.era
-            self.watch.go_on()
+        if changes.generation != self._generation:
+            self._generation = changes.generation
+            self.watch.resume()
         self.watch.take(deltas, changes.watermarks or {})

@@ -416,7 +416,7 @@ class World:
         self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
         self._check_late()
         if self.plan.afterwards is not None and not any(watch.stands_in for watch in self.watches.values()):
-            margin = max(node.hierarchy.backdate * node.broker.tracker.eras.number for node in self.nodes.values())
+            margin = max(node.hierarchy.backdate * node.broker.tracker.generations.number for node in self.nodes.values())
             refused = refused_in_time(self.turned, self.plan.sources, self.plan.afterwards, self._newest, margin)
             late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.late]
             wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
@@ -469,7 +469,7 @@ class World:
     @property
     def _has_met_an_end(self) -> bool:
         """Whether a type was offered at one node while it ended at another: events may be late until that one knew."""
-        return self.plan.afterwards is None and any(node.broker.tracker.eras.number for node in self.nodes.values())
+        return self.plan.afterwards is None and any(node.broker.tracker.generations.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
         """Events turned away as too far ahead, but taken when they came again; a refused change stays refused."""

@@ -44,28 +44,28 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
         detectors = an_application(rng)
         policies = {name: a_policy(rng, each) for name, each in detectors.items()}
         hierarchy = Hierarchy(detectors, policies=policies, resumes=True)
-        watch, said, ground = Watch("hierarchy"), [], None
+        watch, said, floor = Watch("hierarchy"), [], None
         for name in "pqr"[: rng.randint(2, 3)]:
-            base = 0 if ground is None else ground + hierarchy.backdate + 1 + rng.choice([0, 3, 200])
+            base = 0 if floor is None else floor + hierarchy.backdate + 1 + rng.choice([0, 3, 200])
             events = [replace(event, ts=event.ts + base) for event in a_stream(rng, [Reading, Probe], name)]
             said += events
             batches = [*in_batches(rng, events), Batch({}, dict.fromkeys(hierarchy.subscriptions, END))]
             if rng.random() < 0.5:  # the last events come together with the end
                 batches[-1].deltas, batches[-1].clock = batches[-2].deltas, batches[-2].clock
                 del batches[-2]
-            batches[0].ground = ground
+            batches[0].floor = floor
             for batch in batches:
-                if batch.ground is not None:
-                    watch.go_on()
+                if batch.floor is not None:
+                    watch.resume()
                     stretches += 1
                 for out in hierarchy.process(batch):
                     watch.take(out.deltas, out.watermarks)
-                    ground = max(ground if ground is not None else NEVER, out.reached)
+                    floor = max(floor if floor is not None else NEVER, out.reached)
                 if rng.random() < 0.1:
                     hierarchy = again(hierarchy, detectors, policies)
             assert all(unit.final == END for unit in hierarchy.units), f"seed {seed}: it has not ended"
             newest = max(map(TS, [*said, *watch.now.values()]))
-            assert ground >= newest, f"seed {seed}: {ground} was final, and {newest} came"
+            assert floor >= newest, f"seed {seed}: {floor} was final, and {newest} came"
         if hierarchy.halted:  # an operator that raised: what came before stands, and the oracle raises, too
             continue
         late = {unit.name: {(each.event.source, each.event.id) for each in unit.late} for unit in hierarchy.units}
@@ -81,5 +81,5 @@ def test_a_unit_that_has_not_ended_is_left_alone():
     rng = random.Random(1)
     hierarchy = Hierarchy(an_application(rng), resumes=True)
     finals = hierarchy.finals()
-    assert hierarchy.process(Batch({}, {}, None, ground=17)) == []
+    assert hierarchy.process(Batch({}, {}, None, floor=17)) == []
     assert hierarchy.finals() == finals

@@ -185,7 +185,7 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
     core.checkpoint_due = True
     pieces = core.settle(1)[1].pieces
     while core.checkpointing:
-        pieces.append(core.go_on(100))
+        pieces.append(core.resume(100))
     for checkpoint in (None, [piece.data for piece in pieces]):  # it is in the one, or in what is behind the other
         log = Log(1, lambda offset, size: [])
         broker = durable(log)
@@ -215,7 +215,7 @@ def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> 
     core.checkpoint_due = True
     pieces = core.settle(3)[1].pieces
     while core.checkpointing:
-        pieces.append(core.go_on(100))
+        pieces.append(core.resume(100))
     for checkpoint in (None, [piece.data for piece in pieces]):
         log = Log(1, lambda offset, size: [])
         broker = durable(log)

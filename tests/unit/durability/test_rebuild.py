@@ -63,7 +63,7 @@ def life(store: Store, ticks: list[Event], hierarchy: Hierarchy) -> None:
         if write is not None:
             store.write(write)
         while core.checkpointing:
-            store.write(core.go_on(1))
+            store.write(core.resume(1))
         for channel, parts in [*effects.sends, *core.stored(core.log.number).sends]:
             next(link for link in links if link.name == channel).receive(decode_frame(parts[0]), parts[1:], now)
 

@@ -28,7 +28,7 @@ def arrived(rng: Random) -> list[Delta]:
 def test_columns_come_in_the_same_order_as_rows(seed):
     rows, same = arrived(Random(seed)), arrived(Random(seed))
     given = list(map(as_columns, same))
-    expected, found = in_order(rows), in_order(given, few=0)
+    expected, found = in_order(rows), in_order(given, min_rows_for_columns=0)
     assert (found.retracts, found.k_plus, len(found)) == (expected.retracts, expected.k_plus, len(expected))
     assert found.inserts == expected.inserts
 
@@ -49,14 +49,20 @@ def test_interleaved_columns_are_a_sequence_of_events():
 
 def test_few_events_are_objects():
     given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
-    assert in_order(given, few=3).interleaved is None and in_order(given, few=2).interleaved is not None
+    assert (
+        in_order(given, min_rows_for_columns=3).interleaved is None
+        and in_order(given, min_rows_for_columns=2).interleaved is not None
+    )
 
 
 @pytest.mark.parametrize("seed", range(50))
 def test_columns_and_rows_of_a_type_come_in_the_order_of_rows(seed):
     rng, rows = Random(seed), arrived(Random(seed))
     same = [as_columns(each) if rng.random() < 0.6 else each for each in arrived(Random(seed))]
-    assert in_order([combined(rows[::2]), rows[1]], few=9).inserts == in_order([combined(same[::2]), same[1]], few=9).inserts
+    assert (
+        in_order([combined(rows[::2]), rows[1]], min_rows_for_columns=9).inserts
+        == in_order([combined(same[::2]), same[1]], min_rows_for_columns=9).inserts
+    )
 
 
 def as_columns(delta: Delta) -> Delta:

@@ -235,7 +235,7 @@ impl KeyedLanes {
     }
 
     /// Results later than `promised`, of all lanes. O(what is kept).
-    fn standing<'py>(&self, py: Python<'py>, promised: i64) -> PyResult<Bound<'py, PyList>> {
+    fn provisional<'py>(&self, py: Python<'py>, promised: i64) -> PyResult<Bound<'py, PyList>> {
         let found = PyList::empty(py);
         for record in self.lanes.iter().flat_map(|lane| &lane.records) {
             for event in record.published.bind(py).get_item(1)?.try_iter()? {

@@ -18,7 +18,7 @@ impl KeyedWindows {
                 continue;
             }
             for sliding in &mut self.sliding {
-                sliding.go_on(plan, end, &self.panes, &self.lanes);
+                sliding.resume(plan, end, &self.panes, &self.lanes);
                 sliding.publish(plan, &mut self.results);
             }
             self.panes.drop_until(end - longest);
@@ -28,7 +28,7 @@ impl KeyedWindows {
         let last = plan.end(upto.saturating_add(1)) - plan.every;
         if self.panes.first_after(i64::MIN).is_some_and(|first| first <= last - longest) {
             for sliding in &mut self.sliding {
-                sliding.go_on(plan, last, &self.panes, &self.lanes);
+                sliding.resume(plan, last, &self.panes, &self.lanes);
             }
             self.panes.drop_until(last - longest);
         }

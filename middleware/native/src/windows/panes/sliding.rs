@@ -43,7 +43,7 @@ impl Sliding {
     }
 
     /// Go on to the windows that end at `end`. O(what comes and goes), mostly.
-    pub fn go_on(&mut self, plan: &Plan, end: i64, panes: &Panes, lanes: &[Lane]) {
+    pub fn resume(&mut self, plan: &Plan, end: i64, panes: &Panes, lanes: &[Lane]) {
         let start = end - self.size;
         let gone = panes.between(self.start, start.min(self.end)).map(|pane| (pane, false));
         let come = panes.between(start.max(self.end), end).map(|pane| (pane, true));

@@ -23,7 +23,7 @@ _Noted = tuple[int, int, Sequence[Event], Sequence[tuple[Event, Event]], Sequenc
 """Changes: the latest time among them; what they take; new results, which may be columns; revised and withdrawn ones."""
 
 
-class Standing:
+class ProvisionalResults:
     """The published results of an operation that are not final: kept as changes, and netted on demand.
 
     Changes become final nearly in the order in which they came, so those at the front that are final go at each step. What is
@@ -63,7 +63,7 @@ class Standing:
 
     def above(self, final: int) -> list[Event]:
         """The results later than ``final``. O(changes)."""
-        return _standing(self._changes, final)
+        return _provisional(self._changes, final)
 
     def latest(self, final: int) -> int:
         """The latest time of those; NEVER if there are none. O(changes), where nothing was corrected."""
@@ -74,7 +74,7 @@ class Standing:
 
     def state(self, final: int) -> Later:
         """The same, computed later."""
-        return Later(_standing, self._changes.copy(), final)
+        return Later(_provisional, self._changes.copy(), final)
 
 
 def _not_final(noted: _Noted, final: int) -> _Noted:
@@ -90,7 +90,7 @@ def _not_final(noted: _Noted, final: int) -> _Noted:
     return newest, weight - start, left, revises, retracts
 
 
-def _standing(noted: Iterable[_Noted], final: int) -> list[Event]:
+def _provisional(noted: Iterable[_Noted], final: int) -> list[Event]:
     results: dict[int, Event] = {}
     for newest, _, inserts, revises, retracts in noted:
         if newest <= final:

@@ -18,7 +18,7 @@ class Echo(Operator):
 
     def __init__(self, prompt):
         self.name = "Echo"
-        self.prompt = prompt
+        self.emits_before_clock = prompt
         self.given = []
 
     def start(self, name, level):

@@ -1,4 +1,4 @@
-"""What has ended goes on: promises, readers and nodes when a new era begins, and no END of a former one is believed."""
+"""What has ended goes on: promises, readers and nodes when a new generation begins, and no END of a former one is believed."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again(
     assert promises.fallen == {"Ping", "Pong"} and promises.floor("Ping") == END, "nothing may come in yet"
     promises.promise("node", {"Ping": END, "Pong": 5})
     assert promises.values == {"Ping": 7, "Pong": 5}, "not believed as long as others may have begun"
-    promises.go_on({"Ping": 20, "Pong": 15})
+    promises.resume({"Ping": 20, "Pong": 15})
     promises.fallen.clear()
     promises.doubt(False)
     assert promises.values == {"Ping": END, "Pong": 15}
@@ -75,7 +75,7 @@ def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
     assert promises.open == {"Ping"}, "it was begun elsewhere, and nobody was believed meanwhile"
 
 
-def test_promises_outlive_the_process_also_those_of_before_there_were_eras() -> None:
+def test_promises_outlive_the_process_also_those_of_before_there_were_generations() -> None:
     promises, again = CombinedWatermarks(), CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     again.restore(promises.state())
@@ -95,18 +95,18 @@ def test_a_node_in_a_former_era_ends_nothing() -> None:
     tracker.promised_here({"Peng": 30})
     tracker.promised_here({"Peng": END})
     assert set(tracker.for_subscribers.values.values()) == {END}
-    tracker.begin_era(1)
-    assert tracker.eras.reached == 40
+    tracker.begin_generation(1)
+    assert tracker.generations.reached == 40
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": END}, []))  # was under way
     assert END not in tracker.for_subscribers.values.values() and tracker.for_nodes.values == {"Peng": 30}
     tracker.promised_here({"Peng": END})
-    assert tracker.for_nodes.values == {"Peng": 30}, "the detectors do not know of the era yet"
-    tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], era=1, reached=50, backdate=3))
-    assert tracker.eras.in_doubt, "it has not said what has ended"
+    assert tracker.for_nodes.values == {"Peng": 30}, "the detectors do not know of the generation yet"
+    tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], generation=1, reached=50, backdate=3))
+    assert tracker.generations.in_doubt, "it has not said what has ended"
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
-    assert not tracker.eras.in_doubt and tracker.eras.common() == 50
-    tracker.go_on(50)
-    tracker.settle_era()
+    assert not tracker.generations.in_doubt and tracker.generations.common() == 50
+    tracker.resume(50)
+    tracker.settle_generation()
     assert tracker.for_subscribers.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
         "who derives them promises, from where they go on"
     )
@@ -133,17 +133,17 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     tracker.offered(("publisher", "q"), Interest(1, raw=["Pong"]))
     reopening.offered(["Pong"], ("publisher", "q"))
     assert not reopening.look([], False)
-    assert tracker.eras.number == 1, "nobody knows yet from where all go on in this one"
-    tracker.offered(node, Interest(2, keeps=True, era=1, reached=25))
+    assert tracker.generations.number == 1, "nobody knows yet from where all go on in this one"
+    tracker.offered(node, Interest(2, keeps=True, generation=1, reached=25))
     tracker.noted(node, Changes(None, {}, []))
     assert reopening.look([], False)
-    assert (tracker.eras.number, tracker.eras.before, tracker.eras.ground) == (2, 25, None)
+    assert (tracker.generations.number, tracker.generations.before, tracker.generations.floor) == (2, 25, None)
     assert reopening.due() == 25
     assert tracker.for_subscribers.floor("Pong") == END, "of what was offered nothing may come in"
-    tracker.offered(node, Interest(3, keeps=True, era=2, reached=31, before=25))
+    tracker.offered(node, Interest(3, keeps=True, generation=2, reached=31, before=25))
     tracker.noted(node, Changes(None, {}, []))
     reopening.look([], False)
-    assert tracker.eras.ground == 31 and tracker.for_subscribers.floor("Pong") == 33
+    assert tracker.generations.floor == 31 and tracker.for_subscribers.floor("Pong") == 33
 
 
 def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
@@ -157,11 +157,11 @@ def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
         tracker.offered(key, Interest(1, raw=[name]))
         reopening.offered([name], key)
         reopening.look([], False)
-    assert tracker.eras.number == 1 and tracker.for_subscribers.floor("Ping") == END
-    tracker.offered(node, Interest(2, raw=["Ping"], keeps=True, era=1, reached=25))
+    assert tracker.generations.number == 1 and tracker.for_subscribers.floor("Ping") == END
+    tracker.offered(node, Interest(2, raw=["Ping"], keeps=True, generation=1, reached=25))
     tracker.noted(node, Changes(None, {"Ping": 24}, []))  # a publisher there sends it again
     reopening.look([], False)
-    assert tracker.eras.number == 1 and not tracker.for_subscribers.fallen
+    assert tracker.generations.number == 1 and not tracker.for_subscribers.fallen
     assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 
 
@@ -169,22 +169,22 @@ def test_a_node_that_did_not_hear_how_an_era_came_out_is_told_with_the_next() ->
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1))
     an_end(tracker, "Ping")
-    reopening, late = Reopening(tracker, NullLog()), Interest(2, era=2, reached=40, before=25)
+    reopening, late = Reopening(tracker, NullLog()), Interest(2, generation=2, reached=40, before=25)
     tracker.offered(node, late)
     reopening.received(node, late)
-    assert (tracker.eras.number, tracker.eras.ground) == (2, None)
+    assert (tracker.generations.number, tracker.generations.floor) == (2, None)
     assert reopening.due() == 25, "detectors go on from where all others did"
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_era() -> None:
+def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_generation() -> None:
     barrier = Barrier(["Ping"])
     assert barrier.take(Batch({"Ping": Delta([ping(3), ping(9)])}, {"Ping": END})) == [ping(3), ping(9)]
     barrier.take(Batch({}, {"Ping": 4}))
-    assert barrier.watermark == END, "an old promise is no era"
-    assert barrier.take(Batch({"Ping": Delta([ping(9, 90), ping(12)])}, {"Ping": 10}, ground=NEVER)) == []
+    assert barrier.watermark == END, "an old promise is no generation"
+    assert barrier.take(Batch({"Ping": Delta([ping(9, 90), ping(12)])}, {"Ping": 10}, floor=NEVER)) == []
     assert barrier.watermark == 10 and barrier.violations == {"event at or below the watermark promised": 1}
     assert barrier.take(Batch({}, {"Ping": END})) == [ping(12)]
 
@@ -193,9 +193,9 @@ def test_a_subscription_goes_on_with_the_era_of_its_node() -> None:
     for final in (False, True):
         reader = Subscription(["Ping"], EventCodec(TYPES), final=final)
 
-        def told(reader: Subscription, ts: int, until: int, era: int) -> list[str]:
+        def told(reader: Subscription, ts: int, until: int, generation: int) -> list[str]:
             head, block = encode_delta("Ping", Delta([ping(ts)]))[0]
-            reader.receive([encode(Changes(None, {"Ping": until}, [head], era=era)), block])
+            reader.receive([encode(Changes(None, {"Ping": until}, [head], generation=generation)), block])
             return [str(change) for change in reader.changes(reader.take()[0])]
 
         assert len(told(reader, 5, END, 0)) == 2 and reader.watermark == END
@@ -243,8 +243,8 @@ class Derives:
         self.ends = 0
 
     def __call__(self, batch: Batch) -> list[Batch]:
-        if batch.ground is not None and self.final == END:
-            self.final = batch.ground
+        if batch.floor is not None and self.final == END:
+            self.final = batch.floor
         events = [
             self.gives(ts=e.ts, id=e.id, source=self.reads, level=e.level + 1)
             for e in batch.deltas.get(self.reads, Delta()).inserts

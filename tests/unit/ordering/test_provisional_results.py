@@ -10,7 +10,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event
-from middleware.ordering.lanes.standing import Standing
+from middleware.ordering.lanes.provisional_results import ProvisionalResults
 
 
 class Total(Event):
@@ -23,7 +23,7 @@ class Watched(EventColumns):
 
 @pytest.mark.parametrize("size", [16, 256, 4_096, 16_384])
 def test_final_results_are_let_go(size):
-    standing, held, most = Standing(), list[weakref.ref[Watched]](), 0
+    standing, held, most = ProvisionalResults(), list[weakref.ref[Watched]](), 0
     for start in range(0, 40 * max(size, 4_096), size):
         totals = [Total(float(at), ts=at, id=at, source="totals") for at in range(start, start + size)]
         columns = Watched(Total, EventColumns.from_events(Total, totals).batch)
@@ -35,7 +35,7 @@ def test_final_results_are_let_go(size):
 
 
 def test_final_corrections_are_let_go():
-    standing, steps, size = Standing(), 40, 13_000
+    standing, steps, size = ProvisionalResults(), 40, 13_000
     watched = [
         Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")]).batch)
         for at in range(steps)
@@ -51,7 +51,7 @@ def test_final_corrections_are_let_go():
 
 
 def test_one_result_far_ahead_holds_up_no_others():
-    standing, held = Standing(), list[weakref.ref[Watched]]()
+    standing, held = ProvisionalResults(), list[weakref.ref[Watched]]()
     standing.note(Delta([Total(0.0, ts=2**60, id=-1, source="totals")]), 0)
     for at in range(200):
         columns = Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")] * 1_000).batch)
@@ -64,7 +64,7 @@ def test_one_result_far_ahead_holds_up_no_others():
 @pytest.mark.parametrize("seed", range(20))
 def test_what_stands_is_what_was_not_withdrawn(seed):
     """Against a naive twin, with corrections, results far ahead, and a ``final`` that moves now and then."""
-    rng, standing, naive, final = random.Random(seed), Standing(), dict[int, Event](), 0
+    rng, standing, naive, final = random.Random(seed), ProvisionalResults(), dict[int, Event](), 0
     for step in range(300):
         for number in [number for number, event in naive.items() if event.ts <= final]:
             del naive[number]
@@ -82,5 +82,5 @@ def test_what_stands_is_what_was_not_withdrawn(seed):
         assert sorted(map(repr, standing.above(final))) == sorted(map(repr, naive.values()))
         assert standing.latest(final) == max((event.ts for event in naive.values()), default=NEVER)
         if rng.random() < 0.2:
-            standing = Standing(list(standing.state(final)))
+            standing = ProvisionalResults(list(standing.state(final)))
         final += rng.choice([0, 0, 1, 5])
