@@ -31,8 +31,8 @@ class Mode(msgspec.Struct, frozen=True):
     keyed: bool = True
 
 
-BUFFERING = Mode("buffering", "pure buffering", {"alpha": "buffering", "lateness": "0s", "failing": "stop"})
-"""The paper's baseline: events wait for K, and no result is ever corrected."""
+BUFFERING = Mode("buffering", "pure buffering", {"alpha": "buffering", "slack": "max", "lateness": "0s", "failing": "stop"})
+"""The paper's baseline: events wait for K, the largest delay so far. What is later is lost; no result is ever corrected."""
 DYNAMIC = Mode("dynamic", "dynamic alpha", {"alpha": "gain", "retraction": "on-demand", "spacing": "auto"})
 PAPER = Mode("algorithm-3", "alpha by Algorithm 3", {"alpha": "adaptive", "retraction": "on-demand", "spacing": "auto"})
 SPECULATION = Mode("speculation", "full speculation", {"alpha": 0.0})

@@ -65,7 +65,8 @@ class Timeline:
             self.final = max(self.final, promised)
             return
         if clock.policy.reach != self._reach:
-            self._reach, self._allowed = clock.policy.reach, self.lateness
+            self._reach = clock.policy.reach
+            self._allowed = self.lateness + self.is_buffering  # what is as late as the latest so far must not be lost
         if clock.clk != NEVER and self._allowed:
             self.final = max(self.final, min(promised, clock.clk - self._allowed))
             clock.within = self._allowed

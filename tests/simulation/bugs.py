@@ -415,7 +415,7 @@ def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def an_end_of_a_former_era_believed(patch: pytest.MonkeyPatch) -> None:
+def an_end_of_a_former_generation_believed(patch: pytest.MonkeyPatch) -> None:
     fall = CombinedWatermarks.fall
     patch.setattr(CombinedWatermarks, "fall", lambda self, may_resume: fall(self, lambda origin: origin == LOCAL))
     patch.setattr(Generations, "in_doubt", property(lambda self: False))
@@ -439,7 +439,7 @@ def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def eras_not_logged(patch: pytest.MonkeyPatch) -> None:
+def generations_not_logged(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "noted", lambda self, entry: None)
 
 
@@ -449,7 +449,7 @@ def what_the_log_holds_of_publishers_that_left_not_told(patch: pytest.MonkeyPatc
 
 
 @bug
-def readers_not_told_of_an_generation(patch: pytest.MonkeyPatch) -> None:
+def readers_not_told_of_a_generation(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Peer, "is_in", lambda self, generation: None)
 
 

@@ -88,7 +88,7 @@ def test_promises_outlive_the_process_also_those_of_before_there_were_generation
     assert former.lasts_ended("Ping") and former.values == {"Ping": END}
 
 
-def test_a_node_in_a_former_era_ends_nothing() -> None:
+def test_a_node_in_a_former_generation_ends_nothing() -> None:
     tracker, key = WatermarkTracker(["Peng"], backdate=3), ("node", "b")
     tracker.offered(key, Interest(1, raw=["Ping"], derived=["Pong"]))
     tracker.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
@@ -121,7 +121,7 @@ def an_end(tracker: WatermarkTracker, *names: str) -> None:
     tracker.left(key)
 
 
-def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
+def test_what_is_offered_while_a_generation_is_under_way_waits_for_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1, keeps=True))
     an_end(tracker, "Ping", "Pong")
@@ -146,7 +146,7 @@ def test_what_is_offered_while_an_era_is_under_way_waits_for_the_next() -> None:
     assert tracker.generations.floor == 31 and tracker.for_subscribers.floor("Pong") == 33
 
 
-def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
+def test_a_type_that_goes_on_elsewhere_needs_no_generation_of_its_own() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1, raw=["Ping"], keeps=True))
     tracker.noted(node, Changes(20, {"Ping": END}, []))
@@ -165,7 +165,7 @@ def test_a_type_that_goes_on_elsewhere_needs_no_era_of_its_own() -> None:
     assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 
 
-def test_a_node_that_did_not_hear_how_an_era_came_out_is_told_with_the_next() -> None:
+def test_a_node_that_did_not_hear_how_a_generation_came_out_is_told_with_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1))
     an_end(tracker, "Ping")
@@ -189,7 +189,7 @@ def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_generation(
     assert barrier.take(Batch({}, {"Ping": END})) == [ping(12)]
 
 
-def test_a_subscription_goes_on_with_the_era_of_its_node() -> None:
+def test_a_subscription_goes_on_with_the_generation_of_its_node() -> None:
     for final in (False, True):
         reader = Subscription(["Ping"], EventCodec(TYPES), final=final)
 
