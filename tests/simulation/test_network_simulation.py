@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_history(seed: int) -> None:
         for first in range(0, 100, 10):
             publisher.publish(pings("p", first, 10))
         seen: list[tuple[int, int]] = []
-        simulation.run(5 * SECOND, lambda: seen.append((simulation.now, len(subscriber.events))))
+        simulation.run(30 * SECOND, lambda: seen.append((simulation.now, len(subscriber.events))))
         return seen
 
     first = history()
