@@ -13,6 +13,7 @@ from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.held import HeldColumns, in_order
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.native import HeldEvents, by_class
+from middleware.ordering.slack.measuring import survey
 
 _WORTH = 64
 """So many events are looked at in blocks in less time than one is made an object, held and released as such."""
@@ -66,6 +67,8 @@ class Barrier:
 
     def take_deltas(self, *batches: Batch) -> dict[str, Delta]:
         """The same as insertions by type, those of each in total order: in columns if all of the type were held as such."""
+        if len(batches) == 1 and (passed := self._passed(batches[0])) is not None:
+            return passed
         self._put(batches)
         events, columns = self._released(), self._free_columns()
         free = grouped(events) if events else {}
@@ -87,6 +90,32 @@ class Barrier:
                 name, made = type_name(kind), fitting(kind, events, drops)
                 free[name] = in_order(free[name].joined([made])) if name in free else made
         return free
+
+    def _passed(self, batch: Batch) -> dict[str, Delta] | None:
+        """The events of a batch that are final as they come, in total order by type: none of them needs to be held.
+
+        None if the batch has other changes, or something is held, or times do not only grow: then nothing is taken.
+        """
+        if batch.floor is not None or len(self):
+            return None
+        free = {name: delta for name, delta in batch.deltas.items() if delta}
+        watermark, newest = self._watermark_after(batch), NEVER
+        for delta in free.values():
+            if delta.retracts or delta.revises:
+                return None
+            times = survey(delta.inserts if delta.columns is None else delta.columns, self.watermark, NEVER, True)
+            newest = max(newest, times.newest)
+            if times.delayed or newest > watermark:
+                return None
+        self._begin(batch)
+        self._promise(batch)
+        self._newest = max(self._newest, newest)
+        return free
+
+    def _watermark_after(self, batch: Batch) -> int:
+        """What the watermark will be once a batch is taken, unless that has new types."""
+        marks = batch.watermarks
+        return min((max(until, marks.get(name, NEVER)) for name, until in self._promised.items()), default=NEVER)
 
     def _put(self, batches: Iterable[Batch], in_columns: bool = False) -> None:
         """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""

@@ -20,6 +20,7 @@ from middleware.evaluation.parts import Parts, parts
 from middleware.evaluation.wire import Wire, WireRecords, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
+from middleware.model.identity import published_types
 from middleware.model.values.state import same_events
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.runtime.engine import Stepper
@@ -98,6 +99,7 @@ class _Run:
 
     def __init__(self, plan: Scenario, mode: Mode, slowness: float, clock: Callable[[], float]) -> None:
         self._plan, self._mode, self._slowness, self._clock = plan, mode, slowness, clock
+        self._derived = published_types(plan.detectors)
         self._stepper = Stepper(plan.detectors, plan.policies(), time.perf_counter_ns, plan.adaptation)
         self._wire = Wire(keys_of(plan.detectors))
         self._results = frozenset(plan.plan.results)
@@ -116,9 +118,9 @@ class _Run:
                 self._adapt((due - first) / 1e9)
                 due += INTERVAL
             began = self._clock()
-            _, told = self._stepper.take(some)
+            _, published = self._stepper.take([event for event in some if event.__class__ not in self._derived])
             self._spent += self._clock() - began
-            self._note(told, now)
+            self._note(published, now)
         self._cpu += self._spent
         self._note(self._stepper.end(), now)
         return self._virtual((now - first) / 1e9, oracle)
@@ -133,9 +135,9 @@ class _Run:
         if len(self._course) <= _PARTS_FIRST or len(self._course) % _PARTS_EVERY == 0:
             self._memory.append(parts(hierarchy, self._stepper.seen))
 
-    def _note(self, told: list[Batch], now: int) -> None:
+    def _note(self, published: list[Batch], now: int) -> None:
         """Count what goes over the wire, and note when the contents that people wait for came."""
-        for batch in told:
+        for batch in published:
             self._wire.take(batch)
             for name in self._results & batch.deltas.keys():
                 delta = batch.deltas[name]

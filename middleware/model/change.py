@@ -13,7 +13,7 @@ import msgspec
 from middleware.model.columns.columns import EventColumns, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.values.state import same_event
-from middleware.native import by_class
+from middleware.native import by_class, survey_events
 
 if TYPE_CHECKING:
     from middleware.model.columns.arrays import Places
@@ -353,6 +353,8 @@ def by_time(delta: Delta) -> Delta:
         listed = delta.listed
         early = None if listed is None else [listed[at] for at in places.tolist()]
         return Delta(None, delta.revises, delta.retracts, early, columns=delta.columns.take(places), since=delta.since)
+    if not survey_events(delta.inserts, NEVER, NEVER, True)[3]:  # each is later than all before it
+        return delta
     inserts, early, moments = delta.inserts, delta.k_plus, list(map(TS, delta.inserts))
     if sorted(moments) == moments:
         return delta

@@ -148,6 +148,7 @@ class LaneCalls:
         blank: Callable[[Detector], Detector],
         published: Callable[[Event, list[Event], str | None], Published],
         left_out: Callable[[Event], Published],
+        delta: Callable[[list[Event], None, None, list[int] | None], Delta],
         inserted: Callable[[list[Published], int, int], Delta],
         withdrawn: Callable[[list[Published]], Delta],
         difference: Callable[[list[Published], list[Published], int, int], Delta],

@@ -38,14 +38,16 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
             else:
                 placed += own
         if placed and (places := whole.places) is not None:
-            if not isinstance(places, list):
-                places = places.tolist()
-            runs.insert(0, sorted(placed, key=places.__getitem__))
+            if not isinstance(places, list) and not runs:
+                runs.append(places.argsort(kind="stable").tolist())  # in the time of a merge, as those of a part only grow
+            else:
+                listed = places if isinstance(places, list) else places.tolist()
+                runs.insert(0, sorted(placed, key=listed.__getitem__))
         if len(runs) > 1:
             reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
             came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
             runs = [[at for _, at in came]]
-        whole.inserts = [whole.inserts[at] for at in runs[0]]
+        whole.inserts = list(map(whole.inserts.__getitem__, runs[0]))
         if whole.k_plus is not None:
             whole.k_plus = [whole.k_plus[at] for at in runs[0]]
         whole.places = None

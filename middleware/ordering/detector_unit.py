@@ -11,7 +11,7 @@ from typing import Any
 from middleware.model.change import Delta, composed
 from middleware.model.columns.interleaved import Columns
 from middleware.model.detector import Detector, constants, key_function
-from middleware.model.errors import DetectorError
+from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.native import split
 from middleware.ordering.alpha.costs import RetractionChoice, Step, Timer
@@ -105,8 +105,8 @@ class DetectorUnit(Unit):
     def _may_hold(self, event: Event) -> bool:
         return self._lanes.holds(event)
 
-    def _has_to_wait(self) -> bool:
-        return True  # the buffer puts them in order
+    def _has_to_wait(self, is_ordered: bool) -> bool:
+        return not is_ordered or self.timeline.newest > self.timeline.emitted  # the buffer puts them in order
 
     def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
         return bool(ready or removed)
@@ -217,6 +217,14 @@ class DetectorUnit(Unit):
             return lanes
         only = [(key, LaneState(*lane)) for key, lane in self._lanes.part(1)] or [unused_lane(self.detector)]
         return LanesState(only, *lanes[1:])  # it goes with the rest
+
+    def check_state(self) -> None:
+        try:
+            self._lanes.copy_states()
+        except ENDING:
+            raise
+        except BaseException as error:
+            raise DetectorError(f"the state of {self.name} cannot be copied: {error!r}") from error
 
     def part(self, count: int) -> list[KeyedLane]:
         return self._lanes.part(count)

@@ -83,7 +83,7 @@ class OperatorUnit(Unit):
     def _may_hold(self, event: Event) -> bool:
         return True  # an operation keeps what it likes of an event, so it is the one that knows
 
-    def _has_to_wait(self) -> bool:
+    def _has_to_wait(self, is_ordered: bool) -> bool:
         return self.timeline.newest > self.timeline.emitted
 
     def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
@@ -138,6 +138,9 @@ class OperatorUnit(Unit):
     def _detector_state(self) -> tuple[Any, ...]:
         self.quarantine += self._purged(self.timeline.final, everywhere=True)
         return self._lane.state()
+
+    def check_state(self) -> None:
+        """No operator goes back to a state."""
 
     def part(self, count: int) -> list[KeyedLane]:
         return []  # ``state`` has it all

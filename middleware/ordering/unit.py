@@ -213,9 +213,9 @@ class Unit(ABC):
         if late:
             self._list_late(late, "insert")
         if columns is not None:
-            return Ready([], [], cast(Columns, events) if len(events) else None)
+            return Ready([], [], cast(Columns, events) if len(events) else None, is_ordered)
         rows = cast(list[Event], events)
-        return Ready(rows, []) if is_ordered and not self.timeline.alpha else self._arrange(rows, top)
+        return Ready(rows, []) if is_ordered else self._arrange(rows, top)
 
     @abstractmethod
     def _columns_of(self, delta: Delta) -> Columns | None:
@@ -291,7 +291,7 @@ class Unit(ABC):
             emitted = timeline.emit_final()
         else:
             emitted = timeline.emit(timeline.newest if self._emits_before_clock and not timeline.alpha else NEVER)
-        if self._columns or (columns is not None and self._has_to_wait()):
+        if self._columns or (columns is not None and self._has_to_wait(arrived.is_ordered)):
             for piece in columns.pieces if columns is not None else ():
                 self._columns.put(piece)
             columns = together([*self._columns.released(emitted).values()])
@@ -310,8 +310,8 @@ class Unit(ABC):
         return Ready(waiting.take(emitted), behind, columns)
 
     @abstractmethod
-    def _has_to_wait(self) -> bool:
-        """Whether columns that arrive go through the buffer."""
+    def _has_to_wait(self, is_ordered: bool) -> bool:
+        """Whether columns that arrive go through the buffer. ``is_ordered``: see ``Ready``."""
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
@@ -500,6 +500,10 @@ class Unit(ABC):
     @abstractmethod
     def _detector_state(self) -> Any:
         """The state of the detector, what is final of it forgotten."""
+
+    @abstractmethod
+    def check_state(self) -> None:
+        """Raise DetectorError if a snapshot that the unit needs cannot be taken of the detector."""
 
     @abstractmethod
     def part(self, count: int) -> list[KeyedLane]:

@@ -6,15 +6,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from numbers import Integral
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from middleware.broker.ingress.seen import SeenIds
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, RunError
-from middleware.model.event import END, IDENTITY, ORDER, Event, Identity, check_one_class_a_name, type_name
+from middleware.model.event import END, IDENTITY, ORDER, Event, EventType, Identity, check_one_class_a_name, type_name
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
 from middleware.native import span
@@ -23,12 +25,12 @@ from middleware.observe.provenance.why import Why, explain
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.lanes.retraction import LEFT_OUT
-from middleware.ordering.policies import Policies
+from middleware.ordering.policies import BUFFERING, Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
-from middleware.runtime.local.collecting import FinalResults
+from middleware.runtime.local.final_results import FinalResults
 from middleware.runtime.local.in_order import are_plain, run_in_order
 from middleware.runtime.local.intake import taken
 from middleware.runtime.local.showing import drawing, page, table
@@ -41,8 +43,10 @@ _PRICE_EVERY = 64
 """After this many batches, units are told again what changes of their results cost readers."""
 
 
-IN_ORDER = 8_192
-"""Events in order that operators are given at once: a step costs as much as some hundreds of them."""
+_IN_ORDER = 16_384
+"""Events of a step where all arrive in order: a step costs as much as some hundreds of them."""
+
+_NONE_PROMISED: Mapping[str, int] = MappingProxyType({})
 
 _NAMED = 3
 """The number of detectors that the ``repr`` of a run names."""
@@ -60,8 +64,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         how many arrivals repeated an earlier (source, id); ``clashes``: how many of those had another content, so that an event
         was left out.
     ``published``, ``corrected``
-        results published early, and how many of those publications were revised or withdrawn later: none where what arrived in
-        order was run without steps (decision 090).
+        results published early, and how many of those publications were revised or withdrawn later: none where all arrived in
+        order, so that all is final as it comes.
     ``failures``
         by detector name, the events at which it failed, and which it was run without; empty unless ``failing="skip"``.
     ``halted``
@@ -178,9 +182,9 @@ def recorded(
     """Run again, and record all that ``explain`` needs for results of one type."""
     past, steps = Past(wanted, detectors), count(1)
 
-    def note(arrived: list[Event], told: list[Batch]) -> None:
-        published = [delta for one in told for delta in one.deltas.values()]
-        past.take([NodeStep(next(steps), [Delta(arrived)], published)])
+    def note(arrived: list[Event], published: list[Batch]) -> None:
+        deltas = [delta for one in published for delta in one.deltas.values()]
+        past.take([NodeStep(next(steps), [Delta(arrived)], deltas)])
 
     return past, _run(events, detectors, policies, batch, None, timer, "skip", note)
 
@@ -203,28 +207,63 @@ def _run(
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
-    asks = [watch, timer, step]  # for steps, or what they cost
+    events, rejected = _accepted(events, published_types(detectors))
     stepper = Stepper(detectors, policies, timer)
-    units, derived = stepper.hierarchy.units, stepper.derived
-    if isinstance(events, ArrivedColumns) and not derived.isdisjoint(events.types):
-        events = events.events()  # some are to be rejected, one by one
-    if (
-        events
-        and all(each is None for each in asks)
-        and (isinstance(events, ArrivedColumns) or derived.isdisjoint(map(type, events)))
-    ):
-        arrived = events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)
-        found = run_in_order(arrived, units)
-        if found is not None:
-            published = sum(map(len, found.finals.values()))
-            late: dict[str, list[Late]] = {name: [] for name in found.finals}
-            return Run(dict(found.finals), late, found.statistics, len(events), published=published)
-        if batch < IN_ORDER and not are_plain(units) and arrived.is_in_order(ties=all(unit.lateness for unit in units)):
-            try:
-                return _in_steps(stepper, events, IN_ORDER)  # nothing is late, however many come at once
-            except DetectorError:  # what comes of the events before a failure depends on the steps
-                stepper = Stepper(detectors, policies, timer)
-    return _in_steps(stepper, events, batch, watch, failing, step)
+    result = None
+    if watch is None and timer is None and step is None:  # these ask for steps, or what they cost
+        result = _in_order(events, detectors, stepper.hierarchy.units)
+    if result is None:
+        result = _in_steps(stepper, events, batch, watch, failing, step)
+    result.rejected = rejected
+    return result
+
+
+def _accepted(
+    events: list[Event] | ArrivedColumns, derived: frozenset[EventType]
+) -> tuple[list[Event] | ArrivedColumns, list[Event]]:
+    """The events of types that only come from outside, and the others, which are rejected: only detectors make these."""
+    if derived.isdisjoint(events.types if isinstance(events, ArrivedColumns) else map(type, events)):
+        return events, []
+    rows = events.events() if isinstance(events, ArrivedColumns) else events
+    return [each for each in rows if each.__class__ not in derived], [each for each in rows if each.__class__ in derived]
+
+
+def _in_order(events: list[Event] | ArrivedColumns, detectors: Mapping[str, Detector], units: list[Unit]) -> Run | None:
+    """Run events that arrive in order: each step ends with a time, and all up to it is final, so units keep no history.
+
+    None if some arrive out of order, or a detector fails: to leave an event out, one must go back. ``units``: new ones, which
+    have the policies that were asked for.
+    """
+    ordered = (events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)).in_total_order()
+    if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
+        return None  # without lateness, the second of one time is late if it comes in another batch
+    if events and are_plain(units):
+        return _at_once(ordered[0], units, len(events))
+    final_as_it_comes = {unit.name: replace(unit.policies, alpha=BUFFERING, failing="stop") for unit in units}
+    stepper = Stepper(detectors, final_as_it_comes)
+    hierarchy = stepper.hierarchy
+    for unit, asked in zip(hierarchy.units, units, strict=True):
+        unit.alpha = asked.alpha
+    try:
+        for deltas, newest in ordered[0].steps(_IN_ORDER):
+            stepper.give(deltas, newest, dict.fromkeys(hierarchy.subscriptions, newest))
+            _raise_failure(hierarchy)
+        stepper.end()
+        _raise_failure(hierarchy)
+        for unit in hierarchy.units:
+            unit.check_state()
+    except DetectorError:  # in the steps that were asked for, it may fail elsewhere, or leave out an event
+        return None
+    return stepper.run()
+
+
+def _at_once(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit], count: int) -> Run | None:
+    """Run detectors that take event after event over all events, level by level."""
+    found = run_in_order(arrived, units)
+    if found is None:
+        return None
+    published = sum(map(len, found.finals.values()))
+    return Run(dict(found.finals), {name: [] for name in found.finals}, found.statistics, count, published=published)
 
 
 def _in_steps(
@@ -236,39 +275,39 @@ def _in_steps(
     step: Callable[[list[Event], list[Batch]], None] | None = None,
 ) -> Run:
     hierarchy = stepper.hierarchy
-    for number, (arrived, told) in enumerate(stepper.steps(events, batch), 1):
-        _tell(arrived, told, watch, step)
+    for number, (arrived, published) in enumerate(stepper.steps(events, batch), 1):
+        _report(arrived, published, watch, step)
         if failing == "raise":
             _raise_failure(hierarchy)
         if number % _PRICE_EVERY == 0:
             hierarchy.price()
-    _tell([], stepper.end(), watch, step)
+    _report([], stepper.end(), watch, step)
     if failing == "raise":
         _raise_failure(hierarchy)
     result = stepper.run()
     if result.duplicates and isinstance(events, list):
-        result.clashes = len(clashing([event for event in events if event.__class__ not in stepper.derived]))
+        result.clashes = len(clashing(events))
     return result
 
 
-def _tell(
+def _report(
     fresh: list[Event],
-    told: list[Batch],
+    published: list[Batch],
     watch: Callable[[Batch], None] | None,
     step: Callable[[list[Event], list[Batch]], None] | None,
 ) -> None:
     if watch is not None:
-        for batch in told:
+        for batch in published:
             watch(batch)
     if step is not None:
-        step(fresh, told)
+        step(fresh, published)
 
 
 class Stepper:
     """A run, step by step, for those who do something between two steps: ``take`` what arrives, at last ``end``, then ``run``.
 
-    ``hierarchy``, ``seen``: its units, and the identities that have come. ``derived``: the types that the detectors derive, of
-    which no events are taken from elsewhere. Raises DetectorError.
+    ``hierarchy``, ``seen``: its units, and the identities that have come. What it takes is of no type that the detectors
+    derive. Raises DetectorError.
     """
 
     def __init__(
@@ -283,30 +322,30 @@ class Stepper:
         names = [unit.name for unit in self.hierarchy.units]
         if isinstance(policies, Mapping) and (stray := sorted(policies.keys() - {"", *names})):
             raise DetectorError(f"policies are given for {', '.join(stray)}: there is no such detector")
-        self.derived = published_types(detectors)
         self.seen = SeenIds()
-        self._finals = FinalResults(self.hierarchy.publications, names)
+        units = self.hierarchy.units
+        self._finals = FinalResults({unit.name: list(map(type_name, unit.detector.publishes)) for unit in units})
         self._run = Run({}, {}, [])
 
     def steps(self, events: list[Event] | ArrivedColumns, size: int) -> Iterator[tuple[list[Event], list[Batch]]]:
         """Take all that arrives, so many at a time, as ``take`` does; columns have no repeats, and are not given as events."""
         if isinstance(events, ArrivedColumns):
-            for deltas, mark in events.batches(size):
-                self._run.events += sum(map(len, deltas.values()))
-                yield [], self._delivered(Batch(deltas, {}, mark))
+            for deltas, newest in events.batches(size):
+                yield [], self.give(deltas, newest)
             return
         for at in range(0, len(events), size):
             yield self.take(events[at : at + size])
 
     def take(self, arrived: list[Event]) -> tuple[list[Event], list[Batch]]:
-        """Take what arrives at once; returns what of it is taken and no repeat, and what is published."""
-        if not self.derived.isdisjoint(map(type, arrived)):
-            self._run.rejected += [event for event in arrived if event.__class__ in self.derived]
-            arrived = [event for event in arrived if event.__class__ not in self.derived]
+        """Take what arrives at once; returns what of it is no repeat, and what is published."""
         fresh = self.seen.take_new(list(arrived))
-        self._run.events += len(fresh)
         self._run.duplicates += len(arrived) - len(fresh)
-        return fresh, self._delivered(Batch(grouped(fresh), {}, span(fresh)[1] if fresh else None))
+        return fresh, self.give(grouped(fresh), span(fresh)[1] if fresh else None)
+
+    def give(self, deltas: dict[str, Delta], newest: int | None, watermarks: Mapping[str, int] = _NONE_PROMISED) -> list[Batch]:
+        """Take what arrives at once and is no repeat: its latest time is ``newest``. Returns what is published."""
+        self._run.events += sum(map(len, deltas.values()))
+        return self._delivered(Batch(deltas, dict(watermarks), newest))
 
     def end(self) -> list[Batch]:
         """All streams end; returns what is published then."""
@@ -325,13 +364,13 @@ class Stepper:
         return result
 
     def _delivered(self, batch: Batch) -> list[Batch]:
-        told = self.hierarchy.process(batch)
-        for each in told:
+        published = self.hierarchy.process(batch)
+        for each in published:
             for delta in each.deltas.values():
                 self._run.published += delta.inserted
                 self._run.corrected += len(delta.revises) + len(delta.retracts)
             self._finals.take(each)
-        return told
+        return published
 
 
 def _check_policies(policies: object) -> None:

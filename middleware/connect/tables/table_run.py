@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Mapping as AnyMapping
 from pathlib import Path
@@ -65,9 +66,9 @@ def run(
     while late events were missing do not count), DetectorFailedError is raised; with ``failing="skip"`` the detector is run
     without that event, which is listed in ``failures``.
 
-    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish. What
-    arrives in order, as tables mostly do, is run without steps, or in large ones, in half the time or less, unless ``watch`` or
-    ``timer`` asks for them.
+    ``batch`` events are taken to arrive at once. ``watch`` is called with every batch of changes that detectors publish.
+    Events that arrive in order, as those of tables mostly do, are run in large steps, in half the time or less, unless
+    ``watch`` or ``timer`` asks for small ones.
     Policies default to full speculation (alpha = 0), since nothing else waits for the processor here. With ``timer`` (ns,
     such as ``time.perf_counter_ns``), auto retraction and snapshot spacing follow measured cost; without one they follow
     counts, and the same input always gives the same changes, on any machine.
@@ -91,9 +92,9 @@ def run(
     by_name = named(detectors)
     found = events_in(events, by_name, mapping)
     if isinstance(found, ArrivedColumns):
-        found.make(
-            {kind for detector in by_name.values() if not isinstance(detector, Operator) for kind in detector.subscribes}
-        )
+        reads = [detector.subscribes for detector in by_name.values() if not isinstance(detector, Operator)]
+        readers = Counter(kind for kinds in reads for kind in kinds)
+        found.make({kind for kinds in reads for kind in kinds if len(kinds) > 1 or readers[kind] > 1})
     return engine.run(found, by_name, policies=policies, batch=batch, watch=watch, timer=timer, failing=failing)
 
 

@@ -75,6 +75,7 @@ _CALLS = native.LaneCalls(
     blank=blank,
     published=Published,
     left_out=left_out,
+    delta=Delta,
     inserted=inserted,
     withdrawn=withdrawn,
     difference=difference,
@@ -171,6 +172,10 @@ class BatchLanes:
             self._failures += lane.purge(final)
         failures, self._failures = self._failures, []
         return failures
+
+    def copy_states(self) -> None:
+        """Copy the lane's state, and drop it: raises what a state that cannot be copied raises."""
+        self.snapshot()
 
     def provisional(self, promised: int) -> list[Event]:
         """Results later than ``promised``. O(what is kept)."""

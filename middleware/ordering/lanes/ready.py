@@ -17,12 +17,13 @@ class Ready(msgspec.Struct):
     """Events to emit.
 
     ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
-    are more of them, in any order.
+    are more of them, in any order. ``is_ordered``: each of the columns is later than all events before it.
     """
 
     ahead: list[Event]
     behind: list[Event]
     columns: Columns | None = None
+    is_ordered: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.ahead or self.behind or self.columns is not None)

@@ -1,13 +1,14 @@
-"""Events that came as columns, in their order of arrival over all types: what a run over tables takes."""
+"""What a run takes: events as columns, or as objects, in their order of arrival over all types."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from middleware.broker.ingress.seen import SeenIds
-from middleware.model.change import Delta
+from middleware.model.change import Delta, grouped
 from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.rows import rows_of, source_codes
 from middleware.model.event import NEVER, ORDER, TS, Event, EventType, type_name
@@ -20,11 +21,14 @@ if TYPE_CHECKING:
 
 _LEVEL = attrgetter("level")
 
-_AT_ONCE = 8_192
-"""Events whose columns are looked at, and that are made, at once."""
+_MADE = 8_192
+"""Events that are made at once."""
 
-_FEW = 512
-"""Events that are made at once where they are used at once: then the processor still has them at hand."""
+_AT_ONCE = 512
+"""Events that are looked at, or made and used, at once: all looks but the first find them in the processor's caches."""
+
+Arrival = tuple[dict[str, Delta], int]
+"""What arrives at once, as changes by type, and the latest time among it."""
 
 
 class ArrivedColumns:
@@ -96,13 +100,6 @@ class ArrivedColumns:
         order = np.lexsort((ids, times) if sources is None else (ids, sources, times))
         return self._ordered(order), True
 
-    def is_in_order(self, ties: bool) -> bool:
-        """Whether no event arrives after one that happened later, nor, without ``ties``, at the same time. O(n)."""
-        if not self._columns or any(columns.levels is not None for columns in self._columns):
-            return False
-        came = self._times()[1]
-        return bool((came[1:] >= came[:-1]).all() if ties else (came[1:] > came[:-1]).all())
-
     def _times(self) -> tuple[Array, Array]:
         """The times of all, of one type after another; and in order of arrival."""
         import numpy as np
@@ -131,15 +128,15 @@ class ArrivedColumns:
 
         makers = [_Pieces(columns, made=True) for columns in self._columns]
         if len(makers) == 1 and self._columns[0].event_type in types:
-            for _ in range(0, len(self), _FEW):
-                yield makers[0].take_events(_FEW)
+            for _ in range(0, len(self), _AT_ONCE):
+                yield makers[0].take_events(_AT_ONCE)
         if len(makers) < 2:
             return
         kinds = self._kinds(self._order)
         wanted = [kind for kind, columns in enumerate(self._columns) if columns.event_type in types]
         kinds = kinds[np.isin(kinds, wanted)]
-        for at in range(0, len(kinds), _FEW):
-            part = kinds[at : at + _FEW]
+        for at in range(0, len(kinds), _AT_ONCE):
+            part = kinds[at : at + _AT_ONCE]
             counts = np.bincount(part, minlength=len(makers)).tolist()
             came = [iter(maker.take_events(count)) for maker, count in zip(makers, counts, strict=True)]
             yield [next(came[kind]) for kind in part.tolist()]
@@ -150,29 +147,43 @@ class ArrivedColumns:
         """
         self._made = types
 
-    def batches(self, size: int) -> Iterator[tuple[dict[str, Delta], int]]:
-        """So many events at a time, as changes by type; and the latest time among them."""
-        for deltas in self._slices(size):
-            yield deltas, max(delta.columns.newest for delta in deltas.values() if delta.columns is not None)
+    def batches(self, size: int) -> Iterator[Arrival]:
+        """So many events at a time."""
+        return self._until(range(size, len(self) + size, size))
 
-    def _slices(self, size: int) -> Iterator[dict[str, Delta]]:
-        pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
-        if self._order is None:
-            for piece in pieces:
-                for _ in range(0, len(piece.columns), size):
-                    yield {piece.name: Delta(columns=piece.take(size))}
-            return
+    def steps(self, size: int) -> Iterator[Arrival]:
+        """At least so many events at a time, of events in order: those of one time come together."""
+        times = self._times()[1]
+        return self._until(_ends(len(times), size, lambda at: int(times.searchsorted(times[at], "right"))))
+
+    def _until(self, ends: Iterable[int]) -> Iterator[Arrival]:
+        """Events up to each of these places in the order of arrival."""
         import numpy as np
 
-        kinds = self._kinds(self._order)
-        for at in range(0, len(self), size):
-            deltas = {}
-            for kind, piece in enumerate(pieces):
-                if len(places := np.flatnonzero(kinds[at : at + size] == kind)):
-                    deltas[piece.name] = Delta(columns=piece.take(len(places)), places=places)
-            if len(deltas) == 1:
-                next(iter(deltas.values())).places = None
-            yield deltas
+        pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
+        kinds = self._kinds(self._order) if self._order is not None else None
+        start = 0
+        for end in ends if len(self) else ():
+            if kinds is None:
+                deltas = {piece.name: Delta(columns=piece.take(end - start)) for piece in pieces}
+            else:
+                arrived = [np.flatnonzero(kinds[start:end] == kind) for kind in range(len(pieces))]
+                several = sum(len(each) > 0 for each in arrived) > 1
+                deltas = {
+                    piece.name: Delta(columns=piece.take(len(places)), places=places if several else None)
+                    for piece, places in zip(pieces, arrived, strict=True)
+                    if len(places)
+                }
+            yield deltas, max(delta.columns.newest for delta in deltas.values() if delta.columns is not None)
+            start = end
+
+
+def _ends(count: int, size: int, after: Callable[[int], int]) -> Iterator[int]:
+    """Where steps of at least ``size`` of ``count`` events end. ``after``: the place behind all events of the time of one."""
+    end = 0
+    while end < count:
+        end = after(min(end + size, count) - 1)
+        yield end
 
 
 class ArrivedEvents:
@@ -189,36 +200,31 @@ class ArrivedEvents:
         return {event_type: own[-1].ts for event_type, own, _ in by_class(self._events)}
 
     def in_total_order(self) -> tuple[ArrivedEvents, bool] | None:
-        """See ``ArrivedColumns``; None if some come twice, too."""
-        has_ties = self._has_ties()
-        if has_ties is None:
-            return None
-        return (ArrivedEvents(sorted(self._events, key=ORDER)), True) if has_ties else (self, False)
-
-    def is_in_order(self, ties: bool) -> bool:
-        """See ``ArrivedColumns``."""
-        has_ties = self._has_ties()
-        return has_ties is not None and (ties or not has_ties)
-
-    def _has_ties(self) -> bool | None:
-        """Whether some have the same time; None if one comes after a later one, is not raw, or comes twice. O(n)."""
+        """See ``ArrivedColumns``; None if some come twice, too. O(n), O(n log n) if some have the same time."""
         seen, last, has_ties = SeenIds(), NEVER, False
-        for at in range(0, len(self._events), _FEW):
-            some = self._events[at : at + _FEW]
+        for at in range(0, len(self._events), _AT_ONCE):
+            some = self._events[at : at + _AT_ONCE]
             times = list(map(TS, some))
             if times[0] < last or sorted(times) != times or any(map(_LEVEL, some)) or len(seen.take_new(some)) < len(some):
                 return None
             has_ties = has_ties or times[0] == last or len(set(times)) < len(times)
             last = times[-1]
-        return has_ties
+        return (ArrivedEvents(sorted(self._events, key=ORDER)), True) if has_ties else (self, False)
 
     def runs(self, types: Collection[EventType]) -> Iterator[list[Event]]:
         """See ``ArrivedColumns``."""
-        for at in range(0, len(self._events), _FEW):
-            run = self._events[at : at + _FEW]
+        for at in range(0, len(self._events), _AT_ONCE):
+            run = self._events[at : at + _AT_ONCE]
             own = [event for event in run if event.__class__ in types]
             if own:
                 yield own
+
+    def steps(self, size: int) -> Iterator[Arrival]:
+        """See ``ArrivedColumns``."""
+        events, start = self._events, 0
+        for end in _ends(len(events), size, lambda at: bisect_right(events, events[at].ts, at, key=TS)):
+            yield grouped(events[start:end]), events[end - 1].ts
+            start = end
 
 
 class _Pieces:
@@ -242,7 +248,7 @@ class _Pieces:
         """The same as events."""
         start, self._at = self._at, min(self._at + count, len(self.columns))
         if self._at > self._end:
-            self._first, self._end = start, min(start + max(count, _AT_ONCE), len(self.columns))
+            self._first, self._end = start, min(start + max(count, _MADE), len(self.columns))
             piece = self.columns.slice(self._first, self._end)
             self._rows = rows_of(piece.event_type, piece.batch)
         return self._rows.events(start - self._first, self._at - self._first)

@@ -38,17 +38,12 @@ class Found(NamedTuple):
     statistics: list[UnitStatistics]
 
 
-def run_in_order(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> Found | None:
-    """Run new units, lowest level first, over all that arrived. None if it does not come in order, or not all is plain.
+def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> Found | None:
+    """Run new units of detectors that take event after event, lowest level first, over events in total order.
 
-    Raises DetectorError if a detector changes what its instances share. O(n), and O(n log n) to see the order.
+    None if a detector fails. Raises DetectorError if one changes what its instances share. O(n).
     """
-    if not are_plain(units):
-        return None
-    ordered = arrived.in_total_order()
-    if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
-        return None  # without lateness, the second of one time is late if it comes in another batch
-    events, finals, latest = ordered[0], dict[str, list[Event]](), ordered[0].latest()
+    finals, latest = dict[str, list[Event]](), events.latest()
     ticking = {event_type for unit in units for event_type in unit.detector.clock}
     clock, statistics = max(latest.values(), default=NEVER), list[UnitStatistics]()
     for _, level in groupby(units, attrgetter("level")):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event
-from middleware.runtime.local.collecting import FinalResults
+from middleware.runtime.local.final_results import FinalResults
 
 from .applications import as_columns
 
@@ -54,7 +54,7 @@ def histories(rng: Random) -> list[Batch]:
 def test_columns_net_out_as_rows_do(seed: int) -> None:
     rng = Random(seed)
     batches = histories(rng)
-    barrier, results = Barrier(["Other", "Result"]), FinalResults(["Result", "Other"], ["a", "b"])
+    barrier, results = Barrier(["Other", "Result"]), FinalResults({"a": ["Result", "Other"], "b": ["Result"]})
     expected: list[Event] = []
     for batch in batches:
         expected += barrier.take(batch)
@@ -67,7 +67,7 @@ def test_columns_net_out_as_rows_do(seed: int) -> None:
 
 def test_changes_to_what_is_final_are_violations() -> None:
     early, late = (Result(1, ts=ts, id=ts, source="a", level=1) for ts in (5, 9))
-    results = FinalResults(["Result"], ["a"])
+    results = FinalResults({"a": ["Result"]})
     results.take(Batch({"Result": as_columns(Delta([early]))}, {"Result": 7}))
     results.take(Batch({"Result": as_columns(Delta([late]))}))
     assert results.violations == 0

@@ -1,4 +1,4 @@
-"""A run over columns that arrive in total order, which has no steps or large ones, finds what one in small steps finds."""
+"""A run over events that arrive in order, which has large steps without histories, finds what one in small steps finds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from middleware.runtime import engine
 from middleware.runtime.engine import Run
 from middleware.runtime.failures import DetectorFailedError
 from middleware.runtime.local.arrived import ArrivedEvents
-from middleware.runtime.local.in_order import run_in_order
 from middleware.testing.simulation.applications import (
     Echo,
     High,
@@ -146,6 +145,11 @@ def both_ways(
     return list(map(found, ran))
 
 
+def is_in_large_steps(run: Run) -> bool:
+    """Whether a run of a detector took all as final as it came: it keeps nothing then, and takes no snapshot."""
+    return all(unit.snapshots == 0 for unit in run.statistics)
+
+
 def readings(times: list[int], value: int = 1) -> list[Event]:
     return [Reading(place % 3, value, ts=ts, id=place, source="a") for place, ts in enumerate(times)]
 
@@ -162,10 +166,9 @@ def readings(times: list[int], value: int = 1) -> list[Event]:
 )
 def test_which_arrivals_are_in_order(times: list[int], floor: int, is_taken: bool) -> None:
     events = readings(times) or [Reading(0, 0, ts=0, source="a")]
-    for arrived in (columns_of(events), ArrivedEvents(events)):
-        units = Hierarchy(named([Totals()]), policies=Policies(lateness=Lateness(1.0, floor))).units
-        assert (run_in_order(arrived, units) is not None) == is_taken
-        assert arrived.is_in_order(ties=floor > 0) == is_taken
+    for arrived in (columns_of(events), events):
+        run = engine.run(arrived, [Totals()], policies=Policies(lateness=Lateness(1.0, floor)), batch=1)
+        assert is_in_large_steps(run) == is_taken
 
 
 def test_events_that_come_twice_are_run_in_steps() -> None:
@@ -184,9 +187,8 @@ def test_many_events_of_two_types_are_made_piece_by_piece() -> None:
         for at, each in enumerate(events * 6)
     ]
     detectors = named([Totals(), Pairs()])
-    units = Hierarchy(detectors).units
-    taken = run_in_order(columns_of(events), units)
-    assert taken is not None
+    taken = engine.run(columns_of(events), detectors)
+    assert is_in_large_steps(taken)
     in_steps = engine.run(columns_of(events), detectors, watch=lambda batch: None)
     assert taken.finals == in_steps.finals
     assert sum(map(len, taken.finals.values())) > 10_000

@@ -14,6 +14,8 @@ pub struct LaneCalls {
     pub blank: Py<PyAny>,
     pub published: Py<PyAny>,
     left_out: Py<PyAny>,
+    /// Makes a change of new events, revisions, retractions and K+.
+    pub delta: Py<PyAny>,
     pub inserted: Py<PyAny>,
     pub withdrawn: Py<PyAny>,
     pub difference: Py<PyAny>,
@@ -23,7 +25,7 @@ pub struct LaneCalls {
 #[pymethods]
 impl LaneCalls {
     #[new]
-    #[pyo3(signature = (*, derivation, fresh, blank, published, left_out, inserted, withdrawn, difference, combined))]
+    #[pyo3(signature = (*, derivation, fresh, blank, published, left_out, delta, inserted, withdrawn, difference, combined))]
     #[expect(clippy::too_many_arguments, reason = "one record, given once")]
     fn new(
         py: Python<'_>,
@@ -32,13 +34,14 @@ impl LaneCalls {
         blank: Py<PyAny>,
         published: Py<PyAny>,
         left_out: Py<PyAny>,
+        delta: Py<PyAny>,
         inserted: Py<PyAny>,
         withdrawn: Py<PyAny>,
         difference: Py<PyAny>,
         combined: Py<PyAny>,
     ) -> PyResult<Self> {
         let model = Model::get(py)?;
-        Ok(Self { model, derivation, fresh, blank, published, left_out, inserted, withdrawn, difference, combined })
+        Ok(Self { model, derivation, fresh, blank, published, left_out, delta, inserted, withdrawn, difference, combined })
     }
 }
 

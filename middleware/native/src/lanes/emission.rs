@@ -18,9 +18,30 @@ pub struct Emission<'py> {
     pub k: Bound<'py, PyAny>,
     /// What lies at or below it is final.
     pub settled: i64,
-    /// Published in order.
+    /// Published in order: with causes, or the events alone where no lane keeps a history.
     pub results: Bound<'py, PyList>,
+    /// By how much each of the events came too early, where some may.
+    pub early: Option<Early>,
     pub pending: Vec<Pending>,
+}
+
+/// K+ of results that no lane keeps, as `middleware.ordering.lanes.retraction.k_plus` has it.
+pub struct Early {
+    since: i64,
+    k_plus: Vec<i64>,
+}
+
+impl Early {
+    /// None if no event up to `newest` is early.
+    pub fn of(newest: i64, clk: i64, k: i64) -> Option<Self> {
+        let since = clk.saturating_sub(k);
+        (newest > since).then(|| Self { since, k_plus: Vec::new() })
+    }
+
+    /// Note that there are so many results by now; the last of them are of a cause of this time.
+    pub fn note(&mut self, count: usize, cause: i64) {
+        self.k_plus.resize(count, cause.saturating_sub(self.since).max(0));
+    }
 }
 
 impl<'py> Emission<'py> {
@@ -31,6 +52,15 @@ impl<'py> Emission<'py> {
         }
         let inserted = shared.calls.get().inserted.bind(results.py());
         inserted.call1((results, &self.clk, &self.k)).map(Some)
+    }
+
+    /// The same for the results that no lane keeps.
+    pub fn inserted_for_good(&self, shared: &Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
+        if self.results.is_empty() {
+            return Ok(None);
+        }
+        let k_plus = self.early.as_ref().map(|early| &early.k_plus).filter(|k_plus| k_plus.iter().any(|ahead| *ahead > 0));
+        shared.calls.get().delta.bind(self.results.py()).call1((&self.results, None::<()>, None::<()>, k_plus)).map(Some)
     }
 }
 

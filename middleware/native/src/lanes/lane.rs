@@ -71,9 +71,6 @@ impl Lane {
     /// Take the next event in order; returns what is published, if anything is.
     #[inline]
     pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
-        if !shared.keeps_history {
-            return self.advance_for_good(py, entry, shared);
-        }
         let since = self.history.len() - self.snapshots.newest().position;
         if self.last <= settled && !self.history.is_empty() && self.snapshots.newest().state.is_plain() {
             self.restart(py, settled, shared)?;
@@ -86,14 +83,42 @@ impl Lane {
         self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
     }
 
-    /// Take the next event, which is final as it comes: nothing is kept to go back to.
-    fn advance_for_good(&mut self, py: Python<'_>, entry: Entry, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
-        let at = self.history.len(); // 0, unless a former life has left events
-        self.last = entry.ts;
-        self.history.push(entry);
+    /// Take the next event, which is final as it comes, and add what is derived from it to `results`: nothing is kept to go back to.
+    #[inline]
+    pub fn advance_for_good(
+        &mut self,
+        event: &Bound<'_, PyAny>,
+        ts: i64,
+        results: &Bound<'_, PyList>,
+        shared: &mut Shared,
+    ) -> PyResult<()> {
+        self.last = ts;
+        if self.detector.is_stopped() || !self.history.is_empty() {
+            return self.end_history(event, results, shared);
+        }
+        let known = results.len();
+        if let Err(error) = self.detector.run_into(event, results, shared) {
+            self.history.push(Entry::new(event)?);
+            let outcome = self.fail(event.py(), 0, error, shared);
+            return self.forget_all(event.py(), shared).and(outcome);
+        }
+        for at in known..results.len() {
+            shared.newest = shared.newest.max(Stamps::get(event.py())?.ts(&results.get_item(at)?)?);
+        }
+        Ok(())
+    }
+
+    /// The same for a detector that has stopped, or a lane whose former life has left events.
+    #[cold]
+    fn end_history(&mut self, event: &Bound<'_, PyAny>, results: &Bound<'_, PyList>, shared: &mut Shared) -> PyResult<()> {
+        let (py, at) = (event.py(), self.history.len());
+        self.history.push(Entry::new(event)?);
         let outcome = self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None));
         self.forget_all(py, shared)?;
-        outcome
+        if let Some(published) = outcome? {
+            published.bind(py).get_item(1)?.try_iter()?.try_for_each(|derived| results.append(derived?))?;
+        }
+        Ok(())
     }
 
     /// Forget all, without a snapshot: the one that is left says nothing any more.

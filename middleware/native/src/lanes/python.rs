@@ -13,7 +13,7 @@ use crate::event::placing::place_of;
 use crate::lanes::calls::LaneCalls;
 use crate::lanes::counts::Counts;
 use crate::lanes::detector::{Detector, State};
-use crate::lanes::emission::{Emission, Pending, Rounds};
+use crate::lanes::emission::{Early, Emission, Pending, Rounds};
 use crate::lanes::keyless::Keyless;
 use crate::lanes::keys::{Key, Numbers};
 use crate::lanes::lane::{Lane, LaneState};
@@ -32,11 +32,26 @@ struct Ready<'py> {
     behind: Bound<'py, PyList>,
 }
 
+impl Ready<'_> {
+    /// The latest time among the events, of which those ahead are in order; None if there are none.
+    fn newest(&self) -> PyResult<Option<i64>> {
+        let mut newest = None;
+        let ahead = self.ahead.len().checked_sub(1).map(|last| self.ahead.get_item(last)).transpose()?;
+        for event in self.behind.iter().chain(ahead) {
+            newest = newest.max(Some(Stamps::get(event.py())?.ts(&event)?));
+        }
+        Ok(newest)
+    }
+}
+
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
 
 /// How many lanes one purge looks at: a unit purges after 1,024 events, so silent lanes keep some four events a key.
 const SWEEP: usize = 256;
+
+/// Fewer lanes than this stay in the caches.
+const MANY: usize = 512;
 
 /// Holds a mutable borrow of itself while Python runs: a detector or a key that came back in would get a `RuntimeError`.
 #[pyclass(module = "middleware.native")]
@@ -157,7 +172,7 @@ impl KeyedLanes {
         settled: i64,
     ) -> PyResult<Bound<'py, PyList>> {
         let results = PyList::empty(removed.py());
-        let mut emission = Emission { clk, k, settled, results, pending: Vec::new() };
+        let mut emission = Emission { clk, k, settled, results, early: None, pending: Vec::new() };
         self.calls += 1;
         let outcome = self.emit_all(&ready, &removed, &mut emission);
         for work in emission.pending {
@@ -324,14 +339,29 @@ impl KeyedLanes {
         for event in removed {
             self.withdraw(&event, emission)?;
         }
+        if !self.shared.keeps_history
+            && let Some(newest) = ready.newest()?
+        {
+            emission.early = Early::of(newest, emission.clk.extract()?, emission.k.extract()?);
+        }
         for events in [&ready.behind, &ready.ahead] {
             let numbers = self.look_up(events)?;
             for (at, event) in events.iter().enumerate() {
-                self.give(&event, numbers.get(at).copied().flatten(), emission)?;
+                let known = numbers.get(at).copied().flatten();
+                if self.shared.keeps_history {
+                    self.give(&event, known, emission)?;
+                } else {
+                    self.give_for_good(&event, known, emission)?;
+                }
             }
         }
         let mut rounds = Rounds::default();
-        if let Some(inserted) = emission.inserted(&emission.results, &self.shared)? {
+        let inserted = if self.shared.keeps_history {
+            emission.inserted(&emission.results, &self.shared)?
+        } else {
+            emission.inserted_for_good(&self.shared)?
+        };
+        if let Some(inserted) = inserted {
             rounds.add(0, inserted);
         }
         let pending = std::mem::take(&mut emission.pending);
@@ -353,6 +383,9 @@ impl KeyedLanes {
     /// wait for one takes as long as for all of a batch: so all are looked at before the first runs.
     fn look_up(&mut self, events: &Bound<'_, PyList>) -> PyResult<Vec<Option<usize>>> {
         let Key::Attribute(field) = &self.key else { return Ok(Vec::new()) };
+        if self.lanes.len() < MANY {
+            return Ok(Vec::new());
+        }
         let (py, mut numbers) = (events.py(), Vec::with_capacity(events.len()));
         for event in events {
             let number = match field.of(&event).and_then(|key| self.numbers.get(&key)) {
@@ -378,14 +411,36 @@ impl KeyedLanes {
         };
         let lane = &mut self.lanes[number];
         self.writing.before(py, number, lane, &mut self.shared)?;
-        // without a history all come in total order, so those of one time do, too
-        if entry.ts > lane.last || (entry.ts == lane.last && !self.shared.keeps_history) {
+        if entry.ts > lane.last {
             if let Some(published) = lane.advance(py, entry, emission.settled, &mut self.shared)? {
                 emission.results.append(published)?;
                 lane.published_in = self.calls;
             }
         } else {
             self.pending(number, emission).behind.push(entry);
+        }
+        Ok(())
+    }
+
+    /// Give an event that is final as it comes to the lane of its key: all come in total order.
+    #[inline]
+    fn give_for_good<'py>(
+        &mut self,
+        event: &Bound<'py, PyAny>,
+        known: Option<usize>,
+        emission: &mut Emission<'py>,
+    ) -> PyResult<()> {
+        let py = event.py();
+        let found = known.map_or_else(|| self.lane_of(event), Ok);
+        let (number, ts) = match found.and_then(|number| Ok((number, Stamps::get(py)?.ts(event)?))) {
+            Ok(found) => found,
+            Err(error) => return self.keyless.add(event, error, &mut self.shared),
+        };
+        let lane = &mut self.lanes[number];
+        self.writing.before(py, number, lane, &mut self.shared)?;
+        lane.advance_for_good(event, ts, &emission.results, &mut self.shared)?;
+        if let Some(early) = &mut emission.early {
+            early.note(emission.results.len(), ts);
         }
         Ok(())
     }

@@ -1,0 +1,75 @@
+"""The final results of a run, by detector."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
+
+from middleware.delivery.barrier import Barrier
+from middleware.model.change import Batch, Delta
+from middleware.model.columns.columns import EventColumns
+from middleware.model.event import Event
+from middleware.ordering.buffer import sort
+
+
+class FinalResults:
+    """Takes what detectors publish, and keeps what a barrier for each of them releases.
+
+    What is released later is later in total order. What is released as columns stays columns.
+    ``published``: by detector, the names of the types that it publishes.
+    """
+
+    def __init__(self, published: Mapping[str, Collection[str]]) -> None:
+        self._barriers = {name: Barrier(sorted(types)) for name, types in published.items()}
+        self._parts: dict[str, list[list[Event] | EventColumns]] = {name: [] for name in published}
+        self._publishers: dict[str, list[str]] = {}
+        for name, types in published.items():
+            for each in types:
+                self._publishers.setdefault(each, []).append(name)
+
+    @property
+    def violations(self) -> int:
+        """How many changes came to what was final already: 0, or the middleware is wrong."""
+        return sum(sum(barrier.violations.values()) for barrier in self._barriers.values())
+
+    def take(self, batch: Batch) -> None:
+        """Take changes, then watermarks."""
+        own: dict[str, Batch] = {}
+        for kind, delta in batch.deltas.items():
+            publishers = self._publishers[kind]
+            for name in publishers:
+                own.setdefault(name, Batch({}, {}, floor=batch.floor)).deltas[kind] = (
+                    delta if len(publishers) == 1 else _of(name, delta)
+                )
+        for kind, until in batch.watermarks.items():
+            for name in self._publishers[kind]:
+                own.setdefault(name, Batch({}, {}, floor=batch.floor)).watermarks[kind] = until
+        for name, part in own.items():
+            free = self._barriers[name].take_deltas(part).values()
+            released = [delta.inserts if delta.columns is None else delta.columns for delta in free]
+            self._parts[name] += released if len(released) < 2 else [_together(released)]
+
+    def of(self, detector: str) -> Sequence[Event]:
+        """The final results of a detector in total order, as columns if all came so; to be asked once all has ended."""
+        parts = self._parts[detector]
+        columns = [part for part in parts if isinstance(part, EventColumns)]
+        if columns and len(columns) == len(parts) and len({part.event_type for part in columns}) == 1:
+            return columns[0].joined(columns[1:])
+        return list(chain.from_iterable(parts))
+
+
+def _of(source: str, delta: Delta) -> Delta:
+    """The changes to results of one detector, among those of several."""
+    revises = [pair for pair in delta.revises if pair[1].source == source]
+    retracts = [event for event in delta.retracts if event.source == source]
+    columns = delta.columns
+    if columns is not None and columns.sources() == [source]:
+        return Delta(None, revises, retracts, columns=columns)
+    return Delta([event for event in delta.inserts if event.source == source], revises, retracts)
+
+
+def _together(parts: Sequence[Sequence[Event]]) -> list[Event]:
+    """Events of several types in total order."""
+    events = list(chain.from_iterable(parts))
+    sort(events)
+    return events
