@@ -352,7 +352,6 @@ class Broker:
         peer.forget_watermarks()
         if peer.role == "node":  # a client's own types wait by its credit; only a node speaks for the readers behind it
             peer.paused = frozenset(interest.paused)
-        if peer.role == "node":
             peer.answer_interest(interest, self.log.log_offset, self._now)
         if peer.role != "publisher":
             peer.patterns, peer.on_slow = patterns, interest.on_slow

@@ -1,1 +1,1 @@
-"""What other systems have, as events, and results for them: each kind in a folder of its own."""
+"""Connectors: events from other systems, and results for them; each kind in a folder of its own."""

@@ -1,1 +1,1 @@
-"""What survives a crash: checkpoints and recovery. Pure."""
+"""Checkpoints, and recovery from them after a crash. Pure."""

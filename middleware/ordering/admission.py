@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 Admitted = tuple["list[Event] | Columns", list[Event], bool]
-"""What came in time, in its order of arrival; the late events, at or before ``final``, which are in no result; and whether
-each of the former is later than all before it."""
+"""The events in time, in their order of arrival; the late events, at or before ``final``, which enter no result; and whether
+each event in time is later than all before it."""
 
 
 def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | Columns, mark: int | None, more: bool) -> Admitted:

@@ -1,7 +1,7 @@
 """The ordering unit of a detector: gives it its input in order, early, and corrects it (DEBS'13, section 4).
 
-What has not been emitted yet waits in one sorted buffer; what has been emitted lives in lanes (one, or one for each key)
-until it is final. An event behind the AEP rolls its lane back to a snapshot, and the lane replays from there.
+Events wait in one sorted buffer until they are emitted, and then live in lanes (one, or one for each key) until they are
+final. An event behind the AEP rolls its lane back to a snapshot, and the lane replays from there.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class DetectorUnit(Unit):
             self.policies.failing == "stop",
             keeps_history=not self.policies.is_buffering,
         )
-        self._early = NEVER  # a former life with another policy has emitted events up to this time before they were final
+        self._early: int | None = None  # where it buffers: a former life with another policy emitted events up to this time
         self._choice = RetractionChoice() if is_auto else None
         self._runs = Runs.of(detector, run)
         self._is_single = key_function(detector) is None or self._runs.most is None
@@ -119,9 +119,9 @@ class DetectorUnit(Unit):
         if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
             settings.retraction = mode
             self._lanes.configure(settings)
-        if self._early != NEVER and settled >= self._early:
-            self._early = NEVER
-            self._keep_history(not self.policies.is_buffering)
+        if self._early is not None and settled >= self._early:
+            self._early = None
+            self._keep_history(False)
         deltas, spent = self._runs.emit(self._lanes, ready, removed, timeline.clock, settled, timeline.final, self.costs.timer)
         if (fault := self._fault()) is not None:
             deltas += self._set_aside(fault, settled)
@@ -230,7 +230,7 @@ class DetectorUnit(Unit):
         return self._lanes.part(count)
 
     def _restore_detector(self, state: Any, version: int | None) -> None:
-        if self.timeline.emitted > self.timeline.final:
+        if self.policies.is_buffering and self.timeline.emitted > self.timeline.final:
             self._early = self.timeline.emitted
             self._keep_history(True)
         self._lanes.restore(state if version is None else migrated_state(state, self.detector, version))

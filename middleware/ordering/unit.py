@@ -103,7 +103,7 @@ class Unit(ABC):
 
     @property
     def final(self) -> int:
-        """What follows from events up to this time never changes again."""
+        """Results of events up to this time never change again."""
         return self.timeline.final
 
     @property

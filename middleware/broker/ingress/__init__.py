@@ -1,1 +1,1 @@
-"""Where publishers' events come in: which are admitted, within which times, and which came before."""
+"""Ingress: which events of publishers are admitted, within which times, and which are repeats."""

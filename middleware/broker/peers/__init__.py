@@ -1,1 +1,1 @@
-"""Who is attached to a broker, what each may do, and what it wants."""
+"""The peers of a broker: their rights, credits and subscriptions."""

@@ -80,7 +80,7 @@ class Generations(msgspec.Struct):
         return any(said.stated < self.number for said in self.said.values())
 
     def awaited(self, nodes: Container[PeerKey]) -> list[PeerKey]:
-        """Those of the nodes that have yet to say what has ended in this generation."""
+        """The nodes that have yet to announce which types ended in this generation."""
         return [key for key, said in self.said.items() if said.stated < self.number and key in nodes]
 
     def common(self) -> int:

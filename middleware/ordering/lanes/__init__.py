@@ -1,1 +1,1 @@
-"""What runs a detector or an operator: its events in order, its results, and snapshots to go back to."""
+"""Lanes: each runs a detector or an operator over its events in order, and keeps its results and snapshots."""

@@ -51,7 +51,7 @@ def unused_lane(detector: Detector) -> KeyedLane:
 
 
 def migrated_state(state: Any, detector: Detector, version: int) -> Any:
-    """The same for what ``state`` of lanes gives."""
+    """Migrate the state that ``state`` of lanes gives; see ``migrated_lanes``."""
     if type(detector).migrate is Detector.migrate:
         detector.migrate({}, version)  # it refuses, even before the first event of a key has made a lane
     return LanesState(migrated_lanes(state[0], detector, version), *state[1:])

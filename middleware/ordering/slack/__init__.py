@@ -1,1 +1,1 @@
-"""How K is learnt from the delays of events."""
+"""K-slack: learns K from the delays of events."""

@@ -1,4 +1,4 @@
-"""For programs outside a node: ``Publisher`` and ``Subscriber``."""
+"""Clients, for programs outside a node: ``Publisher`` and ``Subscriber``."""
 
 from middleware.model.errors import NetworkError
 from middleware.runtime.clients.publisher import Publisher, PublisherStatistics, Receipt

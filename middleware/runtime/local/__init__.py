@@ -1,1 +1,1 @@
-"""What a run in this process needs beside the engine: its input as columns, its results, and how they are shown."""
+"""Parts of a run in this process: its input as columns, its results, and how they are shown."""

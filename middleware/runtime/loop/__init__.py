@@ -1,1 +1,1 @@
-"""What keeps a node's one thread going: its steps' ends, its pauses, what wakes it."""
+"""The loop of a node's one thread: the ends of its steps, its pauses, and its wake-ups."""

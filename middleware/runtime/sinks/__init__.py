@@ -1,1 +1,1 @@
-"""Sinks: where final events go, each once."""
+"""Sinks: each takes every final event once."""

@@ -1,1 +1,1 @@
-"""For those who change Slackline: simulated worlds, real cores on failing networks, disks and clocks, drawn from one seed."""
+"""Simulated worlds, for those who change Slackline: real cores on failing networks, disks and clocks, drawn from one seed."""

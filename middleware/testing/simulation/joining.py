@@ -24,7 +24,7 @@ class Joiners:
 
     @property
     def sinks(self) -> list[WatchedSink]:
-        """Those that have come."""
+        """The subscribers that have joined."""
         return [sink for sink, _ in self._here]
 
     def step(self, passed: int, sources: Iterable[WorldSource]) -> None:

@@ -1,4 +1,4 @@
-"""A prompt operator at alpha = 0 holds nothing back; any other waits for the clock, and so does a prompt one with alpha."""
+"""Only an operator that emits before the clock, at alpha = 0, buffers nothing; all others wait for the clock."""
 
 import pytest
 
@@ -16,9 +16,9 @@ class Item(Event):
 class Echo(Operator):
     subscribes, publishes = (Item,), (Item,)
 
-    def __init__(self, prompt):
+    def __init__(self, emits_before_clock):
         self.name = "Echo"
-        self.emits_before_clock = prompt
+        self.emits_before_clock = emits_before_clock
         self.given = []
 
     def start(self, name, level):
@@ -40,9 +40,9 @@ def item(ts, number=0):
     return Item(ts=ts, id=number or ts, source="other node", level=1)
 
 
-@pytest.mark.parametrize(("prompt", "alpha", "given"), [(True, 0.0, [7, 9]), (False, 0.0, []), (True, 0.5, [])])
-def test_what_lies_beyond_the_clock_mark(prompt, alpha, given):
-    operator = Echo(prompt)
+@pytest.mark.parametrize(("emits_before_clock", "alpha", "given"), [(True, 0.0, [7, 9]), (False, 0.0, []), (True, 0.5, [])])
+def test_what_lies_beyond_the_clock_mark(emits_before_clock, alpha, given):
+    operator = Echo(emits_before_clock)
     unit = unit_for("Echo", operator, 2, Policies(alpha=alpha))
     unit.push(Delta([item(7), item(9)]), mark=5, promised=0, is_open=False)
     assert operator.given == given

@@ -133,7 +133,7 @@ impl Stamps {
         Model::get(py).map(|model| &model.stamps)
     }
 
-    /// Those of a type, and of all that derive from it.
+    /// The offsets of a type, which all types derived from it share.
     pub fn of(event: &Bound<'_, PyType>) -> Self {
         let of = |name: &str| offset_of(event, &PyString::intern(event.py(), name));
         Self { ts: of("ts"), id: of("id"), source: of("source"), level: of("level"), event: event.clone().unbind() }

@@ -63,7 +63,7 @@ fn in_ascii(pattern: &str) -> Result<String, String> {
     Ok(made)
 }
 
-/// What is to be written otherwise, in order. Fails at what RE2 does not have, or reads in another way.
+/// The replacements that a pattern needs, in order. Fails at syntax that RE2 lacks or reads in another way.
 #[derive(Default)]
 struct Reading(Vec<(Span, &'static str)>);
 

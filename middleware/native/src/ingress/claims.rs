@@ -51,7 +51,7 @@ impl<'a> Claims<'a> {
         (!std::mem::replace(self.met.get_mut(at)?, true)).then_some(())
     }
 
-    /// The same for an identity of another run than the one before.
+    /// Finds an identity that is not in the run of the one before.
     #[cold]
     fn find(&mut self, source: &[u8], id: i64) -> Option<usize> {
         let (run, at) = self.by_source.get(source)?.iter().find_map(|run| Some((*run, self.place(*run, source, id)?)))?;

@@ -1,4 +1,4 @@
-//! What comes in: which identities are new, and whether a block holds those that it claims.
+//! Ingress: identities that are new, and the check that a block holds the identities that its head claims.
 
 pub mod claims;
 pub mod ids;

@@ -122,7 +122,7 @@ impl Lane {
     }
 
     /// Forget all, without a snapshot: the one that is left says nothing any more.
-    pub fn forget_all(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
+    fn forget_all(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
         self.report_broken(py, shared)?;
         self.snapshots.begin();
         self.history.clear();
