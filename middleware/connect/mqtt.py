@@ -186,6 +186,7 @@ class MqttSink:
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
         under_way: deque[tuple[int, str, bytes]] = deque()
+        topic, body = "", b""
         try:
             for topic, body in map(self._message, events):
                 if len(under_way) >= self._mqtt.window:
@@ -194,8 +195,10 @@ class MqttSink:
             while under_way:
                 self._settle(under_way)
         except UnreachableError:
-            if self._mqtt.lost is not None and under_way:
-                self._try_alone(*max(under_way, key=lambda sent: len(sent[2]))[1:])
+            if self._mqtt.lost is not None and body:
+                # the one that was to be sent next counts too: its sending may have ended the connection
+                suspects = [(topic, body), *((topic, body) for _, topic, body in under_way)]
+                self._try_alone(*max(suspects, key=lambda sent: len(sent[1])))
             raise
 
     def _try_alone(self, topic: str, body: bytes) -> None:
