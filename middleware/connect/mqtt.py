@@ -197,7 +197,7 @@ class MqttSink:
         except UnreachableError:
             if self._mqtt.lost is not None and body:
                 # the one that was to be sent next counts too: its sending may have ended the connection
-                suspects = [(topic, body), *((topic, body) for _, topic, body in under_way)]
+                suspects = [(topic, body), *(sent[1:] for sent in under_way)]
                 self._try_alone(*max(suspects, key=lambda sent: len(sent[1])))
             raise
 

@@ -94,28 +94,35 @@ class Barrier:
     def _passed(self, batch: Batch) -> dict[str, Delta] | None:
         """The events of a batch that are final as they come, in total order by type: none of them needs to be held.
 
-        None if the batch has other changes, or something is held, or times do not only grow: then nothing is taken.
+        None if the batch has other changes, or the barrier holds events, or times do not only grow: then no event is taken.
         """
         if batch.floor is not None or len(self):
             return None
-        free = {name: delta for name, delta in batch.deltas.items() if delta}
-        watermark, newest = self._watermark_after(batch), NEVER
-        for delta in free.values():
+        self._begin(batch)  # a new type counts: it makes nothing final before it promises
+        newest = NEVER
+        for delta in batch.deltas.values():
             if delta.retracts or delta.revises:
                 return None
             times = survey(delta.inserts if delta.columns is None else delta.columns, self.watermark, NEVER, True)
-            newest = max(newest, times.newest)
-            if times.delayed or newest > watermark:
+            if times.delayed:
                 return None
-        self._begin(batch)
+            newest = max(newest, times.newest)
+        if newest > self._watermark_after(batch):
+            return None
         self._promise(batch)
         self._newest = max(self._newest, newest)
-        return free
+        return {
+            name: Delta(delta.inserts) if delta.columns is None else Delta(columns=delta.columns)
+            for name, delta in batch.deltas.items()
+            if delta
+        }
 
     def _watermark_after(self, batch: Batch) -> int:
-        """What the watermark will be once a batch is taken, unless that has new types."""
+        """The watermark once the promises of a batch are taken. All its types have begun."""
         marks = batch.watermarks
-        return min((max(until, marks.get(name, NEVER)) for name, until in self._promised.items()), default=NEVER)
+        return max(
+            self.watermark, min((max(until, marks.get(name, NEVER)) for name, until in self._promised.items()), default=NEVER)
+        )
 
     def _put(self, batches: Iterable[Batch], in_columns: bool = False) -> None:
         """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""

@@ -6,7 +6,7 @@ import pickle
 from collections import Counter
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from middleware import native
@@ -262,6 +262,24 @@ def test_the_barrier_waits_for_every_type_it_knows() -> None:
     assert wide.take(Batch({"Hit": Delta([hit(1)])}, {"Pass": 9})) == []
     assert wide.take(Batch({}, {"Hit": 3, "Pass": 9})) == [hit(1)]
     assert wide.watermark == 3
+
+
+name = st.sampled_from(["Hit", "Pass"])
+
+
+@given(st.lists(st.tuples(name, st.integers(0, 2), st.sets(name)), max_size=8))
+@example([("Hit", 0, {"Hit"}), ("Pass", 1, {"Hit"})])
+def test_a_type_that_is_new_makes_nothing_final_before_it_promises(moves: list[tuple[str, int, set[str]]]) -> None:
+    """In deltas, too, which pass on what is final as it comes."""
+    plain, barrier, now = Barrier(["*"]), Barrier(["*"]), 1
+    for number, (kind, passed, promising) in enumerate(moves):
+        now += passed
+        event: Event = {"Hit": Hit, "Pass": Pass}[kind](ts=now, id=number, source="s")
+        batch = Batch({kind: Delta([event])}, dict.fromkeys(promising, now))
+        expected = plain.take(batch)
+        free = barrier.take_deltas(batch)
+        assert sorted((event for delta in free.values() for event in delta.inserts), key=ORDER) == expected
+        assert (len(barrier), barrier.violations, barrier.watermark) == (len(plain), plain.violations, plain.watermark)
 
 
 def test_a_barrier_that_joins_a_stream_holds_what_earlier_events_become() -> None:
