@@ -1,4 +1,4 @@
-"""What a run takes: events as columns, or as objects, in their order of arrival over all types."""
+"""The input of a run: events as columns, or as objects, in their order of arrival over all types."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _MADE = 8_192
 """Events that are made at once."""
 
 _AT_ONCE = 512
-"""Events that are looked at, or made and used, at once: all looks but the first find them in the processor's caches."""
+"""Events that are surveyed, or made and used, at once: so few stay in the processor's caches."""
 
 Arrival = tuple[dict[str, Delta], int]
-"""What arrives at once, as changes by type, and the latest time among it."""
+"""Events that arrive at once, as changes by type, and their latest time."""
 
 
 class ArrivedColumns:
@@ -148,16 +148,16 @@ class ArrivedColumns:
         self._made = types
 
     def batches(self, size: int) -> Iterator[Arrival]:
-        """So many events at a time."""
+        """Yield ``size`` events at a time, in order of arrival."""
         return self._until(range(size, len(self) + size, size))
 
     def steps(self, size: int) -> Iterator[Arrival]:
-        """At least so many events at a time, of events in order: those of one time come together."""
+        """Yield at least ``size`` events at a time, of events in order: events of one time come together."""
         times = self._times()[1]
         return self._until(_ends(len(times), size, lambda at: int(times.searchsorted(times[at], "right"))))
 
     def _until(self, ends: Iterable[int]) -> Iterator[Arrival]:
-        """Events up to each of these places in the order of arrival."""
+        """Yield the events up to each of ``ends``, which are positions in the order of arrival."""
         import numpy as np
 
         pieces = [_Pieces(columns, columns.event_type in self._made) for columns in self._columns]
@@ -179,7 +179,7 @@ class ArrivedColumns:
 
 
 def _ends(count: int, size: int, after: Callable[[int], int]) -> Iterator[int]:
-    """Where steps of at least ``size`` of ``count`` events end. ``after``: the place behind all events of the time of one."""
+    """Yield the ends of steps of at least ``size`` of ``count`` events. ``after(at)``: the end of the events of one time."""
     end = 0
     while end < count:
         end = after(min(end + size, count) - 1)

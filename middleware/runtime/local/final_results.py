@@ -13,9 +13,9 @@ from middleware.ordering.buffer import sort
 
 
 class FinalResults:
-    """Takes what detectors publish, and keeps what a barrier for each of them releases.
+    """Takes the changes that detectors publish, and keeps the events that a barrier for each detector releases.
 
-    What is released later is later in total order. What is released as columns stays columns.
+    A barrier releases events in total order; columns stay columns.
     ``published``: by detector, the names of the types that it publishes.
     """
 

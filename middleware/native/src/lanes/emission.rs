@@ -18,7 +18,7 @@ pub struct Emission<'py> {
     pub k: Bound<'py, PyAny>,
     /// What lies at or below it is final.
     pub settled: i64,
-    /// Published in order: with causes, or the events alone where no lane keeps a history.
+    /// The results in order: with causes, or the events alone where no lane keeps a history.
     pub results: Bound<'py, PyList>,
     /// By how much each of the events came too early, where some may.
     pub early: Option<Early>,
@@ -38,7 +38,7 @@ impl Early {
         (newest > since).then(|| Self { since, k_plus: Vec::new() })
     }
 
-    /// Note that there are so many results by now; the last of them are of a cause of this time.
+    /// Note the time of the cause of the results since the last call; there are `count` results by now.
     pub fn note(&mut self, count: usize, cause: i64) {
         self.k_plus.resize(count, cause.saturating_sub(self.since).max(0));
     }
@@ -54,7 +54,7 @@ impl<'py> Emission<'py> {
         inserted.call1((results, &self.clk, &self.k)).map(Some)
     }
 
-    /// The same for the results that no lane keeps.
+    /// The change that publishes results without causes, which no lane keeps; None if there are none.
     pub fn inserted_for_good(&self, shared: &Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
         if self.results.is_empty() {
             return Ok(None);

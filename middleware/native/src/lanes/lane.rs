@@ -83,7 +83,7 @@ impl Lane {
         self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
     }
 
-    /// Take the next event, which is final as it comes, and add what is derived from it to `results`: nothing is kept to go back to.
+    /// Take the next event, which is final as it comes, and add its results to `results`. The lane keeps no history.
     #[inline]
     pub fn advance_for_good(
         &mut self,
@@ -108,7 +108,7 @@ impl Lane {
         Ok(())
     }
 
-    /// The same for a detector that has stopped, or a lane whose former life has left events.
+    /// Take an event that is final as it comes, where the detector has stopped or a former life of the lane left events.
     #[cold]
     fn end_history(&mut self, event: &Bound<'_, PyAny>, results: &Bound<'_, PyList>, shared: &mut Shared) -> PyResult<()> {
         let (py, at) = (event.py(), self.history.len());
