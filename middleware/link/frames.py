@@ -13,7 +13,7 @@ import msgspec
 
 from middleware.model.errors import WireError
 
-VERSION = 1
+VERSION = 2
 """Version of the protocol; ends of different versions refuse each other."""
 
 Role = Literal["node", "publisher", "subscriber"]

@@ -18,8 +18,8 @@ from middleware.model.errors import KeyFileError, NetworkError
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
+from middleware.runtime.transport.framing import frames_of
 from middleware.runtime.transport.keys import Allowed, KeyPair, Keys, load_allowed, load_keys, new_keys
-from middleware.runtime.transport.pieces import cut
 
 pytestmark = pytest.mark.system
 
@@ -66,7 +66,7 @@ def test_malformed_frames_are_counted_and_good_events_survive() -> None:
         evil.send_multipart([encode(Hello(VERSION, "evil", "publisher", 2, 0, 0, 2**60))])
         evil.send_multipart([encode(Data(1, 1, 0, 0, b"of an old epoch"))])
         for number, payload in enumerate(payloads, 1):
-            evil.send_multipart(cut([encode(Data(2, number, 0, 0, payload[0])), *payload[1:]]))
+            evil.send_multipart(frames_of([encode(Data(2, number, 0, 0, payload[0])), *payload[1:]]))
         evil.send_multipart([encode(Hello(VERSION, "evil", "publisher", 1, 0, 0, 0))])
         assert collect(subscriber, 1) == hits(0, 1, "evil")
         poll_until(lambda: "Hello of an old epoch" in drops(node), "all frames have been looked at")

@@ -33,7 +33,7 @@ from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.storage.store import Store
-from middleware.runtime.transport.pieces import cut
+from middleware.runtime.transport.framing import frames_of
 
 pytestmark = pytest.mark.system
 
@@ -61,7 +61,7 @@ class ByHand:
     def send(self, payload: Payload, *blocks: bytes) -> None:
         self._sent += 1
         frame = Data(1, self._sent, self._received, self._credit, encode(payload))
-        self._socket.send_multipart(cut([encode_frame(frame), *blocks]))
+        self._socket.send_multipart(frames_of([encode_frame(frame), *blocks]))
 
     def settle(self) -> bool:
         """Wait until the node has taken all that was sent; returns whether it has, rather than refused this client."""

@@ -15,9 +15,9 @@ from middleware.broker.peers.rights import Rights
 from middleware.model.errors import AddressError, NetworkError
 from middleware.model.words import redacted
 from middleware.runtime.transport.ending import end_context
+from middleware.runtime.transport.framing import PIECE, Bytes, frames_of, parts_of
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
 from middleware.runtime.transport.keys import Allowed, Keys
-from middleware.runtime.transport.pieces import PIECE, cut, joined
 from middleware.runtime.transport.refusals import Refusals
 
 _MOST_AT_ONCE = 1_000
@@ -238,14 +238,14 @@ class Transport:
                 frame = receive(_NOBLOCK, copy=False)  # a frame itself tells whether it is the last
                 if is_checked:
                     self._note_owner(frame)
-                parts = [frame.bytes]
+                frames: list[Bytes] = [frame.buffer]
                 while frame.more:
                     frame = receive(_NOBLOCK, copy=False)
-                    parts.append(frame.bytes)
+                    frames.append(frame.buffer)
                 if name is not None:
-                    yield name, joined(parts)
-                elif not is_checked or self._owners.get(parts[0]) is not None:
-                    yield parts[0], joined(parts[1:])
+                    yield name, parts_of(frames)
+                elif not is_checked or self._owners.get(bytes(frames[0])) is not None:
+                    yield bytes(frames[0]), parts_of(frames[1:])
         except zmq.Again:
             return
 
@@ -297,8 +297,7 @@ class Transport:
 
     def send(self, channel: Hashable, parts: list[bytes]) -> bool:
         """Send a message without waiting. False if the channel is broken: then the message is lost."""
-        if max(map(len, parts)) > PIECE:
-            parts = cut(parts)
+        frames = frames_of(parts)
         try:
             if isinstance(channel, bytes):
                 assert self._router is not None
@@ -308,9 +307,9 @@ class Transport:
                 if (dealer := self._dealers.get(str(channel))) is None:
                     return False  # its key is not listed any more
                 send = dealer.send
-            for part in parts[:-1]:
-                send(part, _MORE)
-            send(parts[-1], _NOBLOCK)
+            for frame in frames[:-1]:
+                send(frame, _MORE)
+            send(frames[-1], _NOBLOCK)
         except zmq.ZMQError as error:
             if error.errno in (zmq.EAGAIN, zmq.EHOSTUNREACH):
                 return False

@@ -1,0 +1,55 @@
+"""Messages as ZeroMQ frames: ZeroMQ takes no large ones, so that a stranger cannot make it hold one before the handshake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+
+Bytes = bytes | memoryview
+
+PIECE = 512 * 1024
+"""The most bytes in one frame: enough for any message, except one with a single large event."""
+
+_MARK = b"\xc1"
+"""First byte of the frame with the sizes of parts. No msgpack value begins with it, so no link frame does."""
+
+_sizes = msgspec.msgpack.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]]).decode
+
+
+def frames_of(parts: Sequence[bytes]) -> list[Bytes]:
+    """A small message of one part as it is; any other as the sizes of its parts, and their bytes in frames of PIECE. O(bytes).
+
+    All parts share a frame because ZeroMQ reads and writes each large one with system calls of its own.
+    """
+    if len(parts) == 1 and len(parts[0]) <= PIECE:
+        return [parts[0]]
+    body = b"".join(parts)
+    head = _MARK + msgspec.msgpack.encode([len(part) for part in parts])
+    if len(body) <= PIECE:
+        return [head, body]
+    view = memoryview(body)
+    return [head, *(view[at : at + PIECE] for at in range(0, len(body), PIECE))]
+
+
+def parts_of(frames: Sequence[Bytes]) -> list[bytes]:
+    """The parts of a message. Frames whose sizes are missing, or are not these, are parts themselves: those make no link frame.
+
+    >>> parts_of(frames_of([b"head", bytes(PIECE + 1)])) == [b"head", bytes(PIECE + 1)]
+    True
+    """
+    if len(frames) < 2 or frames[0][:1] != _MARK:
+        return [bytes(frame) for frame in frames]
+    try:
+        sizes = _sizes(frames[0][1:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return [bytes(frame) for frame in frames]
+    if sum(sizes) != sum(map(len, frames)) - len(frames[0]):
+        return [bytes(frame) for frame in frames]
+    body = memoryview(frames[1] if len(frames) == 2 else b"".join(frames[1:]))
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(bytes(body[start : start + size]))
+        start += size
+    return parts
