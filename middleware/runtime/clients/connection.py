@@ -28,9 +28,6 @@ PATIENCE = 30.0
 _TELL_AFTER = 1_500 * MILLISECOND
 """When a client that has not yet heard from its node logs that it is waiting."""
 
-HURRY = 0.001
-"""Seconds after which a client does what it is to do soon, if no call does it before."""
-
 _UPKEEP_EVERY = 0.1
 _LEAVE = 2.0
 _CHANNEL = "node"
@@ -117,13 +114,20 @@ class Connection:
         self._closed.set()
 
     def _keep(self) -> None:
+        pumped_at = 0.0
         while not self._closed.is_set():
-            if self._hurry.wait(_UPKEEP_EVERY):
-                self._closed.wait(HURRY)
+            is_hurried = self._hurry.wait(_UPKEEP_EVERY)
+            if is_hurried and self._is_done_by_calls(pumped_at + _UPKEEP_EVERY):
+                continue
             with self._lock:
                 if not self._closed.is_set():
                     self._pump(0)
                     self._tend()
+            pumped_at = time.monotonic()
+
+    def _is_done_by_calls(self, until: float) -> bool:
+        """Whether calls have done what was to be done soon; else waits until it is due, or ``until`` (s, monotonic)."""
+        return False
 
     def _tend(self) -> None:
         """Do what is to be done soon."""

@@ -25,14 +25,17 @@ from middleware.model.columns.columns import one_batch
 from middleware.model.columns.interleaved import Interleaved
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import Event, EventType, type_name
-from middleware.model.time import SECOND
+from middleware.model.time import MILLISECOND, SECOND
 from middleware.model.words import shown
-from middleware.runtime.clients.connection import HURRY, PATIENCE, Connection
+from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
 FEW_ROWS = 1_024
 """Tables of fewer rows that cannot be held as they are cost less as events, which go with others."""
+
+_HURRY = MILLISECOND
+"""After so long (ns), events that are held leave, if no call sends them before."""
 
 _MUCH = 64 * 1024
 """Bytes in a moment (``pause``) beyond which encoded events are held to go with others. An answer is not waited for so soon."""
@@ -138,7 +141,7 @@ class Publisher(Connection):
         what is published sooner than this (ns) after other events have left is held for a moment, to go with what comes then.
     """
 
-    pause = round(HURRY * SECOND)
+    pause = _HURRY
 
     def __init__(
         self,
@@ -159,6 +162,7 @@ class Publisher(Connection):
         self._asked = self._answered = 0
         self._asked_at = time.monotonic_ns()
         self._sent_at = 0
+        self._held_at = 0  # since when the oldest event is held; 0: none is
         self._much_from = self._sent = 0
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
@@ -349,6 +353,7 @@ class Publisher(Connection):
         if now:
             self._send_held()
         else:
+            self._held_at = self._held_at or time.monotonic_ns()
             self._hurry.set()
 
     def _send_held(self) -> None:
@@ -358,6 +363,7 @@ class Publisher(Connection):
             self._post_held()
 
     def _post_held(self) -> None:
+        self._held_at = 0
         if self._publication.waiting:
             self._post(self._publication.gathered(self._link.takes_columns))
 
@@ -377,6 +383,16 @@ class Publisher(Connection):
         if passed >= self.pause:
             self._much_from, self._sent = now, _MUCH if self._sent >= _MUCH and passed < 2 * self.pause else 0
         return self._sent >= _MUCH
+
+    def _is_done_by_calls(self, until: float) -> bool:
+        # A busy caller sends what is held itself: this thread would only take the lock and the interpreter from it.
+        while held_at := self._held_at:
+            now = time.monotonic_ns()
+            due = min(held_at + _HURRY, round(until * SECOND))
+            if now >= due:
+                return False
+            self._closed.wait((due - now) / SECOND)
+        return True
 
     def _tend(self) -> None:
         """Send the events that are held; if there is no room, they are looked at again as often as all else."""
