@@ -60,10 +60,6 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 
-BUNDLE = BLOCK_TARGET // 2
-"""Bytes of encoded events that are enough for a frame: so that a node has one to work on while the next comes."""
-
-
 _INDEX = "__index_level_0__"
 """What Arrow calls the index of a pandas frame that has no name."""
 
@@ -135,7 +131,7 @@ class Bundle:
     @property
     def is_full(self) -> bool:
         """Whether they are enough for a frame."""
-        return self._size >= BUNDLE or self.events >= EVENTS_A_FRAME
+        return self.events >= EVENTS_A_FRAME or self._size >= BLOCK_TARGET
 
     def take(self) -> Frame:
         """All of them; none is held any more."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from middleware import native
-from middleware.link.columnar import rows_in, takes_columns, unpack_columns
+from middleware.link.columnar import takes_columns, unpack_columns
 from middleware.link.frames import Count, Name, Parts
 from middleware.model.change import Delta
 from middleware.model.columns.arrays import to_array
@@ -559,11 +559,6 @@ def _of_level_zero(delta: Delta, drops: Drops) -> Delta:
         return delta
     drops["level of a derived event"] += len(delta) - len(kept)
     return kept
-
-
-def claimed_length(head: BlockHead, block: bytes) -> int:
-    """How many events a plain block claims to hold; -1 if it is malformed. O(1)."""
-    return rows_in(block) if head.columns else length_of(block)
 
 
 def name_of(event: Event) -> str:

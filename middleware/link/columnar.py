@@ -81,14 +81,6 @@ def unpack_columns(block: bytes, rows: int | None = None) -> pa.RecordBatch:
     return batch
 
 
-def rows_in(block: bytes) -> int:
-    """How many rows a block claims to have; -1 if it is malformed. O(1)."""
-    try:
-        return _check_messages(block, None)
-    except (WireError, StructError):
-        return -1
-
-
 def records_of(batch: pa.RecordBatch) -> list[list[Any]]:
     """The rows as they stand in blocks of rows: fields, ts, id, source, level. O(values)."""
     columns = list(map(values, batch.columns))

@@ -34,7 +34,6 @@ from middleware.link.codec import (
     EventCodec,
     Run,
     Sample,
-    claimed_length,
     encode,
     name_of,
     packed,
@@ -245,7 +244,7 @@ class Ingress:
     def _is_as_named(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether a block of new events, which nothing here reads, may come in: it holds the identities that its head names,
         all of them of raw events, and at the times that are named. O(bytes), in the core."""
-        if not is_timely(head, bounds) or claimed_length(head, block) != head.inserts:
+        if not is_timely(head, bounds):
             return False
         sender = self._sender
         for source, _, _ in runs:

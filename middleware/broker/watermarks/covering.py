@@ -116,6 +116,8 @@ class Covering:
 
     def awaited(self) -> list[str]:
         """The nodes that publishers here wait for."""
+        if not (self._uncovered or self._closing):  # nearly always, and each step asks
+            return []
         uncovered = (self._without_cover(name, number) for name, number in self._uncovered.items())
         closing = (self._without_watermarks(name, version) for name, version in self._closing.items())
         return sorted({node for nodes in (*uncovered, *closing) for node in nodes})
