@@ -22,8 +22,8 @@ from middleware.model.time import SECOND
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.observe.provenance.known_past import Past
-    from middleware.observe.provenance.why import Cause, Why
+    from middleware.provenance.known_past import Past
+    from middleware.provenance.why import Cause, Why
     from middleware.runtime.scenario import Scenario
 
 _SHOWN = 5
@@ -70,7 +70,7 @@ def why(
 
       [bold]slackline why Stop id=-812365 --scenario ./yard --log state/yard --state[/]
     """
-    from middleware.observe.provenance.why import explain
+    from middleware.provenance.why import explain
     from middleware.runtime.scenario import load_scenario
 
     if log and trace is not None:
@@ -155,7 +155,7 @@ def _from_logs(
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """What the logs know of results of that type; which events were late; and what is not kept any more."""
     from middleware.cli.live import step
-    from middleware.observe.provenance.known_past import Past
+    from middleware.provenance.known_past import Past
     from middleware.runtime.scenario import state_folder
     from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
     from middleware.runtime.storage.past import LoggedPast
@@ -196,7 +196,7 @@ def _from_trace(
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
     from middleware.cli.live import step
-    from middleware.observe.provenance.known_past import closure
+    from middleware.provenance.known_past import closure
     from middleware.runtime.engine import recorded
     from middleware.runtime.local.intake import taken
     from middleware.spark.traces import load_trace, read_trace
@@ -251,7 +251,7 @@ def _is(value: Any, text: str) -> bool:
 
 
 def _told(event: Event) -> str:
-    from middleware.observe.provenance.known_past import about
+    from middleware.provenance.known_past import about
 
     return f"{about(event)} (id={event.id})"
 

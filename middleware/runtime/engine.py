@@ -20,8 +20,8 @@ from middleware.model.event import END, IDENTITY, ORDER, Event, EventType, Ident
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
 from middleware.native import span
-from middleware.observe.provenance.known_past import NodeStep, Past
-from middleware.observe.provenance.why import Why, explain
+from middleware.provenance.known_past import NodeStep, Past
+from middleware.provenance.why import Why, explain
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.lanes.retraction import LEFT_OUT

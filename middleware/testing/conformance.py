@@ -13,7 +13,7 @@ import msgspec
 
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import Event
-from middleware.observe.provenance.smallest import smallest
+from middleware.provenance.smallest import smallest
 from middleware.testing import batch_contract, contract
 from middleware.testing.examples import sequences
 from middleware.testing.trial import Trial

@@ -11,7 +11,7 @@ from middleware.model.detector import check_declaration
 from middleware.model.errors import DetectorError
 from middleware.model.event import Event
 from middleware.model.operator import Operator
-from middleware.observe.provenance.smallest import smallest
+from middleware.provenance.smallest import smallest
 from middleware.testing.conformance import Sequences, Verdict
 from middleware.testing.examples import draw_events
 from middleware.testing.operators import ApplyCall, history, in_order, play

@@ -12,7 +12,7 @@ from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.model.change import Delta
 from middleware.model.errors import StateError
 from middleware.model.event import EventTypes
-from middleware.observe.provenance.known_past import NodeStep
+from middleware.provenance.known_past import NodeStep
 from middleware.runtime.storage.integrity import links
 
 FILE = "log.sqlite"

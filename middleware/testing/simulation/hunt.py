@@ -13,7 +13,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from middleware.observe.provenance.smallest import smallest
+from middleware.provenance.smallest import smallest
 from middleware.testing.simulation.applications import an_application
 from middleware.testing.simulation.drawing import Application, draw
 from middleware.testing.simulation.said import Said, sound

@@ -8,7 +8,7 @@ import typer
 from middleware.cli.why_command import ResultFilter, moment_of
 from middleware.model.event import Event
 from middleware.model.time import SECOND
-from middleware.observe.provenance.known_past import Past
+from middleware.provenance.known_past import Past
 
 DATED = 1_715_587_206 * SECOND
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from middleware.observe.provenance.smallest import smallest
+from middleware.provenance.smallest import smallest
 
 
 @pytest.mark.parametrize("seed", range(30))

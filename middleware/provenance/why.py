@@ -18,9 +18,9 @@ from middleware.model.event import IDENTITY, ORDER, Event, Identity, derived_id,
 from middleware.model.identity import origin_of
 from middleware.model.quantities import spoken_duration, spoken_time
 from middleware.model.values.state import alike
-from middleware.observe.provenance.known_past import Arrival, NodeStep, Past, ResultChange, about, changed
-from middleware.observe.provenance.rerun import Rerun, ResultOrigin
-from middleware.observe.provenance.smallest import smallest
+from middleware.provenance.known_past import Arrival, NodeStep, Past, ResultChange, about, changed
+from middleware.provenance.rerun import Rerun, ResultOrigin
+from middleware.provenance.smallest import smallest
 
 BUDGET = 200_000
 """Detector calls that one question may cost, besides running them once over all events before the result."""
