@@ -12,17 +12,17 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.cli.pubsub import event_types
-from middleware.connect.files.tally import BadLines
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import TS, Event, EventType, EventTypes, type_name
 from middleware.model.quantities import parse_duration
 from middleware.model.words import listed
+from middleware.recordings.files.tally import BadLines
 
 if TYPE_CHECKING:
-    from middleware.connect.files.following import Follower
-    from middleware.connect.files.mapping import Mapping
-    from middleware.connect.files.recording import Recording
+    from middleware.recordings.files.following import Follower
+    from middleware.recordings.files.mapping import Mapping
+    from middleware.recordings.files.recording import Recording
     from middleware.runtime.scenario import Scenario
 
 _ARROW = {"int64": int, "double": float, "string": str, "bool": bool}
@@ -44,8 +44,8 @@ class FileInput:
     """
 
     def __init__(self, paths: Sequence[str | Path], mapping: Path | None = None, types: EventTypes | None = None) -> None:
-        from middleware.connect.files.mapped import mapped_recording
-        from middleware.connect.files.mapping import load_mappings
+        from middleware.recordings.files.mapped import mapped_recording
+        from middleware.recordings.files.mapping import load_mappings
 
         self.mappings = load_mappings(mapping) if mapping is not None else _found(paths, types)
         self.recording: Recording = mapped_recording(paths, mapping if mapping is not None else self.mappings)
@@ -57,7 +57,7 @@ class FileInput:
 
     def events(self) -> list[Event]:
         """All events in order of arrival. O(n log n) the first time. Raises TraceError if there is none."""
-        from middleware.connect.files.recording_reading import read_events
+        from middleware.recordings.files.recording_reading import read_events
 
         if self._read is None:
             events, read = read_events(self.recording, self.types)
@@ -71,8 +71,8 @@ class FileInput:
 
     def follow(self) -> Iterator[list[Event]]:
         """Events as they are appended to the files, without an end; an empty list now and then. Raises TraceError."""
-        from middleware.connect.files.following import Follower, followed
-        from middleware.connect.files.text import existing
+        from middleware.recordings.files.following import Follower, followed
+        from middleware.recordings.files.text import existing
 
         of_file = ((file, next(one for one in self.mappings if one.matches(file))) for file in existing(self._paths))
         self._followers = [
@@ -114,7 +114,7 @@ class QueryInput(msgspec.Struct):
 
     def arrivals(self) -> Iterator[list[Event]]:
         """The recorded events in order of arrival, in lists of any length."""
-        from middleware.spark.traces import load_trace, read_trace
+        from middleware.recordings.traces import load_trace, read_trace
 
         if self.files is not None:
             yield self.files.events()
@@ -128,7 +128,7 @@ class QueryInput(msgspec.Struct):
         import numpy as np
 
         from middleware.model.columns.rows import values
-        from middleware.spark.traces import columns, load_trace
+        from middleware.recordings.traces import columns, load_trace
 
         if self.files is not None:
             ts = np.fromiter(map(TS, self.files.events()), np.int64)
@@ -143,7 +143,7 @@ class QueryInput(msgspec.Struct):
 
 def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | None = None) -> QueryInput:
     """What is meant by names of files, the folder of a trace, a scenario or a node. Raises SlacklineError."""
-    from middleware.spark.traces import DESCRIPTION
+    from middleware.recordings.traces import DESCRIPTION
 
     types = event_types(list(modules)) if modules else None
     if all(Path(source).is_file() for source in sources):
@@ -167,8 +167,8 @@ def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | No
 
 def _described_types(folder: Path) -> EventTypes:
     """Event types made from a trace's own description; fields in whose columns there are nulls may be None."""
-    from middleware.connect.schemas.types import event_type
-    from middleware.spark.traces import gaps, load_trace
+    from middleware.recordings.schemas.types import event_type
+    from middleware.recordings.traces import gaps, load_trace
 
     types = []
     for name, trace in load_trace(folder).types.items():
@@ -179,9 +179,9 @@ def _described_types(folder: Path) -> EventTypes:
 
 def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
     """The mapping of each file by the names of its columns, and by the class of its name, if there are classes."""
-    from middleware.connect.files.guess import guessed, mapping_for
-    from middleware.connect.files.text import existing
-    from middleware.connect.schemas.types import fields_wanted
+    from middleware.recordings.files.guess import guessed, mapping_for
+    from middleware.recordings.files.text import existing
+    from middleware.recordings.schemas.types import fields_wanted
 
     found = []
     for file in existing(paths):
@@ -203,7 +203,7 @@ def _class_of(file: Path, types: EventTypes) -> EventType:
 
 
 def _type_of(mapping: Mapping, types: EventTypes | None) -> EventType:
-    from middleware.connect.schemas.types import KINDS, event_type
+    from middleware.recordings.schemas.types import KINDS, event_type
 
     if types is not None:
         return types[mapping.type]

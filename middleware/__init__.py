@@ -15,9 +15,9 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.model.operator import Operator
 
 if TYPE_CHECKING:
-    from middleware.connect.tables.table_run import run
     from middleware.ordering.policies import Policies
     from middleware.ordering.slack.kslack import Lateness
+    from middleware.recordings.tables.table_run import run
     from middleware.runtime.clients import Publisher, Receipt, Subscriber
     from middleware.runtime.clients.asynchronous import AsyncPublisher, AsyncSubscriber
     from middleware.runtime.engine import Run
@@ -37,7 +37,7 @@ _LATER = {
     "Receipt": "middleware.runtime.clients",
     "Run": "middleware.runtime.engine",
     "Subscriber": "middleware.runtime.clients",
-    "run": "middleware.connect.tables.table_run",
+    "run": "middleware.recordings.tables.table_run",
 }
 """Where the names are that are imported when they are first used."""
 

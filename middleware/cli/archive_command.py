@@ -76,10 +76,10 @@ def archive(
 
       [bold]slackline archive bookstore --input s3a://shop/events --format json --out s3a://shop/thefts[/]
     """
+    from middleware.recordings.traces import DESCRIPTION
     from middleware.runtime.scenario import load_scenario
     from middleware.spark.jobs import interruptible
     from middleware.spark.session import FailedRunError, reason, spark_session
-    from middleware.spark.traces import DESCRIPTION
 
     plan = load_scenario(scenario).lasting(seconds, seed)
     target = out or str(Path("out") / plan.plan.name / "archive")
@@ -158,9 +158,9 @@ def _frames(
     plan: Scenario, given: str | None, form: str | None, traces: Path, spark: SparkSession
 ) -> tuple[dict[str, DataFrame | EventFiles], dict[str, int]]:
     """The raw events by type that detectors read, and how many there are, if that is known. ``form``: None for a trace."""
+    from middleware.recordings.traces import load_trace
     from middleware.spark.archive import stored_frames, trace_frames
     from middleware.spark.prepare.prepared import prepared_trace
-    from middleware.spark.traces import load_trace
 
     raw = _raw(plan)
     if given is not None and form is not None:

@@ -145,7 +145,7 @@ def _introduce(plan: Scenario, screen: Console) -> bool:
 
 def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
     """The raw types that detectors read, and of which the recording has nothing; told, if there are any."""
-    from middleware.spark.prepare.fitting import check_fit, read_types
+    from middleware.recordings.prepare.fitting import check_fit, read_types
 
     missing = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
     if missing:
@@ -166,8 +166,8 @@ def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = Fals
     from middleware.cli.live import steps
     from middleware.cli.trace import show_broken_lines, show_doubts
     from middleware.model.quantities import spoken_duration
+    from middleware.recordings.traces import load_trace
     from middleware.spark.prepare.prepared import prepared_trace
-    from middleware.spark.traces import load_trace
 
     with steps(screen) as begin:
         folder = prepared_trace(
@@ -200,8 +200,8 @@ def _run(
     from middleware.cli.live import Progress, shown, step
     from middleware.cli.summary import RunOutcome
     from middleware.cli.view import following
+    from middleware.recordings.traces import load_trace
     from middleware.spark.feed.feed import feed
-    from middleware.spark.traces import load_trace
 
     cluster = Cluster(plan, alpha=1.0 if mode == "buffering" else None)
     with cluster:

@@ -44,8 +44,8 @@ def schema(
 
 
 def _schemas(scenario: str, form: str, out: str) -> str:
-    from middleware.connect.schemas.asyncapi import asyncapi
-    from middleware.connect.schemas.convert import avro_schema, json_schema
+    from middleware.recordings.schemas.asyncapi import asyncapi
+    from middleware.recordings.schemas.convert import avro_schema, json_schema
     from middleware.runtime.scenario import load_scenario
 
     make = {"json": json_schema, "avro": avro_schema}.get(form)
@@ -58,7 +58,7 @@ def _schemas(scenario: str, form: str, out: str) -> str:
 
 
 def _mapping(file: Path) -> str:
-    from middleware.connect.files.guess import guessed
+    from middleware.recordings.files.guess import guessed
 
     found = guessed(file)
     lines = [

@@ -14,9 +14,9 @@ import msgspec
 from middleware.cli.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
 from middleware.cli.left_out import SkippedEvents, lateness, left_out, lost
 from middleware.cli.output import table
-from middleware.connect.files.tally import BadLines
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
+from middleware.recordings.files.tally import BadLines
 from middleware.runtime.clients.collector import Collector
 from middleware.runtime.report import MOST_FAILURES, NodeReport
 from middleware.testing.oracle import LenientOracle, first_arrivals
@@ -150,7 +150,7 @@ class ScenarioSummary(msgspec.Struct):
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> ScenarioSummary:
     """Everything worth telling of one or two runs, held against the oracle."""
-    from middleware.spark.traces import load_trace, read_trace
+    from middleware.recordings.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)), plan.detectors)
     expected = LenientOracle(raw, plan.detectors)

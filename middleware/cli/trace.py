@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress
 
+    from middleware.recordings.traces import Trace
     from middleware.spark.feed.feed import FeedReport
-    from middleware.spark.traces import Trace
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptions_show_locals=False)
 
@@ -67,9 +67,9 @@ def prepare(
 
       [bold]slackline trace prepare traces/weather weather.csv --mapping weather.toml --delay-for 'station-7=constant(2s)'[/]
     """
-    from middleware.spark.prepare.delays import parse_delays
+    from middleware.recordings.prepare.delays import parse_delays
+    from middleware.recordings.readers import open_recording
     from middleware.spark.prepare.prepare import prepare as write
-    from middleware.spark.readers import open_recording
 
     recording = open_recording(files or [], reader=reader, mapping=mapping, generate=generate, seed=seed, seconds=seconds)
     delays = None
@@ -108,7 +108,7 @@ def info(trace: TraceFolder, json: JsonFile = None) -> None:
 
       [bold]slackline trace info traces/match --json -[/]
     """
-    from middleware.spark.traces import load_trace
+    from middleware.recordings.traces import load_trace
 
     found = load_trace(trace)
     _show(console(json), trace, found)
@@ -150,9 +150,9 @@ def feed(
 
       [bold]slackline trace feed traces/match tcp://127.0.0.1:5570 --speed max --partitions 4 --json -[/]
     """
+    from middleware.recordings.traces import load_trace
     from middleware.runtime.transport.keys import Keys
     from middleware.spark.feed.feed import feed as send
-    from middleware.spark.traces import load_trace
 
     loaded = load_trace(trace)
     out = console(json)

@@ -197,9 +197,9 @@ def _from_trace(
     """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
     from middleware.cli.live import step
     from middleware.provenance.known_past import closure
+    from middleware.recordings.traces import load_trace, read_trace
     from middleware.runtime.engine import recorded
     from middleware.runtime.local.intake import taken
-    from middleware.spark.traces import load_trace, read_trace
 
     detectors = closure(asked.wanted, plan.detectors)
     kinds = {kind for each in detectors.values() for kind in each.subscribes}

@@ -1,1 +1,1 @@
-"""Connectors: events from other systems, and results for them; each kind in a folder of its own."""
+"""Connectors: events from other systems, and results for them."""

@@ -16,10 +16,10 @@ from typing import IO
 import msgspec
 from mcap.writer import Writer
 
-from middleware.connect.schemas.convert import json_schema
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError
 from middleware.model.event import Event, type_name
+from middleware.recordings.schemas.convert import json_schema
 from middleware.runtime.records import as_record
 from middleware.runtime.sinks.sink import FileSink
 

@@ -31,10 +31,10 @@ from middleware.evaluation.modes import (
 from middleware.evaluation.setting import line, setting
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import Event
+from middleware.recordings.prepare.fitting import check_fit, read_types
+from middleware.recordings.traces import load_trace, read_trace
 from middleware.runtime.report import NodeReport
 from middleware.runtime.scenario import Scenario, load_object
-from middleware.spark.prepare.fitting import check_fit, read_types
-from middleware.spark.traces import load_trace, read_trace
 from middleware.testing.oracle import LenientOracle, first_arrivals
 
 Say = Callable[[str], None]

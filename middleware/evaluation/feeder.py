@@ -17,10 +17,10 @@ import structlog
 from middleware.model.errors import RunError
 from middleware.model.event import END
 from middleware.model.time import MILLISECOND
+from middleware.recordings.feed.feed_pacing import FeedPace, window_of
+from middleware.recordings.feed.trace_rows import TypeRows, frames
+from middleware.recordings.traces import load_trace
 from middleware.runtime.loop.interrupts import uninterrupted
-from middleware.spark.feed.feed_pacing import FeedPace, window_of
-from middleware.spark.feed.trace_rows import TypeRows, frames
-from middleware.spark.traces import load_trace
 
 _LEAD = 200 * MILLISECOND
 _FLUSH = 600.0

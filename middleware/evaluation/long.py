@@ -11,8 +11,8 @@ import msgspec
 from middleware.evaluation.modes import BUFFERING, LONG
 from middleware.evaluation.setting import setting
 from middleware.evaluation.virtual import LOAD, Virtual, slowness_of, virtual
+from middleware.recordings.traces import read_arrivals
 from middleware.runtime.scenario import Scenario
-from middleware.spark.traces import read_arrivals
 from middleware.testing.oracle import LenientOracle
 
 

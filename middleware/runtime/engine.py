@@ -20,14 +20,14 @@ from middleware.model.event import END, IDENTITY, ORDER, Event, EventType, Ident
 from middleware.model.identity import clashing, named, published_types
 from middleware.model.operator import Operator
 from middleware.native import span
-from middleware.provenance.known_past import NodeStep, Past
-from middleware.provenance.why import Why, explain
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.ordering.lanes.retraction import LEFT_OUT
 from middleware.ordering.policies import BUFFERING, Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
+from middleware.provenance.known_past import NodeStep, Past
+from middleware.provenance.why import Why, explain
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
 from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
 from middleware.runtime.local.final_results import FinalResults

@@ -1,1 +1,1 @@
-"""Recordings: Spark prepares, delays and feeds them."""
+"""What needs Spark: the session, jobs that prepare, feed and archive recordings, the streaming engine, and the data source."""

@@ -14,8 +14,8 @@ from typing import Any
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware.connect.sport.motion import ball_motions, followed, motions
 from middleware.model.errors import TraceError
+from middleware.recordings.sport.motion import ball_motions, followed, motions
 
 FRAME = 40_000_000
 """Nanoseconds from one frame to the next."""

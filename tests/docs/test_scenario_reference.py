@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from middleware.connect.files import mapping
+from middleware.recordings.files import mapping
 from middleware.runtime import endpoints, plan
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guide"

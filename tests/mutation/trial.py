@@ -31,7 +31,7 @@ _FOLDERS = {
     ],
     "delivery": ["tests/unit/broker", "tests/unit/native", "tests/simulation"],
     "durability": ["tests/unit/durability", "tests/property/durability", "tests/unit/runtime", "tests/simulation"],
-    "runtime": ["tests/unit/runtime", "tests/unit/cli", "tests/unit/durability", "tests/unit/connect"],
+    "runtime": ["tests/unit/runtime", "tests/unit/cli", "tests/unit/durability", "tests/unit/connect", "tests/unit/recordings"],
 }
 """By package, the folders whose tests run after those that name the module."""
 

@@ -35,10 +35,10 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
     The baseline, run in turn with it, is the same executors reading and encoding the same trace without publishing.
     """
+    from middleware.recordings.prepare.delays import parse_delays
+    from middleware.recordings.readers import open_recording
     from middleware.spark.feed.feed import feed
-    from middleware.spark.prepare.delays import parse_delays
     from middleware.spark.prepare.prepare import prepare
-    from middleware.spark.readers import open_recording
     from middleware.spark.session import spark_session
 
     fed: list[float] = []
@@ -57,8 +57,8 @@ def bench_feed(rounds: int = 5) -> list[dict[str, Any]]:
 
 def encode_only(spark: SparkSession, trace: Path) -> float:
     """Events per second of reading and encoding a trace on the executors, in batches like those of a feed, into nothing."""
-    from middleware.spark.feed.groups import owners, slices
-    from middleware.spark.traces import load_trace
+    from middleware.recordings.feed.groups import owners, slices
+    from middleware.recordings.traces import load_trace
 
     cuts = slices(trace, load_trace(trace))
     shares = owners(trace, load_trace(trace), cuts, PARTITIONS)
@@ -75,8 +75,8 @@ def encode_only(spark: SparkSession, trace: Path) -> float:
 def _encode_share(path: Path, cuts: list[int], slices: list[int]) -> tuple[int, float]:
     import time
 
-    from middleware.spark.feed.trace_rows import TypeRows, frames
-    from middleware.spark.traces import load_trace
+    from middleware.recordings.feed.trace_rows import TypeRows, frames
+    from middleware.recordings.traces import load_trace
 
     trace = load_trace(path)
     types = [TypeRows(path, trace, name) for name in trace.types]

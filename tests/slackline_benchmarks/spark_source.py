@@ -38,11 +38,11 @@ node.run()
 
 def spark_source(spark: SparkSession, seconds: float = 3.0, rounds: int = 3) -> Entry:
     """Feed a made-up recording (34,000 events a second, 10 fields) into a node with a log; read it both ways."""
+    from middleware.recordings.readers import open_recording
+    from middleware.recordings.traces import type_folder
     from middleware.spark.feed.feed import feed
     from middleware.spark.prepare.prepare import prepare
-    from middleware.spark.readers import open_recording
     from middleware.spark.source import register
-    from middleware.spark.traces import type_folder
 
     register(spark)
     logged: list[float] = []

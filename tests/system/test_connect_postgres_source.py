@@ -17,10 +17,10 @@ from structlog.testing import capture_logs
 
 from middleware.connect.postgres_source import PostgresSource
 from middleware.connect.reading import MessageReader
-from middleware.connect.schemas.types import event_type
 from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.event import Event, EventTypes
+from middleware.recordings.schemas.types import event_type
 
 pytestmark = pytest.mark.system
 

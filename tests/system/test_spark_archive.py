@@ -24,6 +24,7 @@ import pytest
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import END, ORDER, Event, type_name
+from middleware.recordings.traces import read_trace
 from middleware.runtime.engine import run
 from middleware.runtime.scenario import Scenario, load_scenario
 from middleware.spark.archive import archive, stored_frames, trace_frames
@@ -38,7 +39,6 @@ from middleware.spark.stream import stream, typed
 from middleware.spark.stream.parcels import ParcelBatch
 from middleware.spark.stream.shard import SCHEMA, Shard
 from middleware.spark.stream.stages import StreamPlan
-from middleware.spark.traces import read_trace
 from middleware.testing.oracle import oracle
 from tests.system.spark_cluster import DEADLINE, SMALL, Cluster, settings, spark_cluster
 from tests.system.test_spark_stream import (

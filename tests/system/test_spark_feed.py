@@ -26,15 +26,15 @@ from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
+from middleware.recordings.prepare.delays import parse_delays
+from middleware.recordings.readers import open_recording
+from middleware.recordings.traces import load_trace, read_trace
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.transport.keys import Keys, new_keys
 from middleware.spark.feed.feed import Timetable, feed
-from middleware.spark.prepare.delays import parse_delays
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.readers import open_recording
 from middleware.spark.session import spark_session
-from middleware.spark.traces import load_trace, read_trace
 
 pytestmark = [pytest.mark.system, pytest.mark.spark]
 

@@ -15,16 +15,16 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.connect.files.recording import NumberingByTime
 from middleware.model.detector import Detector
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
+from middleware.recordings.files.recording import NumberingByTime
+from middleware.recordings.prepare.delays import parse_delays
+from middleware.recordings.readers import READERS, open_recording
+from middleware.recordings.traces import Trace, files, load_trace, read_trace
 from middleware.spark.archive import archive, trace_frames
-from middleware.spark.prepare.delays import parse_delays
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.readers import READERS, open_recording
 from middleware.spark.session import spark_session
-from middleware.spark.traces import Trace, files, load_trace, read_trace
 from middleware.testing.oracle import oracle
 
 if TYPE_CHECKING:
@@ -282,7 +282,7 @@ import resource, sys
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))
 from middleware.model.errors import TraceError
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.readers import open_recording
+from middleware.recordings.readers import open_recording
 try:
     prepare(open_recording([], generate="{__name__}:beats", seconds=60), sys.argv[1])
 except TraceError as error:

@@ -19,10 +19,10 @@ from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from middleware.model.change import Insert, Watermark
 from middleware.model.event import END
+from middleware.recordings.traces import Trace, TypeTrace
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.cluster import Cluster
 from middleware.runtime.scenario import Scenario, load_scenario
-from middleware.spark.traces import Trace, TypeTrace
 
 pytestmark = pytest.mark.system
 

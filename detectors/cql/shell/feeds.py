@@ -211,7 +211,7 @@ class RecordingFeed:
     @property
     def _held(self) -> frozenset[str]:
         """The names of the types that the recording holds."""
-        from middleware.spark.traces import load_trace
+        from middleware.recordings.traces import load_trace
 
         return frozenset(load_trace(self._trace()).types)
 
@@ -220,7 +220,7 @@ class RecordingFeed:
         return self._held | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
 
     def __iter__(self) -> Iterator[Batch]:
-        from middleware.spark.traces import read_trace
+        from middleware.recordings.traces import read_trace
 
         self._repeats = Repeats()
         yield from map(batch_of, self._repeats.without(read_trace(self._trace(), self._types), self._size))

@@ -13,10 +13,10 @@ import msgspec
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.words import shown
+from middleware.recordings.traces import check_fields, load_trace, type_folder
 from middleware.spark.archive.files import EventFiles, files_of
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.session import escaped, literal_path, reason
-from middleware.spark.traces import check_fields, load_trace, type_folder
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ import zmq
 
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
+from middleware.recordings.feed.sequencer import Sequencer
+from middleware.recordings.feed.trace_rows import FeedFrame
 from middleware.runtime.transport.ending import end_context
 from middleware.spark.feed.meeting import LOOPBACK, Meeting, opened
-from middleware.spark.feed.sequencer import Sequencer
-from middleware.spark.feed.trace_rows import FeedFrame
 
 AHEAD = 4 * 2**20
 """Bytes that a partition may be ahead of publishing: two or three row groups, so that no partition waits for another one."""

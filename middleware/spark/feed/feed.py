@@ -21,15 +21,15 @@ from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.link.codec import BlockHead
 from middleware.model.errors import SlacklineError, TraceError
 from middleware.model.event import END
+from middleware.recordings.feed.feed_pacing import FeedPace, window_of
+from middleware.recordings.feed.groups import owners, slices
+from middleware.recordings.feed.trace_rows import FeedFrame, TypeRows, frames
+from middleware.recordings.traces import load_trace
 from middleware.spark.feed.coordinator import Coordinator
-from middleware.spark.feed.feed_pacing import FeedPace, window_of
 from middleware.spark.feed.feed_partition import FeedPartition, PartitionReport
-from middleware.spark.feed.groups import owners, slices
 from middleware.spark.feed.meeting import host_of
-from middleware.spark.feed.trace_rows import FeedFrame, TypeRows, frames
 from middleware.spark.jobs import in_background
 from middleware.spark.session import FailedRunError, reason, spark_session
-from middleware.spark.traces import load_trace
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:

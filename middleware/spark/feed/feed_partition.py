@@ -11,10 +11,10 @@ from socket import gethostname
 import msgspec
 
 from middleware.model.errors import TraceError
+from middleware.recordings.feed.trace_rows import FeedFrame, TypeRows, frames
+from middleware.recordings.traces import load_trace
 from middleware.spark.feed.coordinator import PartitionConnection, SliceFrame
 from middleware.spark.feed.meeting import Meeting
-from middleware.spark.feed.trace_rows import FeedFrame, TypeRows, frames
-from middleware.spark.traces import load_trace
 
 
 class PartitionReport(msgspec.Struct):

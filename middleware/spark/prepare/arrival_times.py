@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Chunk, RecordingPart
-from middleware.spark.prepare.delays import Delays, Samples
+from middleware.recordings.files.recording import Chunk, RecordingPart
+from middleware.recordings.prepare.delays import Delays, Samples
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import BASE_COLUMNS, Recording, source_codes
-from middleware.connect.files.recording_reading import arrived, read, sorted_by_arrival
-from middleware.connect.files.tally import StagingResult
+from middleware.recordings.files.recording import BASE_COLUMNS, Recording, source_codes
+from middleware.recordings.files.recording_reading import arrived, read, sorted_by_arrival
+from middleware.recordings.files.tally import StagingResult
+from middleware.recordings.prepare.delays import Delays, Samples
+from middleware.recordings.traces import type_folder
 from middleware.spark.prepare.arrival_times import DrawArrivals
-from middleware.spark.prepare.delays import Delays, Samples
-from middleware.spark.traces import type_folder
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.connect.files.recording import BASE_COLUMNS, Recording
-from middleware.connect.files.tally import StagingResult
-from middleware.connect.files.text import expanded
 from middleware.model.errors import TraceError
+from middleware.recordings.files.recording import BASE_COLUMNS, Recording
+from middleware.recordings.files.tally import StagingResult
+from middleware.recordings.files.text import expanded
+from middleware.recordings.prepare.delays import Delays, Empirical, Samples, measured_delays
+from middleware.recordings.prepare.describe import describe, doubts
+from middleware.recordings.traces import DESCRIPTION, Trace, type_folder
 from middleware.spark.jobs import interruptible
 from middleware.spark.prepare.arrival_times import DrawArrivals, ReadDrawn, draw, measured, queued
-from middleware.spark.prepare.delays import Delays, Empirical, Samples, measured_delays
-from middleware.spark.prepare.describe import describe, doubts
 from middleware.spark.prepare.local import LocalPreparation
 from middleware.spark.prepare.staging import stage
 from middleware.spark.session import FailedRunError, literal_path, reason, spark_session
-from middleware.spark.traces import DESCRIPTION, Trace, type_folder
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from middleware.connect.files.recording_reading import TooLargeError
 from middleware.model.errors import ScenarioError, TraceError
 from middleware.model.event import stable_hash
+from middleware.recordings.files.recording_reading import TooLargeError
+from middleware.recordings.prepare.delays import Delays, Empirical, parse_delays
+from middleware.recordings.prepare.fitting import check_mapping
+from middleware.recordings.readers import Recording, open_recording
+from middleware.recordings.traces import DESCRIPTION
 from middleware.runtime.scenario import load_scenario
-from middleware.spark.prepare.delays import Delays, Empirical, parse_delays
-from middleware.spark.prepare.fitting import check_mapping
 from middleware.spark.prepare.local import is_small
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.readers import Recording, open_recording
-from middleware.spark.traces import DESCRIPTION
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.connect.files.recording import Chunk, Recording, RecordingPart
-from middleware.connect.files.tally import ChunkReport, ChunkTally, StagingResult, staged
 from middleware.model.errors import TraceError
-from middleware.spark.traces import type_folder
+from middleware.recordings.files.recording import Chunk, Recording, RecordingPart
+from middleware.recordings.files.tally import ChunkReport, ChunkTally, StagingResult, staged
+from middleware.recordings.traces import type_folder
 from middleware.spark.travel import carried
 
 if TYPE_CHECKING:

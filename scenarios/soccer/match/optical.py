@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from detectors.soccer.events import Position
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware.connect.sport.motion import ball_motions, motions
+from middleware.recordings.sport.motion import ball_motions, motions
 from scenarios.soccer.match.physics import STEP
 from scenarios.soccer.match.play import PEOPLE, TICK, Match
 from scenarios.soccer.match.truth import Happening

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import middleware.cli.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from tests.unit.spark.test_traces import finish, write
+from tests.unit.recordings.test_traces import finish, write
 
 NODES = """
 name = "yard"

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from middleware.connect.avro import Avro
 from middleware.connect.reading import MessageReader
-from middleware.connect.schemas.convert import avro_schema
 from middleware.connect.source import Message
 from middleware.model.errors import EventError, ScenarioError, SinkError
 from middleware.model.event import Event, EventTypes
+from middleware.recordings.schemas.convert import avro_schema
 
 
 class Place(Event):

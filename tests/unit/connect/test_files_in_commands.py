@@ -23,12 +23,12 @@ from detectors.inputs import FileInput
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
 from middleware.cli.result_files import FinalsFile, write_results
-from middleware.connect.files.mapped import mapped_recording
-from middleware.connect.schemas.types import event_type
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
+from middleware.recordings.files.mapped import mapped_recording
+from middleware.recordings.schemas.types import event_type
+from middleware.recordings.traces import read_trace
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.traces import read_trace
 
 CSV = """time,station,temp (C),note
 2023-11-14T22:13:20Z,7,10.5,dry

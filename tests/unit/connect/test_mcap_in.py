@@ -17,16 +17,16 @@ from mcap_protobuf.writer import Writer as ProtobufWriter
 from mcap_ros2.writer import Writer as Ros2Writer
 
 from middleware import Detector, Event, run
-from middleware.connect.files.guess import guessed
-from middleware.connect.files.mapped import mapped_recording
-from middleware.connect.files.mapping import mappings_of
-from middleware.connect.files.recording_reading import read_events
-from middleware.connect.schemas.types import event_type
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
+from middleware.recordings.files.guess import guessed
+from middleware.recordings.files.mapped import mapped_recording
+from middleware.recordings.files.mapping import mappings_of
+from middleware.recordings.files.recording_reading import read_events
+from middleware.recordings.schemas.types import event_type
+from middleware.recordings.traces import read_trace
 from middleware.runtime.sinks.sink import open_sink
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.traces import read_trace
 
 START, STEP = 1_700_000_000_000_000_000, 100_000_000
 

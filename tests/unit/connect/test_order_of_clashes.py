@@ -6,7 +6,7 @@ import random
 
 import pyarrow as pa
 
-from middleware.connect.files.recording_reading import sorted_by_arrival
+from middleware.recordings.files.recording_reading import sorted_by_arrival
 
 
 def test_events_that_clash_stay_in_the_order_of_the_recording_however_the_table_is_sorted() -> None:

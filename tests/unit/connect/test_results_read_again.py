@@ -15,10 +15,10 @@ from typer.testing import CliRunner
 from middleware import Detector, Event, SlacklineError, run
 from middleware.cli.main import application
 from middleware.cli.result_files import check_not_read, write_results
-from middleware.connect.files.guess import guessed
 from middleware.model.errors import SinkError, TraceError
+from middleware.recordings.files.guess import guessed
+from middleware.recordings.readers import open_recording
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.readers import open_recording
 
 START = 1_700_000_000_000_000_000
 

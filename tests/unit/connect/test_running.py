@@ -15,11 +15,11 @@ import pyarrow.csv
 import pytest
 
 from middleware import Detector, Event, SlacklineError, run
-from middleware.connect.files.mapped import mapped_recording
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes
+from middleware.recordings.files.mapped import mapped_recording
+from middleware.recordings.traces import read_trace
 from middleware.spark.prepare.prepare import prepare
-from middleware.spark.traces import read_trace
 
 
 class Reading(Event):

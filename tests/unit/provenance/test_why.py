@@ -14,11 +14,11 @@ from middleware import Detector, Event, run
 from middleware.model.change import Delta, Retract, Revise
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY
+from middleware.ordering.policies import Policies
+from middleware.ordering.slack.kslack import MaxSlack
 from middleware.provenance.known_past import Arrival, NodeStep, Past
 from middleware.provenance.smallest import smallest
 from middleware.provenance.why import MOST_LISTED, Cause, explain
-from middleware.ordering.policies import Policies
-from middleware.ordering.slack.kslack import MaxSlack
 from middleware.runtime.engine import Run
 
 

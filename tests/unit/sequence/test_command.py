@@ -31,8 +31,8 @@ ARRIVALS = {  # arrival, ts, id, and the fields
 @pytest.fixture
 def trace(tmp_path: Path) -> Path:
     """Tag 7 is stolen; 8 was paid for, as is known too late; 9 left by the staff's gate."""
-    from middleware.spark.prepare.describe import describe
-    from middleware.spark.traces import DESCRIPTION, Trace, type_folder
+    from middleware.recordings.prepare.describe import describe
+    from middleware.recordings.traces import DESCRIPTION, Trace, type_folder
 
     folder = tmp_path / "trace"
     for name, rows in ARRIVALS.items():

@@ -5,8 +5,8 @@ import pytest
 
 from detectors.soccer.ball import HIT
 from detectors.soccer.soccer_hierarchy import soccer
-from middleware.connect.sport.motion import ball_motions
 from middleware.model.event import ORDER
+from middleware.recordings.sport.motion import ball_motions
 from middleware.runtime.engine import run
 from scenarios.soccer.match.optical import FRAME, seen
 from scenarios.soccer.match.variety import Variety

@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from middleware.cli.output import console
 from middleware.cli.trace import app, parse_speed, show_broken_lines
-from middleware.connect.files.tally import BadLine, BadLines
 from middleware.model.errors import KeyFileError, SlacklineError, TraceError
-from tests.unit.spark.test_traces import finish, write
+from middleware.recordings.files.tally import BadLine, BadLines
+from tests.unit.recordings.test_traces import finish, write
 
 
 def failure(*arguments: object, kind: type[SlacklineError] = TraceError) -> str:

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from detectors.soccer.events import Position
-from middleware.connect.files.recording import Recording
 from middleware.model.errors import TraceError
+from middleware.recordings.files.recording import Recording
+from middleware.recordings.prepare.delays import Delays, parse_delays
+from middleware.recordings.traces import DESCRIPTION
 from middleware.runtime.scenario import load_scenario
 from middleware.spark.prepare import prepared
-from middleware.spark.prepare.delays import Delays, parse_delays
 from middleware.spark.prepare.prepared import prepared_trace, trace_version
-from middleware.spark.traces import DESCRIPTION
-from tests.unit.spark.test_traces import finish, write
+from tests.unit.recordings.test_traces import finish, write
 
 NODES = """
 name = "cellar"

@@ -15,9 +15,9 @@ from psutil import net_if_addrs
 from middleware.link.codec import BlockHead
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER
+from middleware.recordings.feed.sequencer import Sequencer
 from middleware.spark.feed.coordinator import AHEAD, Coordinator, PartitionConnection, PartitionReady, SliceFrame
 from middleware.spark.feed.feed_partition import FeedPartition
-from middleware.spark.feed.sequencer import Sequencer
 
 fewer = settings(max_examples=25)
 

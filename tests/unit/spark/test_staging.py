@@ -2,10 +2,10 @@
 
 import pytest
 
-from middleware.connect.files.recording import Recording
-from middleware.connect.files.tally import FIRST_BAD_LINES, ChunkReport, bad_lines
 from middleware.model.errors import QuantityError
 from middleware.model.quantities import format_duration, parse_duration
+from middleware.recordings.files.recording import Recording
+from middleware.recordings.files.tally import FIRST_BAD_LINES, ChunkReport, bad_lines
 from middleware.spark.session import literal_path, reason
 
 

@@ -1,1 +1,0 @@
-"""Recordings in files: cut into pieces, read, and normalised by a mapping. Without Spark."""

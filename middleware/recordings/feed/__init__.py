@@ -1,0 +1,1 @@
+"""Feeds a trace on time: its rows as events, in groups, by a clock."""

@@ -1,0 +1,1 @@
+"""Files of recordings: cut into pieces, read, and normalised by a mapping."""
