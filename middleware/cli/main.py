@@ -21,38 +21,59 @@ from middleware.installation import extra_with, install
 from middleware.model.errors import RunError, SlacklineError, Terminated
 
 COMMANDS = {
-    "run": CommandEntry("middleware.cli.run:run", "Run a scenario from start to end and compare it with the in-order oracle."),
-    "evaluate": CommandEntry("middleware.cli.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."),
-    "node": CommandEntry("middleware.cli.node_command:node", "Run one node of a scenario, to spread it over machines."),
-    "connect": CommandEntry("middleware.cli.connect:connect", "Connect a mesh with Kafka, MQTT, PostgreSQL, HTTP and others."),
-    "trace": CommandEntry("middleware.cli.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
-    "archive": CommandEntry(
-        "middleware.cli.archive_command:archive", "Run a scenario's detectors over a whole recording, in Spark."
+    "run": CommandEntry(
+        "middleware.cli.runs.run:run", "Run a scenario from start to end and compare it with the in-order oracle."
     ),
-    "sub": CommandEntry("middleware.cli.pubsub:sub", "Subscribe to events and print them."),
-    "pub": CommandEntry("middleware.cli.pubsub:pub", "Publish events read from a file or standard input."),
-    "names": CommandEntry("middleware.cli.names:names", "The named subscriptions whose places a node keeps; release them."),
-    "status": CommandEntry("middleware.cli.status_command:status", "A whole mesh at a glance, from the address of any node."),
-    "top": CommandEntry("middleware.cli.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
-    "view": CommandEntry("middleware.cli.view:view", "A page that shows live what a mesh is doing."),
-    "why": CommandEntry("middleware.cli.why_command:why", "What a result rests on, and which late events corrected it."),
-    "why-waiting": CommandEntry("middleware.cli.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."),
-    "late": CommandEntry("middleware.cli.late:app", "Events that were not taken into account: list, look at, replay."),
-    "keys": CommandEntry("middleware.cli.keys_command:app", "Make the keys by which nodes know and trust each other."),
-    "check": CommandEntry("middleware.cli.check:check", "Check that a detector keeps its contract."),
-    "flow": CommandEntry("middleware.cli.flow_command:flow", "Check a flow and draw it."),
+    "evaluate": CommandEntry(
+        "middleware.cli.runs.evaluate:evaluate", "The paper's evaluation, run now: a report with figures."
+    ),
+    "node": CommandEntry("middleware.cli.meshes.node_command:node", "Run one node of a scenario, to spread it over machines."),
+    "connect": CommandEntry(
+        "middleware.cli.meshes.connect:connect", "Connect a mesh with Kafka, MQTT, PostgreSQL, HTTP and others."
+    ),
+    "trace": CommandEntry("middleware.cli.runs.trace:app", "Prepare recordings with Spark, feed them to nodes, look inside."),
+    "archive": CommandEntry(
+        "middleware.cli.runs.archive_command:archive", "Run a scenario's detectors over a whole recording, in Spark."
+    ),
+    "sub": CommandEntry("middleware.cli.meshes.pubsub:sub", "Subscribe to events and print them."),
+    "pub": CommandEntry("middleware.cli.meshes.pubsub:pub", "Publish events read from a file or standard input."),
+    "names": CommandEntry(
+        "middleware.cli.meshes.names:names", "The named subscriptions whose places a node keeps; release them."
+    ),
+    "status": CommandEntry(
+        "middleware.cli.meshes.status_command:status", "A whole mesh at a glance, from the address of any node."
+    ),
+    "top": CommandEntry("middleware.cli.meshes.top:top", "Watch a mesh as it works: rates, corrections, lag, busy factors."),
+    "view": CommandEntry("middleware.cli.meshes.view:view", "A page that shows live what a mesh is doing."),
+    "why": CommandEntry(
+        "middleware.cli.questions.why_command:why", "What a result rests on, and which late events corrected it."
+    ),
+    "why-waiting": CommandEntry(
+        "middleware.cli.questions.why_waiting:why_waiting", "Which source, key and buffer hold a stream back."
+    ),
+    "sql": CommandEntry("middleware.cli.queries.sql_command:sql", "Continuous queries in a language like SQL."),
+    "query": CommandEntry(
+        "middleware.cli.queries.query_command:query", "Run a sequence query over a trace, a scenario, or a node."
+    ),
+    "late": CommandEntry(
+        "middleware.cli.questions.late:app", "Events that were not taken into account: list, look at, replay."
+    ),
+    "keys": CommandEntry("middleware.cli.meshes.keys_command:app", "Make the keys by which nodes know and trust each other."),
+    "check": CommandEntry("middleware.cli.checks.check:check", "Check that a detector keeps its contract."),
+    "flow": CommandEntry("middleware.cli.checks.flow_command:flow", "Check a flow and draw it."),
     "simulate": CommandEntry(
-        "middleware.cli.simulate:simulate", "For those who change Slackline: simulated worlds where everything fails."
+        "middleware.cli.checks.simulate:simulate", "For those who change Slackline: simulated worlds where everything fails."
     ),
     "explore": CommandEntry(
-        "middleware.cli.explore:explore", "Try every order of a few acts and faults: what nodes promise each other must hold."
+        "middleware.cli.checks.explore:explore",
+        "Try every order of a few acts and faults: what nodes promise each other must hold.",
     ),
-    "spark": CommandEntry("middleware.cli.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
-    "bench": CommandEntry("middleware.cli.bench:bench", "Measure, against a baseline that runs beside it."),
+    "spark": CommandEntry("middleware.cli.runs.spark:app", "What a cluster of Spark needs to run Slackline's jobs."),
+    "bench": CommandEntry("middleware.cli.checks.bench:bench", "Measure, against a baseline that runs beside it."),
     "schema": CommandEntry(
-        "middleware.cli.schema_command:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."
+        "middleware.cli.runs.schema_command:schema", "A scenario's streams as AsyncAPI, or a mapping for a file."
     ),
-    "doctor": CommandEntry("middleware.cli.doctor:doctor", "What is installed, what is missing, and what to do."),
+    "doctor": CommandEntry("middleware.cli.checks.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 
 _RENAMED = {"--horizon": "--lateness"}

@@ -116,7 +116,7 @@ def _serve(pipe: Pipe, addresses: dict[str, str]) -> None:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.client import connect
 
-    from middleware.cli.view import watching
+    from middleware.cli.meshes.view import watching
     from middleware.observe.view.server import Page
 
     with closing(Page("127.0.0.1:0")) as page:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from slackline_benchmarks.browser import chromium, lacking, sized
 
-from middleware.cli.view import following
+from middleware.cli.meshes.view import following
 from middleware.model.event import Event
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe.view.server import Page

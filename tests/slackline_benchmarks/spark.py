@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackline_benchmarks.spark_events import KEYS, Alarms, Value
 
-from middleware.cli.bench import Entry
+from middleware.cli.checks.bench import Entry
 from middleware.model.event import type_name
 from middleware.ordering.policies import Policies
 

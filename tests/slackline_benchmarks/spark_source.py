@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from slackline_benchmarks.feed import broker
 
-from middleware.cli.bench import Entry
+from middleware.cli.checks.bench import Entry
 from middleware.model.errors import SlacklineError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from statistics import median
 
 from slackline_benchmarks.spark_events import KEYS, Alarms, Value
 
-from middleware.cli.bench import Entry
+from middleware.cli.checks.bench import Entry
 
 
 def state_written(keys: int = 10 * KEYS, touched: int = 100) -> Entry:

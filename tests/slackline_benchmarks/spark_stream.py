@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from slackline_benchmarks.spark_events import Alarm, Alarms
 
-from middleware.cli.bench import Entry
+from middleware.cli.checks.bench import Entry
 from middleware.model.event import END
 
 if TYPE_CHECKING:

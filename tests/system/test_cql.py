@@ -10,9 +10,9 @@ from contextlib import closing
 
 import pytest
 
-from detectors.cql.shell.feeds import RecordingFeed
-from detectors.cql.shell.result_view import View
-from detectors.cql.shell.shell_session import ShellSession
+from middleware.cli.queries.result_view import View
+from middleware.cli.queries.shell_session import ShellSession
+from middleware.cli.queries.sql_feeds import RecordingFeed
 from middleware.model.event import END, ORDER, type_name
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.clients.collector import Collector

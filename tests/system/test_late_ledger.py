@@ -14,7 +14,7 @@ import pytest
 from test_network import DEADLINE, TYPES, Echo, Hit, collect, node_thread, poll_until
 from typer.testing import CliRunner
 
-from middleware.cli.late import app
+from middleware.cli.questions.late import app
 from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError
 from middleware.model.event import END, Event, EventTypes

@@ -10,10 +10,10 @@ from test_network import DEADLINE, node_thread, poll_until
 from test_why_waiting import TYPES, asked, hit, processor
 from typer.testing import CliRunner
 
-import middleware.cli.run as run_module
+import middleware.cli.runs.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from middleware.cli.why_waiting import MeshWaits
+from middleware.cli.questions.why_waiting import MeshWaits
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
 from middleware.model.time import SECOND

@@ -26,8 +26,8 @@ from websockets.sync.client import connect
 from websockets.typing import Origin
 
 from middleware.cli.main import application
+from middleware.cli.meshes.view import following
 from middleware.cli.output import ExitCode
-from middleware.cli.view import following
 from middleware.model.errors import KeyFileError, NetworkError, SlacklineError
 from middleware.model.event import EventTypes
 from middleware.observe.view.board import Board

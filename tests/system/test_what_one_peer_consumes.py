@@ -19,7 +19,7 @@ from middleware.broker.ingress.checks import LONG_SOURCE
 from middleware.broker.ingress.receipts import TURNED
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.log import MOST_NAMES
-from middleware.cli.names import names
+from middleware.cli.meshes.names import names
 from middleware.link.codec import Changes, Interest, Payload, Question, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Ack, Data, Hello, Refusal, Role, decode_frame, encode_frame

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from detectors.cql import QueryError, Script
 from detectors.cql.cql_parser import parse_statements
 from detectors.cql.explain_statement import explained
-from detectors.cql.shell.prompt import WORDS, candidates
+from middleware.cli.queries.prompt import WORDS, candidates
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
 from middleware.model.time import SECOND

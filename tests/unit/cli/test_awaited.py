@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from middleware.broker.watermarks.waiting import NodeStatus, OriginStatus, StreamStatus
-from middleware.cli.awaited import awaited
+from middleware.cli.meshes.awaited import awaited
 
 _SOMEONE = StreamStatus(None, [OriginStatus("publisher", "p", None)])
 _NOBODY = StreamStatus(None, [])

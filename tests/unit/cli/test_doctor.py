@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from middleware import installation
-from middleware.cli import doctor
+from middleware.cli.checks import doctor
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 

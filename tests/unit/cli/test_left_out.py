@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from middleware.cli.left_out import kept_ledgers, lateness, left_out
+from middleware.cli.runs.left_out import kept_ledgers, lateness, left_out
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.console import Console
 
-from middleware.cli.live import Progress, shown, step, steps
+from middleware.cli.runs.live import Progress, shown, step, steps
 from middleware.model.event import Event
 from middleware.runtime.clients.collector import Shown
 

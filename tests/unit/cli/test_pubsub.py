@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from middleware.cli.main import application
-from middleware.cli.pubsub import check_known, described, event_types, read_events
+from middleware.cli.meshes.pubsub import check_known, described, event_types, read_events
 from middleware.link.codec import LARGEST_BLOCK
 from middleware.model.change import Insert, Retract, Watermark
 from middleware.model.errors import EventError, ScenarioError

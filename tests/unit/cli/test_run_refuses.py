@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import middleware.cli.run as run_module
+import middleware.cli.runs.run as run_module
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
 from tests.unit.recordings.test_traces import finish, write

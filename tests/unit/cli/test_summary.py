@@ -10,9 +10,9 @@ from typing import Any
 from msgspec.structs import replace
 from rich.console import Console
 
-from middleware.cli.detections import DetectionLatency, Detections, found_by_type, latest, lines
-from middleware.cli.left_out import SkippedEvents
-from middleware.cli.summary import RunSummary, ScenarioSummary, UnitSummary, show
+from middleware.cli.runs.detections import DetectionLatency, Detections, found_by_type, latest, lines
+from middleware.cli.runs.left_out import SkippedEvents
+from middleware.cli.runs.summary import RunSummary, ScenarioSummary, UnitSummary, show
 from middleware.model.event import Event
 from middleware.model.time import SECOND
 

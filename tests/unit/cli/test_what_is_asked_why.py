@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import typer
 
-from middleware.cli.why_command import ResultFilter, moment_of
+from middleware.cli.questions.why_command import ResultFilter, moment_of
 from middleware.model.event import Event
 from middleware.model.time import SECOND
 from middleware.provenance.known_past import Past

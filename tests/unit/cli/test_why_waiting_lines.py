@@ -3,7 +3,7 @@
 import pytest
 
 from middleware.broker.watermarks.waiting import NodeStatus, StreamStatus, UnitStatus
-from middleware.cli.why_waiting import MeshWaits
+from middleware.cli.questions.why_waiting import MeshWaits
 
 
 @pytest.mark.parametrize(

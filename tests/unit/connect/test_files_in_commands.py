@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from detectors.inputs import FileInput
 from middleware import Event, SlacklineError
 from middleware.cli.main import application
+from middleware.cli.queries.inputs import FileInput
 from middleware.cli.result_files import FinalsFile, write_results
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes

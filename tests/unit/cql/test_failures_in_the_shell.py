@@ -5,9 +5,9 @@ import json
 import pytest
 import typer
 
-from detectors.cql.shell.sql_command import sql
 from detectors.cql.tuple_operator import MappingOperation
 from middleware.cli.output import ExitCode
+from middleware.cli.queries.sql_command import sql
 
 LINES = "k,x\na,1.5\nb,1e200\nc,2.5\n"
 

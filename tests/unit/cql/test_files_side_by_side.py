@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from detectors.cql.shell.result_view import View
-from detectors.cql.shell.shell_session import ShellSession
+from middleware.cli.queries.result_view import View
+from middleware.cli.queries.shell_session import ShellSession
 
 
 def created(folder: Path, name: str, rows: list[tuple[int, int]]) -> str:

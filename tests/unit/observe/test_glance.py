@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from rich.console import Console
 from test_metric_families import COUNTS, STATUS, UNIT, VITALS, WAITS
 
-from middleware.cli.mesh_tables import pictured
+from middleware.cli.meshes.mesh_tables import pictured
 from middleware.cli.output import table
 from middleware.model.time import SECOND
 from middleware.observe.glance import concerns, detector_lines, node_lines

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from detectors.inputs import FileInput
 from middleware.cli.main import application
+from middleware.cli.queries.inputs import FileInput
 from middleware.model.errors import TraceError
 from middleware.recordings.files.guess import guessed, kinds_of, mapping_of
 

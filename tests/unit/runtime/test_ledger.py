@@ -19,7 +19,7 @@ from msgspec import json
 from typer.testing import CliRunner
 
 from middleware.broker.ingress.checks import Turned
-from middleware.cli.late import app
+from middleware.cli.questions.late import app
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import Event

@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from middleware.cli.output import console
-from middleware.cli.trace import app, parse_speed, show_broken_lines
+from middleware.cli.runs.trace import app, parse_speed, show_broken_lines
 from middleware.model.errors import KeyFileError, SlacklineError, TraceError
 from middleware.recordings.files.tally import BadLine, BadLines
 from tests.unit.recordings.test_traces import finish, write

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import typer
 
-from detectors.inputs import QueryInput, lateness_of, source_of
-from detectors.mesh_feed import MeshFeed
-from detectors.query_feed import Repeats, UnitFailures, batch_of, needed, only
 from detectors.sequence.algorithm import Algorithm
 from detectors.sequence.explain_sequence import explain
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.sequence.whynot import why_not
+from middleware.cli.meshes.pubsub import described
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error, results
-from middleware.cli.pubsub import described
+from middleware.cli.queries.inputs import QueryInput, lateness_of, source_of
+from middleware.cli.queries.mesh_feed import MeshFeed
+from middleware.cli.queries.query_feed import Repeats, UnitFailures, batch_of, needed, only
 from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Batch, Change, Insert, Revise
 from middleware.model.errors import RunError, SlacklineError
@@ -111,7 +111,7 @@ def query(
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
     if place.scenario is not None:
-        from middleware.cli.run import prepared
+        from middleware.cli.runs.run import prepared
 
         place.trace = prepared(place.scenario, out, screen)
     if event is not None:

@@ -14,8 +14,8 @@ import msgspec
 import typer
 
 from middleware.broker.ingress.receipts import LISTED
-from middleware.cli.awaited import telling_what_is_awaited
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
+from middleware.cli.meshes.awaited import telling_what_is_awaited
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of

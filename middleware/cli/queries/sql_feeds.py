@@ -16,9 +16,9 @@ from typing import Protocol
 from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
 from detectors.cql.line_reader import LineReader
-from detectors.inputs import FileInput
-from detectors.query_feed import Repeats, batch_of
 from middleware.cli.output import STANDARD_OUTPUT, console
+from middleware.cli.queries.inputs import FileInput
+from middleware.cli.queries.query_feed import Repeats, batch_of
 from middleware.model.change import Batch
 from middleware.model.errors import NetworkError, TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes, type_name
@@ -202,7 +202,7 @@ class RecordingFeed:
         self._folder: Path | None = None
 
     def _trace(self) -> Path:
-        from middleware.cli.run import prepared
+        from middleware.cli.runs.run import prepared
 
         if self._folder is None:
             self._folder = prepared(self._scenario, Path("out"), console(STANDARD_OUTPUT))  # reported on standard error

@@ -154,7 +154,7 @@ def _from_logs(
     plan: Scenario, asked: ResultFilter, folders: list[Path] | None, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """What the logs know of results of that type; which events were late; and what is not kept any more."""
-    from middleware.cli.live import step
+    from middleware.cli.runs.live import step
     from middleware.provenance.known_past import Past
     from middleware.runtime.scenario import state_folder
     from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
@@ -195,7 +195,7 @@ def _from_trace(
     plan: Scenario, asked: ResultFilter, trace: Path, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
     """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
-    from middleware.cli.live import step
+    from middleware.cli.runs.live import step
     from middleware.provenance.known_past import closure
     from middleware.recordings.traces import load_trace, read_trace
     from middleware.runtime.engine import recorded

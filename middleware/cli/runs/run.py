@@ -18,7 +18,7 @@ from middleware.runtime.cluster import Cluster
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.cli.summary import RunOutcome, ScenarioSummary
+    from middleware.cli.runs.summary import RunOutcome, ScenarioSummary
     from middleware.observe.view.server import Page
     from middleware.runtime.scenario import Scenario
 
@@ -88,10 +88,10 @@ def run(
 
       [bold]slackline run debs2013 --mode speculative --speed 10x[/]
     """
-    from middleware.cli.live import step
-    from middleware.cli.summary import show, summary
-    from middleware.cli.trace import parse_speed
-    from middleware.cli.view import opened_page, stays
+    from middleware.cli.meshes.view import opened_page, stays
+    from middleware.cli.runs.live import step
+    from middleware.cli.runs.summary import show, summary
+    from middleware.cli.runs.trace import parse_speed
     from middleware.runtime.scenario import load_scenario
     from middleware.spark.session import spark_session
 
@@ -154,7 +154,7 @@ def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
 
 
 def _tell_how_to_ask(result: ScenarioSummary, scenario: str, trace: Path, screen: Console) -> None:
-    from middleware.cli.summary import most_corrected
+    from middleware.cli.runs.summary import most_corrected
 
     if (name := most_corrected(result)) is not None:
         told = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
@@ -163,8 +163,8 @@ def _tell_how_to_ask(result: ScenarioSummary, scenario: str, trace: Path, screen
 
 def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = False, master: str | None = None) -> Path:
     """The scenario's trace, prepared if need be (``with_spark``, ``master``: by Spark); tells what there is to know of it."""
-    from middleware.cli.live import steps
-    from middleware.cli.trace import show_broken_lines, show_doubts
+    from middleware.cli.runs.live import steps
+    from middleware.cli.runs.trace import show_broken_lines, show_doubts
     from middleware.model.quantities import spoken_duration
     from middleware.recordings.traces import load_trace
     from middleware.spark.prepare.prepared import prepared_trace
@@ -196,10 +196,10 @@ def _run(
     spark: bool = False,
 ) -> RunOutcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
-    from middleware.cli.left_out import kept_ledgers
-    from middleware.cli.live import Progress, shown, step
-    from middleware.cli.summary import RunOutcome
-    from middleware.cli.view import following
+    from middleware.cli.meshes.view import following
+    from middleware.cli.runs.left_out import kept_ledgers
+    from middleware.cli.runs.live import Progress, shown, step
+    from middleware.cli.runs.summary import RunOutcome
     from middleware.recordings.traces import load_trace
     from middleware.spark.feed.feed import feed
 
@@ -237,7 +237,7 @@ def _run(
 
 def not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
     """Why a run did not come to its end: who has died, and what the nodes say that they wait for."""
-    from middleware.cli.why_waiting import MeshWaits
+    from middleware.cli.questions.why_waiting import MeshWaits
 
     why = collector.failure or f"the results were not final {_PATIENCE:.0f} s after the last event"
     error = _broken(f"the {mode} run did not come to its end: {why}", cluster)

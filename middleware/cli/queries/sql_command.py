@@ -16,13 +16,13 @@ from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
 from detectors.cql.cql_parser import parse_statements
 from detectors.cql.explain_statement import explained
-from detectors.cql.shell.feeds import FileFeed
-from detectors.cql.shell.prompt import prompt_session, statements
-from detectors.cql.shell.result_view import View
-from detectors.cql.shell.shell_session import ShellSession
-from detectors.inputs import FileInput, lateness_of
+from middleware.cli.meshes.pubsub import described, event_types
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
-from middleware.cli.pubsub import described, event_types
+from middleware.cli.queries.inputs import FileInput, lateness_of
+from middleware.cli.queries.prompt import prompt_session, statements
+from middleware.cli.queries.result_view import View
+from middleware.cli.queries.shell_session import ShellSession
+from middleware.cli.queries.sql_feeds import FileFeed
 from middleware.cli.result_files import KINDS, FinalsFile, check_not_read, check_results
 from middleware.model.change import Delta, Insert
 from middleware.model.errors import RunError, SlacklineError

@@ -33,7 +33,7 @@ class MeshFeed:
 
         Raises NetworkError where changes are missing: one of them may withdraw what came before, so no result would be final.
         """
-        from middleware.cli.awaited import telling_what_is_awaited
+        from middleware.cli.meshes.awaited import telling_what_is_awaited
         from middleware.runtime.clients.subscriber import Subscriber
 
         wanted = sorted(self._wanted)

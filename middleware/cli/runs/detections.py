@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.cli.live import fields_of
 from middleware.cli.output import table
+from middleware.cli.runs.live import fields_of
 from middleware.model.event import Event, type_name
 from middleware.model.quantities import spoken_time
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
 from detectors.cql.cql_script import Script
-from detectors.cql.shell.feeds import PATIENCE, FileFeed, RawSources, RecordingFeed, TupleFeed
-from detectors.mesh_feed import MeshFeed
-from detectors.query_feed import UnitFailures, needed, only
+from middleware.cli.queries.mesh_feed import MeshFeed
+from middleware.cli.queries.query_feed import UnitFailures, needed, only
+from middleware.cli.queries.sql_feeds import PATIENCE, FileFeed, RawSources, RecordingFeed, TupleFeed
 from middleware.model.change import Batch
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from middleware.cli.command_options import AllowList, KeyFile, NodeNames, tells_who_is_silent
-from middleware.cli.mesh_tables import Addresses, Timeout, lookout, pictured
+from middleware.cli.meshes.mesh_tables import Addresses, Timeout, lookout, pictured
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.observe.mesh import TIMEOUT
 

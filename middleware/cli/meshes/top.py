@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.live import Live
 
 from middleware.cli.command_options import AllowList, KeyFile, NodeNames
-from middleware.cli.mesh_tables import Addresses, Timeout, lookout, pictured
+from middleware.cli.meshes.mesh_tables import Addresses, Timeout, lookout, pictured
 from middleware.cli.output import ExitCode, console
 
 _ROWS = 30

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.cli.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
-from middleware.cli.left_out import SkippedEvents, lateness, left_out, lost
 from middleware.cli.output import table
+from middleware.cli.runs.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
+from middleware.cli.runs.left_out import SkippedEvents, lateness, left_out, lost
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.recordings.files.tally import BadLines

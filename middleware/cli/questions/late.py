@@ -11,8 +11,8 @@ import msgspec
 import typer
 
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
+from middleware.cli.meshes.pubsub import told
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
-from middleware.cli.pubsub import told
 from middleware.link.codec import BLOCK_TARGET, BlockHead, array_of, packed
 from middleware.model.errors import LedgerError, last_line
 from middleware.model.quantities import exact_time, spoken_duration

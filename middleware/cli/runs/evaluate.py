@@ -60,9 +60,9 @@ def evaluate(
 
       [bold]slackline evaluate --scenario half --retraction[/]    45 minutes, what is retracted, and memory by part
     """
-    from middleware.cli.live import steps
-    from middleware.cli.run import prepared
-    from middleware.cli.trace import parse_speed
+    from middleware.cli.runs.live import steps
+    from middleware.cli.runs.run import prepared
+    from middleware.cli.runs.trace import parse_speed
     from middleware.evaluation.evaluation import SHORT, WHOLE, Evaluation
     from middleware.evaluation.figures import check_drawing
     from middleware.runtime.scenario import load_scenario
@@ -93,8 +93,8 @@ def _long(plan: Scenario, traces: Path, screen: Console, master: str | None, jso
     """``--retraction``."""
     from rich.table import Table
 
-    from middleware.cli.live import steps
-    from middleware.cli.run import prepared
+    from middleware.cli.runs.live import steps
+    from middleware.cli.runs.run import prepared
     from middleware.evaluation.long import MEMORY_HEADS, heads, long_run, memory_rows, rows
 
     trace = prepared(plan, traces, screen, master=master)

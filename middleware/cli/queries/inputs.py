@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from middleware.cli.pubsub import event_types
+from middleware.cli.meshes.pubsub import event_types
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import TS, Event, EventType, EventTypes, type_name

@@ -1,1 +1,0 @@
-"""``slackline sql``: statements from a prompt or a file, run over files, hosts, scenarios or a live mesh."""

@@ -1,0 +1,1 @@
+"""Commands that check: an installation, a detector, a flow, speed, and Slackline itself."""

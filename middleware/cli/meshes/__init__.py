@@ -1,0 +1,1 @@
+"""Commands for running nodes: start, connect, publish, subscribe, watch."""

@@ -1,0 +1,1 @@
+"""Commands for recordings: prepare, look inside, run, evaluate, archive."""
