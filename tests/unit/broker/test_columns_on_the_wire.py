@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Bounds
 from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, encode
-from middleware.link.columnar import MOST_ROWS, pack_columns, rows_in, unpack_columns
+from middleware.link.columnar import MOST_ROWS, pack_columns, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
@@ -220,11 +220,12 @@ def test_claims_of_any_size_are_refused_before_memory_is_taken(size: int) -> Non
 @pytest.mark.parametrize("seed", range(5))
 def test_fuzzed_columns_are_refused_or_events_of_the_type(seed: int) -> None:
     rng = random.Random(seed)
-    good = [block_of(hits(rng.randrange(1, 20)))[1] for _ in range(5)]
-    good += [pack_columns(columns_of([Wide(1, 0.5, "x", True, b"y", None, (1, 2), ts=3, id=4, source="a")] * 3).batch)]
+    good = [(block_of(hits(rows))[1], rows) for rows in (rng.randrange(1, 20) for _ in range(5))]
+    good += [(pack_columns(columns_of([Wide(1, 0.5, "x", True, b"y", None, (1, 2), ts=3, id=4, source="a")] * 3).batch), 3)]
     taken = 0
     for _ in range(1_500):
-        block = bytearray(rng.choice(good))
+        whole, rows = rng.choice(good)
+        block = bytearray(whole)
         for _ in range(rng.choice((1, 1, 2, 8))):
             at = rng.randrange(len(block))
             block[at : at + rng.choice((1, 1, 4, 8))] = rng.choice(
@@ -232,8 +233,7 @@ def test_fuzzed_columns_are_refused_or_events_of_the_type(seed: int) -> None:
             )
         for name in ("Hit", "Wide"):
             drops = Counter[str]()
-            rows = rows_in(bytes(block))
-            delta = CODEC.decode(BlockHead(name, max(rows, 0), columns=True, raw=True, newest=60), bytes(block), drops)
+            delta = CODEC.decode(BlockHead(name, rows, columns=True, raw=True, newest=60), bytes(block), drops)
             assert all(isinstance(event, TYPES[name]) and event.ts <= 60 and not event.level for event in delta.inserts)
             taken += bool(delta)
     assert taken, "some damage is to values alone"

@@ -44,14 +44,14 @@ LOADED = "from middleware.runtime.usercode import load_object as load; print(loa
 
 
 def test_a_users_detectors_folder_stands_beside_ours(project):
-    for code in (LOADED, f"import detectors.commands; {LOADED}"):
+    for code in (LOADED, f"import detectors.window; {LOADED}"):
         done = python(project, f"import sys; sys.path.remove(''); {code}; import detectors.soccer.ball")
         assert done.stdout == "detectors.forklift\n", done.stderr
 
 
 def test_a_folder_that_cannot_be_joined_is_named(project):
     (project / "detectors" / "__init__.py").touch()
-    done = python(project, f"import sys; sys.path.remove(''); import detectors.commands; {LOADED}")
+    done = python(project, f"import sys; sys.path.remove(''); import detectors.window; {LOADED}")
     assert f"{project}/detectors/__init__.py keeps detectors from being joined" in done.stderr
 
 
