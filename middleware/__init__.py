@@ -41,8 +41,6 @@ _LATER = {
 }
 """Where the names are that are imported when they are first used."""
 
-_RENAMED = {"Advance": "Watermark", "Horizon": "Lateness"}
-
 __all__ = [
     "END",
     "AsyncPublisher",
@@ -72,8 +70,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name in _RENAMED:
-        raise ImportError(f"{name} is called {_RENAMED[name]} now: from {__name__} import {_RENAMED[name]}")
     if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return globals().setdefault(name, getattr(import_module(_LATER[name]), name))

@@ -76,9 +76,6 @@ COMMANDS = {
     "doctor": CommandEntry("middleware.cli.checks.doctor:doctor", "What is installed, what is missing, and what to do."),
 }
 
-_RENAMED = {"--horizon": "--lateness"}
-"""Options of former versions, which are refused with what they are called now."""
-
 OVERVIEW = """Complex event processing for event streams that arrive out of order.
 
 Examples:
@@ -101,9 +98,6 @@ class LazyGroup(TyperGroup):
     entries: ClassVar[dict[str, CommandEntry]] = {}
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        for option in args:
-            if new := _RENAMED.get(option.partition("=")[0]):
-                raise typer.BadParameter(f"{option.partition('=')[0]} is called {new} now")
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(name or "", self.entries[name or ""]), rest
 

@@ -74,12 +74,6 @@ class Numbering:
             raise StateError(f"{file} cannot be used: {error}; it must be this input's own") from None
 
     def _load(self) -> None:
-        with self._database as database:
-            database.execute("BEGIN IMMEDIATE")
-            if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'numbers'").fetchone():  # of a former version
-                for number, key, at in database.execute("SELECT number, key, at FROM numbers ORDER BY number").fetchall():
-                    database.execute("INSERT INTO batches VALUES (?, ?, ?)", (number, at, _encode([(key, number)])))
-                database.execute("DROP TABLE numbers")
         for last, at, keys in self._database.execute("SELECT last, at, keys FROM batches ORDER BY last"):
             self._last = last
             self._known.update(_decode(keys))

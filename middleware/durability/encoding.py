@@ -196,28 +196,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return super().reducer_override(item)
 
 
-_MOVED = {
-    "middleware.durability.frozen": __name__,
-    "middleware.event": "middleware.model.event",
-    "middleware.pubsub.ingress": "middleware.broker.ingress.checks",
-    "detectors.worlds": "detectors.simulated",
-}
-"""Modules named in the checkpoints of former versions, and where they are now."""
-
-_RENAMED = {
-    "detectors.window.content.Entry": "WindowEntry",
-}
-"""Classes in them that have another name now."""
-
-
 class _Unpickler(pickle.Unpickler):
     def __init__(self, file: BytesIO, types: EventTypes) -> None:
         super().__init__(file)
         self._types = types
 
     def find_class(self, module: str, name: str) -> Any:
-        module = _MOVED.get(module, module)
-        name = _RENAMED.get(f"{module}.{name}", name)
         if module == __name__ and name == "_named_type":
             return self._types.__getitem__
         if module == __name__ and name == "_read":

@@ -60,15 +60,15 @@ def state_of(broker: Broker) -> dict[str, Any]:
 
 def restore(broker: Broker, state: Mapping[str, Any]) -> None:
     """Go on where ``state`` was taken."""
-    broker.ingress.changed.restore(state.get("changed", {}))
+    broker.ingress.changed.restore(state["changed"])
     broker.ingress.owners.restore(state["owners"])
     broker.history = History(state["history"])
     for key, owner in state["senders"].items():
         _sent_by(broker, key, owner)
     broker.tracker.restore(state["books"])
-    broker.sources.was_behind(state.get("behind", 0))
+    broker.sources.was_behind(state["behind"])
     broker.admission.room.restore(state["withheld"])
-    if (since := state.get("copies")) is not None:
+    if (since := state["copies"]) is not None:
         _recall(broker, since)
 
 

@@ -51,7 +51,7 @@ def form_of(kind: EventType) -> str:
 
 
 def form_of_fields(names: Iterable[str]) -> int:
-    """The form of fields of which only the names are known, as former versions gave it."""
+    """The form of fields of which only the names are known, as a trace gives it."""
     return zlib.crc32(",".join(names).encode())
 
 

@@ -432,8 +432,8 @@ class Hierarchy:
         or if its ``backdate`` has changed, by which it has promised what is final; or, of the same version, its settings.
         """
         self._check_names(state["units"].keys())
-        self._check_backdates(state.get("backdates", {}))  # former versions stored none, nor settings
-        self._check_settings(state.get("settings", {}), state["code"])
+        self._check_backdates(state["backdates"])
+        self._check_settings(state["settings"], state["code"])
         self.clock = state["clock"]
         units = {placed.unit.name: placed.unit for placed in self._placed}
         versions = {name: _checked(unit, *state["code"][name]) for name, unit in units.items()}

@@ -28,8 +28,6 @@ FILE = "nodes.toml"
 _SOURCES = (".py", ".toml", ".cql", ".sase")
 """The ends of files that are a scenario's own, wherever they are named."""
 
-_RENAMED = {"horizon": "lateness"}
-"""Keys of former versions: they are refused, and the error gives their new names."""
 
 STATE = "SLACKLINE_STATE"
 """Environment variable: the folder in which nodes keep their state, with one folder per scenario."""
@@ -232,8 +230,7 @@ def load_scenario(where: str | Path) -> Scenario:
         raise ScenarioError(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.ValidationError as error:
         what, _, at = str(error).partition(" - at `$")
-        hint = next((f": it is called `{new}` now" for old, new in _RENAMED.items() if f"unknown field `{old}`" in what), "")
-        raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}{hint}") from None
+        raise ScenarioError(f"{path}: {at.strip('`.') or 'top level'}: {what}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         if path.suffix.lower() != ".toml":
             raise ScenarioError(

@@ -36,8 +36,6 @@ _SOCCER = "players rest, guard goals and have rivals"
 EXCEPT = {
     r"CHANGELOG\.md|docs/decisions/03[68]-.*": (".*", "tell what was called how"),
     r"tests/docs/test_words\.py": (".*", "this list"),
-    r"middleware/(__init__|cli/main|runtime/scenario)\.py": ("Advance|[Hh]orizon", "refuse former names, and name the new one"),
-    r"tests/unit/(test_face|cli/test_main|runtime/test_scenario)\.py": ("Advance|[Hh]orizon", "so do they"),
     r"middleware/durability/(durable_core|recovery)\.py": ("journal", "a name in checkpoints, which stays"),
     r"middleware/runtime/storage/(store|trust)\.py|tests/unit/runtime/test_(store|trust)\.py": ("journal", "SQLite's own"),
     r"(detectors|scenarios)/soccer/.*|tests/unit/soccer/.*": ("keeper|resting|rival", _SOCCER),

@@ -18,12 +18,6 @@ def test_a_name_that_is_not_there_is_an_attribute_error():
         _ = middleware.nonesuch
 
 
-@pytest.mark.parametrize(("old", "new"), [("Advance", "Watermark"), ("Horizon", "Lateness")])
-def test_a_former_name_is_refused_with_the_new_one(old, new):
-    with pytest.raises(ImportError, match=f"{old} is called {new} now: from middleware import {new}"):
-        getattr(middleware, old)
-
-
 def test_importing_it_loads_no_sockets_and_no_other_rooms():
     code = "import sys, middleware; print(*sorted(name for name in sys.modules if name.count('.') < 2))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()

@@ -87,12 +87,7 @@ class ChangedEvents:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``."""
-        self._types = {name: {each: _known(*known) for each, known in versions.items()} for name, versions in state.items()}
-
-
-def _known(ts: int, stands: Version, refused: Refusal | bool | None) -> tuple[int, Version, Refusal | None]:
-    """As stored; former versions stored whether a change was refused, and not why."""
-    return ts, stands, ("late" if refused else None) if isinstance(refused, bool) else refused
+        self._types = {name: dict(versions) for name, versions in state.items()}
 
 
 def version(event: Event) -> int:

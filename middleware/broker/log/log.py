@@ -370,7 +370,7 @@ class Log:
         self.number = state["number"]
         self.gathers = state["gathers"]
         self._finals = dict(state["finals"])
-        self.line, self.former = state.get("line", self.line), dict(state.get("former", {}))
+        self.line, self.former = state["line"], dict(state["former"])
         self._present = set(state["present"])
         for peer, reader in state["readers"].items():
             self._keep(peer, Reader(*reader))

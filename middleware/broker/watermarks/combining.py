@@ -28,9 +28,9 @@ class _TypeWatermark:
     ) -> None:
         self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
         """By origin; None if it leaves the type open."""
-        self.floor = floor if floor != END else NEVER
+        self.floor = floor
         """The largest promise ever made, except END."""
-        self.has_ended = has_ended or floor == END  # as stored before there were generations
+        self.has_ended = has_ended
         """Whether END was promised, which lasts for this generation."""
         self.ended = ended
         """Whether every origin that has left since END was last promised had ended its stream."""
@@ -348,7 +348,7 @@ class CombinedWatermarks:
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeWatermark(*values) for name, values in state["types"].items()}
         self._idle, self._never = dict(state["rests"]), set(state["never"])
-        self.fallen, self.resumed = set(state.get("fallen", ())), set(state.get("resumed", ()))
+        self.fallen, self.resumed = set(state["fallen"]), set(state["resumed"])
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)

@@ -99,5 +99,5 @@ class Generations(msgspec.Struct):
     def restore(self, state: dict[str, Any]) -> None:
         """Return to ``state``, except for what depends on the code."""
         self.number, self.reached, self.floor = state["number"], state["reached"], state["floor"]
-        self.due, self.before = state["due"], state.get("before")
+        self.due, self.before = state["due"], state["before"]
         self.said = {key: Announcement(*said) for key, said in state["said"].items()}

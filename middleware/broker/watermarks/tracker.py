@@ -243,9 +243,8 @@ class WatermarkTracker:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``."""
-        if "generations" in state:  # there were none in former versions
-            self.generations.restore(state["generations"])
-            self._believe()
+        self.generations.restore(state["generations"])
+        self._believe()
         for promises, kept in zip((self.for_subscribers, self.for_nodes, self.for_detectors), state["promises"], strict=True):
             promises.restore(kept)
         for stored, value in state["plain"].items():

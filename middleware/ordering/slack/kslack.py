@@ -201,7 +201,7 @@ class LocalClock:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Become the clock that gave ``state``. What a policy of another kind has learnt is ignored."""
-        self.clk, self.within, self._pending = state["clk"], state.get("within", END), state["pending"]
+        self.clk, self.within, self._pending = state["clk"], state["within"], state["pending"]
         if tuple(state["policy"]) == self.policy.learnt:
             for name, value in state["policy"].items():
                 own = getattr(self.policy, name)

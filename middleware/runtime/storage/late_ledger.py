@@ -320,7 +320,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
     where, values = (query if query is not None else Query()).where()
     behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
     with _reader(path) as rows:
-        text = f"SELECT {_fields_of(rows)} {behind}"
+        text = f"SELECT {_FIELDS}, told {behind}"
         found = [LedgerEntry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
     return found[::-1]
 
@@ -328,7 +328,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
 def read_entry(path: Path, number: int) -> LedgerEntry:
     """One entry. Raises LedgerError if there is none with this number."""
     with _reader(path) as rows:
-        row = rows.execute(f"SELECT {_fields_of(rows)} FROM entries WHERE number = ?", (number,)).fetchone()
+        row = rows.execute(f"SELECT {_FIELDS}, told FROM entries WHERE number = ?", (number,)).fetchone()
     if row is None:
         raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
     return LedgerEntry(*row)
@@ -363,7 +363,6 @@ def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
         waiting, damaged = spill.rows()
         with database:
             database.execute("BEGIN IMMEDIATE")
-            _renew(database)
             database.execute(_SCHEMA)
             database.execute(_BY_SOURCE)
             database.execute(_GONE)
@@ -375,27 +374,6 @@ def _opened(file: Path, spill: Spill[Row]) -> sqlite3.Connection:
         _log.error("entries that waited beside the late ledger cannot be read", file=str(file), entries=damaged)
     spill.clear()
     return database
-
-
-def _renew(database: sqlite3.Connection) -> None:
-    """Convert a ledger of a former version, which told entries apart without the contents of their events."""
-    columns = _columns(database)
-    if not columns or {"digest", "told"} <= columns:
-        return
-    database.create_function("digest", 1, _digest, deterministic=True)
-    database.execute("ALTER TABLE entries RENAME TO entries_before")
-    database.execute(_SCHEMA)
-    database.execute(f"INSERT INTO entries ({_FIELDS}, digest) SELECT {_FIELDS}, digest(record) FROM entries_before")
-    database.execute("DROP TABLE entries_before")
-
-
-def _columns(database: sqlite3.Connection) -> set[str]:
-    return {row[1] for row in database.execute("PRAGMA table_info (entries)")}
-
-
-def _fields_of(database: sqlite3.Connection) -> str:
-    """The fields of an entry, also for a ledger of a former version."""
-    return f"{_FIELDS}, {'told' if 'told' in _columns(database) else repr('')}"
 
 
 def _digest(record: bytes) -> bytes:

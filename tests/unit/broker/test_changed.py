@@ -44,13 +44,6 @@ def test_nothing_rests_on_what_was_refused(reason: Refusal) -> None:
     assert restored.change("Reading", reading(5), None) == "new"
 
 
-def test_what_a_former_version_stored_says_refused_and_not_why() -> None:
-    events = ChangedEvents()
-    events.restore({"Reading": {("p", 1): (9, version(reading(1)), True), ("p", 2): (9, version(reading(1, number=2)), False)}})
-    assert events.change("Reading", reading(2, ts=9), reading(3)) == "late"
-    assert events.change("Reading", reading(2, number=2), reading(3, number=2)) == "again"
-
-
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=8), st.data())
 def test_revisions_that_come_again_from_some_point_on_lead_to_the_same_end(values: list[int], data: st.DataObject) -> None:
     """What was not acknowledged is sent again, in its order: a suffix of what was sent."""

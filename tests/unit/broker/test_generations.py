@@ -75,17 +75,11 @@ def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
     assert promises.open == {"Ping"}, "it was begun elsewhere, and nobody was believed meanwhile"
 
 
-def test_promises_outlive_the_process_also_those_of_before_there_were_generations() -> None:
+def test_promises_outlive_the_process() -> None:
     promises, again = CombinedWatermarks(), CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     again.restore(promises.state())
     assert again.lasts_ended("Ping") and again.values == {"Ping": END}
-    old = promises.state()
-    del old["fallen"]
-    old["types"]["Ping"] = ({}, END, True, False, set())
-    former = CombinedWatermarks()
-    former.restore(old | {"offers": {}})
-    assert former.lasts_ended("Ping") and former.values == {"Ping": END}
 
 
 def test_a_node_in_a_former_generation_ends_nothing() -> None:

@@ -153,13 +153,6 @@ def leaves(name: str, command: Any) -> list[str]:
     return [f"{name} {leaf}" for key in below for leaf in leaves(key, below[key])] if below else [name]
 
 
-@pytest.mark.parametrize("arguments", [["query", "Q", "S", "--horizon", "5s"], ["sql", "--horizon=5s"]])
-def test_a_former_option_is_refused_with_the_new_one(arguments: list[str]) -> None:
-    result = CliRunner().invoke(application(), arguments)
-    assert result.exit_code == ExitCode.BAD_INPUT
-    assert "--horizon is called --lateness now" in " ".join(result.stderr.replace("│", " ").split())
-
-
 def test_every_registered_command_explains_itself_with_examples() -> None:
     entries = main.commands()
     app = application(entries)

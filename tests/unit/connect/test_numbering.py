@@ -55,20 +55,6 @@ def test_a_key_may_take_several_numbers_and_is_given_the_last(tmp_path: Path) ->
             assert [each.number for each in found] == [3, 5, 3]
 
 
-def test_a_file_of_a_former_version_keeps_its_numbers(tmp_path: Path) -> None:
-    with closing(Numbering(tmp_path / "numbers")) as numbering:
-        line = numbering.line
-    with closing(sqlite3.connect(tmp_path / "numbers")) as database, database:
-        database.execute("DROP TABLE batches")
-        database.execute("CREATE TABLE numbers (number INTEGER PRIMARY KEY, key BLOB UNIQUE, at INTEGER NOT NULL)")
-        database.executemany("INSERT INTO numbers VALUES (?, ?, 4)", [(7, b"a"), (8, b"b")])
-    for _ in range(2):
-        with closing(Numbering(tmp_path / "numbers")) as numbering:
-            assert numbering.line == line
-            assert numbering.numbers([(b"b", True), (b"a", True), (b"c", True)], 5)[:2] == [(8, 4), (7, 4)]
-            assert numbering.numbers([(b"c", True)], 6) == [(9, 5)]
-
-
 def test_a_full_disk_passes_and_gives_no_number_twice(tmp_path: Path) -> None:
     with closing(Numbering(tmp_path / "numbers")) as numbering:
         first = numbering.numbers([(b"a", True)], 1)

@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from detectors.window.content import WindowEntry
 from middleware.durability.checkpoint import Begun, Piece, Stored
 from middleware.durability.encoding import decode_state, encode_state, uncollected
 from middleware.model.errors import StateError
@@ -86,10 +85,6 @@ def test_what_is_made_later_is_read_as_a_list_with_its_events() -> None:
         data = encode_state(state, TYPES)
         assert made == list(range(count))
         assert decode_state(data, TYPES) == {"hits": hits, "count": count}
-
-
-def test_what_was_written_under_a_former_name_is_read() -> None:
-    assert decode_state(b"cdetectors.window.content\nEntry\n.", TYPES) is WindowEntry
 
 
 def test_collections_go_on_whatever_happens_meanwhile() -> None:

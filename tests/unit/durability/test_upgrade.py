@@ -167,5 +167,3 @@ def test_state_that_was_made_with_other_settings_is_refused() -> None:
         Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
     Hierarchy({"Sums": LimitedSums(10)}, settings={"Sums": "limit=10"}).restore(state, parts)
     Hierarchy({"Sums": LimitedMigratingSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)
-    del state["settings"]  # a former release knew none
-    Hierarchy({"Sums": LimitedSums(50)}, settings={"Sums": "limit=50"}).restore(state, parts)

@@ -39,4 +39,3 @@ def test_another_backdate_is_refused_and_the_same_resumes(before: int, after: in
     assert again.promised == first.promised
     with pytest.raises(DetectorError, match=rf"Tocks.backdate was {before} ns when its state was stored, and is {after}"):
         Hierarchy([Tocks(after)]).restore(state, [parts])
-    Hierarchy([Tocks(after)]).restore({name: value for name, value in state.items() if name != "backdates"}, [parts])

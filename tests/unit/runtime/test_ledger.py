@@ -97,34 +97,6 @@ def test_late_revisions_of_one_event_are_entries_of_their_own(tmp_path: Path) ->
     ]
 
 
-BEFORE = """
-CREATE TABLE entries (
-    number INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, node TEXT NOT NULL, detector TEXT NOT NULL,
-    reason TEXT NOT NULL, change TEXT NOT NULL, type TEXT NOT NULL, source TEXT NOT NULL, id INTEGER NOT NULL,
-    ts INTEGER NOT NULL, clk INTEGER, k INTEGER, bound INTEGER NOT NULL, record BLOB NOT NULL,
-    UNIQUE (detector, change, type, source, id, ts, reason) ON CONFLICT IGNORE
-)
-"""
-
-
-def test_a_ledger_of_before_is_read_and_gone_on_with(tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as old:
-        old.execute(BEFORE)
-        row = (5, 1, "field", "Hits", "late", "revise", "Hit", "ball", 1, 100, 400, 120, 150, encode(revised(0.7).event))
-        old.execute(f"INSERT INTO entries VALUES ({', '.join('?' * 14)})", row)
-    old.close()
-    (before,) = read_ledger(tmp_path)
-    assert (before.number, before.bound) == (5, 150)
-    for _ in range(2):
-        ledger = Ledger("field", tmp_path)
-        ledger.list_late("Hits", [revised(0.7), revised(0.8)])
-        ledger.close()
-    entries = read_ledger(tmp_path)
-    assert entries[0] == before
-    assert [entry.record for entry in entries] == [encode(revised(0.7).event), encode(revised(0.8).event)]
-    assert entries[1].number > 5
-
-
 def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
     code = f"""
         import os, signal
