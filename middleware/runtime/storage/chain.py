@@ -1,7 +1,4 @@
-"""The chain of a log: each record's checksum covers the one before it, so no record can change or go missing unnoticed.
-
-Pure. In a file written before checksums existed, records up to the number ``unchained`` have none.
-"""
+"""The chain of a log: each record's checksum covers the one before it, so none can change or go missing unnoticed. Pure."""
 
 from __future__ import annotations
 
@@ -27,17 +24,17 @@ class Place(NamedTuple):
 
 
 class Link(msgspec.Struct):
-    """A record as found in the file. ``before``: the checksum of the one before it; ``sum``: its own; None if it has none."""
+    """A record as found in the file. ``before``: the checksum of the one before it; ``sum``: its own; None if damaged."""
 
     place: Place
     before: int | None
     sum: int | None
     data: bytes
 
-    def is_intact(self, unchained: int) -> bool:
+    def is_intact(self) -> bool:
         """Whether it is as it was written. Never raises, whatever damage did to its values. O(bytes)."""
         if self.sum is None:
-            return self.place.number <= unchained
+            return False
         try:
             return checksum(self.before or 0, self.place, self.data) == self.sum
         except (struct.error, TypeError, OverflowError):
@@ -56,14 +53,14 @@ def seal(number: int, data: bytes) -> int:
     return xxhash.xxh3_64_intdigest(data, seed=number & _SEED) & _SEED
 
 
-def sound_end(links: Iterable[Link], number: int, total: int | None, unchained: int) -> tuple[int, int | None, bool]:
+def sound_end(links: Iterable[Link], number: int, total: int | None) -> tuple[int, int | None, bool]:
     """How far the records after ``number``, which has the checksum ``total``, are complete and intact. O(bytes).
 
     Returns the number and the checksum of the last such record, and whether anything else follows it.
     """
     for link in links:
         follows = link.place.number == number + 1 and (total is None or link.before is None or link.before == total)
-        if not follows or not link.is_intact(unchained):
+        if not follows or not link.is_intact():
             return number, total, True
         number, total = link.place.number, link.sum
     return number, total, False

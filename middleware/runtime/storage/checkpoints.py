@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 
-from middleware.durability.checkpoint import Piece, bodies, whole
+from middleware.durability.checkpoint import Piece, bodies
 from middleware.model.errors import StateError
 
 SCHEMA = """
@@ -24,21 +24,6 @@ ROW = 512 * 2**10
 
 _FEW = 16
 """Rows deleted in one transaction."""
-
-
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Convert a checkpoint of format 2, a single row, to pieces; within a transaction."""
-    old = connection.execute("SELECT number, at, data FROM checkpoint ORDER BY number DESC LIMIT 1").fetchall()
-    rest = "SELECT data FROM checkpoint_rest WHERE number = ? ORDER BY part"
-    found = [
-        (number, at, b"".join([data, *(row for (row,) in connection.execute(rest, (number,)))])) for number, at, data in old
-    ]
-    connection.execute("DROP TABLE checkpoint")
-    connection.execute("DROP TABLE checkpoint_rest")
-    for statement in SCHEMA.split(";"):
-        connection.execute(statement)
-    for number, at, data in found:
-        Pieces().keep(connection, [Piece(number, part, piece) for part, piece in enumerate(whole(data))], at)
 
 
 class Pieces:

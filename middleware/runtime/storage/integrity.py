@@ -14,9 +14,6 @@ from middleware.runtime.storage import checkpoints
 from middleware.runtime.storage.chain import Link, Place, seal, sound_end
 from middleware.runtime.storage.witness import Seen, Witness
 
-UNCHAINED = 2
-"""The file format in which records have no checksums."""
-
 COLUMNS = "number, first, last, at, size, before, sum, data"
 
 ADVICE = (
@@ -47,20 +44,9 @@ def _joined(parts: list[bytes]) -> bytes:
     return b"".join(parts) if all(isinstance(part, bytes) for part in parts) else b""
 
 
-def upgrade(connection: sqlite3.Connection, to: int) -> None:
-    """Convert a file without checksums to today's format, in one transaction. O(checkpoint): records stay as they are."""
-    connection.execute("BEGIN IMMEDIATE")
-    connection.execute("ALTER TABLE log ADD COLUMN before INTEGER")
-    connection.execute("ALTER TABLE log ADD COLUMN sum INTEGER")
-    connection.execute("INSERT INTO meta SELECT 'unchained', coalesce(max(number), 0) FROM log")
-    checkpoints.upgrade(connection)
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'format'", (to,))
-    connection.execute("COMMIT")
-
-
 def identity(connection: sqlite3.Connection) -> int:
     """The checksum of the rows that say whose log this is."""
-    held = connection.execute("SELECT key, value FROM meta WHERE key IN ('line', 'unchained') ORDER BY key").fetchall()
+    held = connection.execute("SELECT key, value FROM meta WHERE key = 'line'").fetchall()
     return seal(0, repr((held, connection.execute("SELECT name FROM owner").fetchall())).encode())
 
 
@@ -74,23 +60,20 @@ def check_identity(connection: sqlite3.Connection, file: Path) -> None:
 class Examination:
     """Checks whether a log is complete, and logs what is wrong. Raises sqlite3.Error, OSError, StateError."""
 
-    def __init__(self, file: Path, connection: sqlite3.Connection, witness: Witness, line: int, unchained: int) -> None:
-        self._file, self._connection, self._witness = file, connection, witness
-        self._line, self._unchained = line, unchained
+    def __init__(self, file: Path, connection: sqlite3.Connection, witness: Witness, line: int) -> None:
+        self._file, self._connection, self._witness, self._line = file, connection, witness, line
 
-    def result(self, is_new: bool, is_chained: bool) -> tuple[Lacks, Seen]:
+    def result(self, is_new: bool) -> tuple[Lacks, Seen]:
         """What the log lacks, and the last record from which it can continue. Records after a hole are deleted.
-
-        ``is_chained``: whether the file already had today's format. O(records after the checkpoint).
-        """
+        O(records after the checkpoint)."""
         checkpoint = self._total("SELECT max(number) FROM checkpoint")
         total = self._sum_of(checkpoint) if checkpoint else self._line
         behind = links(self._connection, "number > ?", checkpoint)
-        number, total, is_more = sound_end(behind, checkpoint, total, self._unchained)
+        number, total, is_more = sound_end(behind, checkpoint, total)
         lacks: Lacks = "end" if is_more else ""
         seen = self._witness.seen
         if seen is None:
-            if not is_new and is_chained:
+            if not is_new:
                 what = "damaged" if self._witness.is_damaged else "gone"
                 _log.warning(
                     f"the witness of the log is {what}: nothing tells whether the log lacks its end", file=str(self._file)

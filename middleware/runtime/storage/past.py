@@ -37,14 +37,13 @@ class LoggedPast:
             self.first, self._began = database.execute(
                 "SELECT coalesce(min(number), 0), coalesce(min(at), 0) FROM log"
             ).fetchone()
-            self._unchained = (database.execute("SELECT value FROM meta WHERE key = 'unchained'").fetchone() or (0,))[0]
 
     def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[NodeStep]:
         """The steps, with the changes of the ``wanted`` types. O(bytes of the log); one record is in memory at a time."""
         codec, drops, number = EventCodec(types), Drops(), self.first - 1
         with self._reading() as database:
             for link in links(database, "number > ?", 0):
-                if not link.is_intact(self._unchained) or link.place.number != number + 1:
+                if not link.is_intact() or link.place.number != number + 1:
                     self.damaged = number + 1
                     return
                 number = link.place.number

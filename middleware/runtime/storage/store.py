@@ -35,19 +35,17 @@ from middleware.runtime.storage.folding import Folding
 from middleware.runtime.storage.integrity import (
     ADVICE,
     COLUMNS,
-    UNCHAINED,
     Examination,
     check_identity,
     identity,
     links,
-    upgrade,
 )
 from middleware.runtime.storage.told import Told
 from middleware.runtime.storage.trust import open_private, private_database, private_folder
 from middleware.runtime.storage.witness import Seen, Witness
 
 FORMAT = 3
-"""The format of the file; a file of the previous format is converted, any other is refused."""
+"""The format of the file; any other is refused."""
 
 RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""
@@ -160,21 +158,16 @@ class Store:
     def _open(self, name: str) -> None:
         self._read.execute(_META)
         check_identity(self._read, self.file)
-        if (found := self._meta("format", lambda before: before or FORMAT)) not in (FORMAT, UNCHAINED):
+        if (found := self._meta("format", lambda before: before or FORMAT)) != FORMAT:
             raise StateError(
                 f"{self.file} is of format {found}, this is {FORMAT}: use the version that wrote it, or another state folder"
             )
-        if found == UNCHAINED:
-            upgrade(self._read, FORMAT)
         self._read.executescript(_SCHEMA + checkpoints.SCHEMA)
         self._claim(name)
-        self._unchained = self._meta("unchained", lambda before: before)
         self.is_new = not self._meta("line", lambda before: before)
         self.line = self._meta("line", lambda before: before or secrets.randbits(61) + 1)
         self._meta("identity", lambda _: identity(self._read))
-        self.lacks, self._end = Examination(self.file, self._read, self._witness, self.line, self._unchained).result(
-            is_new=self.is_new, is_chained=found == FORMAT
-        )
+        self.lacks, self._end = Examination(self.file, self._read, self._witness, self.line).result(is_new=self.is_new)
         self.epoch = self._meta("epoch", lambda before: max(time.time_ns(), before + 2**20))
         self._bytes = self._meta("bytes", lambda before: before)
         self._oldest = self._total("SELECT coalesce((SELECT first FROM log ORDER BY number LIMIT 1), 0)")
@@ -229,7 +222,7 @@ class Store:
         """Records, in order. Raises StateError if one is damaged or missing."""
         number = None
         for link in self._stored(which, 0):
-            if number not in (None, link.place.number - 1) or not link.is_intact(self._unchained):
+            if number not in (None, link.place.number - 1) or not link.is_intact():
                 raise StateError(f"{self.file} is damaged: record {(number or 0) + 1} is missing or has changed; {ADVICE}")
             number = link.place.number
             yield self._decoded(link.data)
@@ -242,7 +235,7 @@ class Store:
         """
         number, is_begun = 0, False
         for link in self._stored("last > ?", offset):
-            is_intact = link.is_intact(self._unchained) and link.place.last > offset
+            is_intact = link.is_intact() and link.place.last > offset
             if not is_intact:
                 _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=link.place.number)
             if is_begun and (not is_intact or link.place.number != number + 1):
@@ -472,6 +465,8 @@ def _may_pass(error: BaseException) -> bool:
 
 
 def _advice(error: BaseException) -> str:
+    if _code(error) == sqlite3.SQLITE_CANTOPEN:  # so SQLite calls a log written ahead with a version that it does not know, too
+        return f"{_ADVICE_FOR_NOW}; if the file may be opened, {ADVICE}"
     return _ADVICE_FOR_NOW if _may_pass(error) or isinstance(error, OSError) else ADVICE
 
 

@@ -6,9 +6,8 @@ import sqlite3
 from pathlib import Path
 
 from middleware.broker.log.records import Record
-from middleware.durability.checkpoint import Begun, Piece, Stored, whole
+from middleware.durability.checkpoint import Begun, Piece, Stored
 from middleware.durability.durable_core import Write
-from middleware.durability.encoding import encode_state, written_head
 from middleware.model.event import EventTypes
 from middleware.runtime.storage.store import Store
 
@@ -78,23 +77,3 @@ def test_a_checkpoint_begun_by_a_life_whose_record_was_damaged_does_not_mix_with
     with sqlite3.connect(tmp_path / "log.sqlite") as connection:
         connection.execute("UPDATE log SET sum = sum + 1 WHERE number = 2")
     assert lived(tmp_path, Write(record(2), again[:1]), *again[1:]) == [2, *({"Unit": [(part, 2)]} for part in range(3))]
-
-
-def test_a_log_of_the_format_before_keeps_its_checkpoint(tmp_path: Path) -> None:
-    lived(tmp_path, Write(record(1)))
-    state = {"number": list(range(300_000))}
-    data = written_head(TYPES, {}) + encode_state(state, TYPES)
-    with sqlite3.connect(tmp_path / "log.sqlite") as connection:
-        connection.executescript(
-            """DROP TABLE checkpoint; DROP TABLE piece; UPDATE meta SET value = 2 WHERE key = 'format';
-            DELETE FROM meta WHERE key IN ('unchained', 'identity');
-            ALTER TABLE log DROP COLUMN before; ALTER TABLE log DROP COLUMN sum;
-            CREATE TABLE checkpoint (number INTEGER PRIMARY KEY, at INTEGER NOT NULL, data BLOB NOT NULL);
-            CREATE TABLE checkpoint_rest (part INTEGER PRIMARY KEY, number INTEGER NOT NULL, data BLOB NOT NULL);"""
-        )
-        cut = 512 * 2**10
-        connection.execute("INSERT INTO checkpoint VALUES (1, 5, ?)", (data[:cut],))
-        rows = [(1, data[at : at + cut]) for at in range(cut, len(data), cut)]
-        connection.executemany("INSERT INTO checkpoint_rest (number, data) VALUES (?, ?)", rows)
-    assert len(whole(data)) == 2
-    assert lived(tmp_path) == [state["number"]]
