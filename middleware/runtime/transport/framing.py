@@ -12,6 +12,9 @@ Bytes = bytes | memoryview
 PIECE = 512 * 1024
 """The most bytes in one frame: enough for any message, except one with a single large event."""
 
+_FEW = 8 * 1024
+"""Bytes that ZeroMQ gathers for one system call: parts that are no more in all cost nothing as frames of their own."""
+
 _MARK = b"\xc1"
 """First byte of the frame with the sizes of parts. No msgpack value begins with it, so no link frame does."""
 
@@ -19,12 +22,12 @@ _sizes = msgspec.msgpack.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=2**40
 
 
 def frames_of(parts: Sequence[bytes]) -> list[Bytes]:
-    """A small message of one part as it is; any other as the sizes of its parts, and their bytes in frames of PIECE. O(bytes).
+    """The parts of a small message; of a larger one the sizes of its parts, and their bytes in frames of PIECE. O(bytes).
 
-    All parts share a frame because ZeroMQ reads and writes each large one with system calls of its own.
+    Large parts share a frame because ZeroMQ reads and writes each large one with system calls of its own.
     """
-    if len(parts) == 1 and len(parts[0]) <= PIECE:
-        return [parts[0]]
+    if sum(map(len, parts)) <= _FEW:
+        return [*parts]
     body = b"".join(parts)
     head = _MARK + msgspec.msgpack.encode([len(part) for part in parts])
     if len(body) <= PIECE:

@@ -16,16 +16,18 @@ PARTS = st.lists(st.binary(max_size=40), min_size=1, max_size=6).filter(lambda p
 @example([b"", b""])
 @example([b"head", bytes(PIECE), b"", bytes(2 * PIECE + 1)])
 @example([bytes(PIECE + 1)])
+@example([b"head", bytes(9_000), b"", bytes(9_000)])
 def test_a_message_comes_out_of_its_frames_as_it_went_in(parts: list[bytes]) -> None:
     frames = frames_of(parts)
     assert all(len(frame) <= PIECE for frame in frames)
-    assert len(frames) <= 2 + sum(map(len, parts)) // PIECE
+    assert len(frames) <= max(len(parts), 2 + sum(map(len, parts)) // PIECE)
     assert parts_of([memoryview(frame) for frame in frames]) == parts
 
 
-def test_a_heartbeat_is_one_frame_without_a_copy() -> None:
-    header = encode([2, 1, 5])
-    assert frames_of([header])[0] is header
+def test_small_parts_are_frames_of_their_own_and_large_ones_share_one() -> None:
+    header, block = encode([2, 1, 5]), bytes(5_000)
+    assert frames_of([header, block])[1] is block
+    assert len(frames_of([header, *[block] * 20])) == 2
 
 
 @pytest.mark.parametrize(
