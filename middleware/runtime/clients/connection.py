@@ -18,7 +18,7 @@ from middleware.link.frames import Parts, Role, decode_frame, misnamed, payload_
 from middleware.link.link import Link, LinkStatistics
 from middleware.model.errors import NetworkError, WireError
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.clients.nudge import Nudge
+from middleware.runtime.clients.nudge import Nudge, is_done_by_others
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.transport.zeromq import Transport
 
@@ -69,6 +69,8 @@ class Connection:
         self._lock = threading.RLock()
         self._closing, self._closed = threading.Event(), threading.Event()
         self._hurry = Nudge()
+        self._due = 0
+        """When this client has to do something that no call has done (ns, monotonic); 0: nothing is to be done."""
         self._drops = Drops()
         self._transport = Transport(keys)
         try:
@@ -114,20 +116,17 @@ class Connection:
         self._closed.set()
 
     def _keep(self) -> None:
-        pumped_at = 0.0
+        pump_at = 0
         while not self._closed.is_set():
-            is_hurried = self._hurry.wait(_UPKEEP_EVERY)
-            if is_hurried and self._is_done_by_calls(pumped_at + _UPKEEP_EVERY):
+            # A busy caller sends what is held itself: this thread would only take the lock and the interpreter from it. But
+            # acknowledgements, heartbeats and lost frames are looked after all the same.
+            if self._hurry.wait(_UPKEEP_EVERY) and is_done_by_others(lambda: self._due, pump_at, self._closed.wait):
                 continue
             with self._lock:
                 if not self._closed.is_set():
                     self._pump(0)
                     self._tend()
-            pumped_at = time.monotonic()
-
-    def _is_done_by_calls(self, until: float) -> bool:
-        """Whether calls have done what was to be done soon; else waits until it is due, or ``until`` (s, monotonic)."""
-        return False
+            pump_at = time.monotonic_ns() + round(_UPKEEP_EVERY * SECOND)
 
     def _tend(self) -> None:
         """Do what is to be done soon."""

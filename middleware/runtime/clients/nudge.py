@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
+
+from middleware.model.time import SECOND
 
 
 class Nudge:
@@ -32,3 +36,20 @@ class Nudge:
         """What is to be done soon is done."""
         while not self._words.empty():
             self.wait(0)
+
+
+def is_done_by_others(
+    due: Callable[[], int], until: int, wait: Callable[[float], object], now: Callable[[], int] = time.monotonic_ns
+) -> bool:
+    """Whether other threads have done what is due soon. Else waits until it is due, or ``until`` (ns).
+
+    ``due``: when it is to be done; 0 once it is done. ``wait``: waits for so many seconds.
+    """
+    while (at := now()) < until:
+        when = due()
+        if when == 0:
+            return True
+        if when <= at:
+            return False
+        wait((min(when, until) - at) / SECOND)
+    return False

@@ -162,7 +162,6 @@ class Publisher(Connection):
         self._asked = self._answered = 0
         self._asked_at = time.monotonic_ns()
         self._sent_at = 0
-        self._held_at = 0  # since when the oldest event is held; 0: none is
         self._much_from = self._sent = 0
         self._is_flushing = False
         super().__init__("publisher", address, self._publication.greeting, name=name, keys=keys, node=node, patience=patience)
@@ -353,7 +352,7 @@ class Publisher(Connection):
         if now:
             self._send_held()
         else:
-            self._held_at = self._held_at or time.monotonic_ns()
+            self._due = self._due or time.monotonic_ns() + _HURRY
             self._hurry.set()
 
     def _send_held(self) -> None:
@@ -363,7 +362,7 @@ class Publisher(Connection):
             self._post_held()
 
     def _post_held(self) -> None:
-        self._held_at = 0
+        self._due = 0
         if self._publication.waiting:
             self._post(self._publication.gathered(self._link.takes_columns))
 
@@ -383,16 +382,6 @@ class Publisher(Connection):
         if passed >= self.pause:
             self._much_from, self._sent = now, _MUCH if self._sent >= _MUCH and passed < 2 * self.pause else 0
         return self._sent >= _MUCH
-
-    def _is_done_by_calls(self, until: float) -> bool:
-        # A busy caller sends what is held itself: this thread would only take the lock and the interpreter from it.
-        while held_at := self._held_at:
-            now = time.monotonic_ns()
-            due = min(held_at + _HURRY, round(until * SECOND))
-            if now >= due:
-                return False
-            self._closed.wait((due - now) / SECOND)
-        return True
 
     def _tend(self) -> None:
         """Send the events that are held; if there is no room, they are looked at again as often as all else."""
