@@ -47,6 +47,9 @@ from middleware.runtime.storage.witness import Seen, Witness
 FORMAT = 3
 """The format of the file; any other is refused."""
 
+_WAL_VERSION = 3_007_000
+"""What the header of a log written ahead says (https://sqlite.org/walformat.html)."""
+
 RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""
 
@@ -149,7 +152,7 @@ class Store:
                 self._open(name)
             except (sqlite3.Error, OSError) as error:
                 if not _may_pass(error) or _code(error) == sqlite3.SQLITE_CANTOPEN:  # may last for ever: no permission
-                    raise StateError(f"{self.file} cannot be used: {error}; {_advice(error)}") from None
+                    raise StateError(f"{self.file} cannot be used: {error}; {_advice(error, self.file)}") from None
                 _log.error("cannot start on this disk, the node waits", file=str(self.file), why=str(error))
                 return False
             undo.pop_all()
@@ -260,7 +263,7 @@ class Store:
         try:
             yield
         except sqlite3.Error as error:
-            raise StateError(f"{self.file} cannot be read: {error}; {_advice(error)}") from None
+            raise StateError(f"{self.file} cannot be read: {error}; {_advice(error, self.file)}") from None
 
     def _decoded(self, data: bytes) -> Record:
         try:
@@ -319,7 +322,7 @@ class Store:
                     folding.written(connection, sum(item.size for item in batch))
                     self._tidy(connection)
         except BaseException as error:
-            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error)}")
+            self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error, self.file)}")
             self._told.wake()
 
     def _next_batch(self) -> list[Write | Piece]:
@@ -464,10 +467,20 @@ def _may_pass(error: BaseException) -> bool:
     return error.errno in _PASSING if isinstance(error, OSError) else _code(error) in _TRANSIENT
 
 
-def _advice(error: BaseException) -> str:
-    if _code(error) == sqlite3.SQLITE_CANTOPEN:  # so SQLite calls a log written ahead with a version that it does not know, too
-        return f"{_ADVICE_FOR_NOW}; if the file may be opened, {ADVICE}"
+def _advice(error: BaseException, file: Path) -> str:
+    if _code(error) == sqlite3.SQLITE_CANTOPEN and _is_of_unknown_version(file.with_name(file.name + "-wal")):
+        return ADVICE
     return _ADVICE_FOR_NOW if _may_pass(error) or isinstance(error, OSError) else ADVICE
+
+
+def _is_of_unknown_version(wal: Path) -> bool:
+    """Whether a log written ahead says that it has a version which no SQLite writes: then SQLite "cannot open" the database."""
+    try:
+        with wal.open("rb") as opened:
+            header = opened.read(8)
+    except OSError:
+        return False
+    return len(header) == 8 and int.from_bytes(header[4:], "big") != _WAL_VERSION
 
 
 def _locked(file: Path) -> IO[bytes]:
