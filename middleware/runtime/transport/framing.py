@@ -18,7 +18,7 @@ _FEW = 8 * 1024
 _MARK = b"\xc1"
 """First byte of the frame with the sizes of parts. No msgpack value begins with it, so no link frame does."""
 
-_sizes = msgspec.msgpack.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]]).decode
+_decode = msgspec.msgpack.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]]).decode
 
 
 def frames_of(parts: Sequence[bytes]) -> list[Bytes]:
@@ -42,13 +42,8 @@ def parts_of(frames: Sequence[Bytes]) -> list[bytes]:
     >>> parts_of(frames_of([b"head", bytes(PIECE + 1)])) == [b"head", bytes(PIECE + 1)]
     True
     """
-    if len(frames) < 2 or frames[0][:1] != _MARK:
-        return [bytes(frame) for frame in frames]
-    try:
-        sizes = _sizes(frames[0][1:])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return [bytes(frame) for frame in frames]
-    if sum(sizes) != sum(map(len, frames)) - len(frames[0]):
+    sizes = _sizes_of_parts(frames)
+    if sizes is None:
         return [bytes(frame) for frame in frames]
     body = memoryview(frames[1] if len(frames) == 2 else b"".join(frames[1:]))
     parts, start = [], 0
@@ -56,3 +51,14 @@ def parts_of(frames: Sequence[Bytes]) -> list[bytes]:
         parts.append(bytes(body[start : start + size]))
         start += size
     return parts
+
+
+def _sizes_of_parts(frames: Sequence[Bytes]) -> list[int] | None:
+    """The sizes that the first frame gives; None if the frames are parts themselves."""
+    if len(frames) < 2 or frames[0][:1] != _MARK:
+        return None
+    try:
+        sizes = _decode(frames[0][1:])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return sizes if sum(sizes) == sum(map(len, frames)) - len(frames[0]) else None

@@ -244,8 +244,10 @@ class Transport:
                     frames.append(frame.buffer)
                 if name is not None:
                     yield name, parts_of(frames)
-                elif not is_checked or self._owners.get(bytes(frames[0])) is not None:
-                    yield bytes(frames[0]), parts_of(frames[1:])
+                    continue
+                channel = bytes(frames[0])
+                if not is_checked or self._owners.get(channel) is not None:
+                    yield channel, parts_of(frames[1:])
         except zmq.Again:
             return
 

@@ -59,13 +59,12 @@ class Caller:
     """Another thread, by a clock that only waiting moves: it sets ``due`` at each of these times, to so much later, or to 0."""
 
     def __init__(self, **changes: int) -> None:
-        self.now, self.due, self.waits = 0, 0, 0
+        self.now, self.due = 0, 0
         self.changes = {int(at[1:]): due for at, due in changes.items()}
         self.wait(0)
 
     def wait(self, seconds: float) -> None:
         start, self.now = self.now, self.now + round(seconds * 1e9)
-        self.waits += 1
         for at, due in sorted(self.changes.items()):
             if start <= at <= self.now:
                 self.due = at + due if due else 0
