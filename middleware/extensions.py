@@ -3,7 +3,7 @@
 Groups, each with what its entry points name:
 
 ``slackline.commands``
-    sub-commands of ``slackline``: a ``middleware.cli.command.Entry``.
+    sub-commands of ``slackline``: a ``middleware.cli.command.CommandEntry``.
 ``slackline.benchmarks``
     benchmarks of ``slackline bench``: a function from a number of rounds to a list of measurements.
 ``slackline.expressions``

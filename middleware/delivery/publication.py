@@ -59,7 +59,6 @@ if TYPE_CHECKING:
 
     Numbers = npt.NDArray[np.int64]
 
-
 _INDEX = "__index_level_0__"
 """What Arrow calls the index of a pandas frame that has no name."""
 

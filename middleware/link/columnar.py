@@ -149,8 +149,8 @@ def messages(block: bytes) -> Iterator[tuple[int, Table, int]]:
         yield kind, message.table(2), start
 
 
-def _check_messages(block: bytes, rows: int | None) -> int:
-    """Raise WireError unless these are a schema, at most one dictionary, and a batch of so many rows; returns the rows."""
+def _check_messages(block: bytes, rows: int | None) -> None:
+    """Raise WireError unless these are a schema, at most one dictionary, and a batch of so many rows."""
     kinds, length = [], -1
     for kind, content, _ in messages(block):
         kinds.append(kind)
@@ -164,7 +164,6 @@ def _check_messages(block: bytes, rows: int | None) -> int:
         raise WireError("malformed columns: a block is one schema, one batch, and at most the names of sources")
     if not 0 <= length <= MOST_ROWS or (rows is not None and rows != length):
         raise WireError(f"malformed columns: {length:,} rows where {rows if rows is not None else MOST_ROWS:,} are said")
-    return length
 
 
 class Table:

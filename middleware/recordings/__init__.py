@@ -1,1 +1,1 @@
-"""Recordings: their formats, mappings and traces, and tables of events. Needs neither Spark nor a server."""
+"""Recordings: their formats, mappings and traces, and tables of events. Spark is imported only where it numbers rows."""

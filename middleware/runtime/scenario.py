@@ -28,7 +28,6 @@ FILE = "nodes.toml"
 _SOURCES = (".py", ".toml", ".cql", ".sase")
 """The ends of files that are a scenario's own, wherever they are named."""
 
-
 STATE = "SLACKLINE_STATE"
 """Environment variable: the folder in which nodes keep their state, with one folder per scenario."""
 

@@ -33,8 +33,6 @@ class Link(msgspec.Struct):
 
     def is_intact(self) -> bool:
         """Whether it is as it was written. Never raises, whatever damage did to its values. O(bytes)."""
-        if self.sum is None:
-            return False
         try:
             return checksum(self.before or 0, self.place, self.data) == self.sum
         except (struct.error, TypeError, OverflowError):
@@ -59,7 +57,7 @@ def sound_end(links: Iterable[Link], number: int, total: int | None) -> tuple[in
     Returns the number and the checksum of the last such record, and whether anything else follows it.
     """
     for link in links:
-        follows = link.place.number == number + 1 and (total is None or link.before is None or link.before == total)
+        follows = link.place.number == number + 1 and total in (None, link.before)
         if not follows or not link.is_intact():
             return number, total, True
         number, total = link.place.number, link.sum

@@ -64,6 +64,7 @@ CREATE TABLE IF NOT EXISTS entries (
 """
 
 _FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
+_ENTRY = f"{_FIELDS}, told"
 _INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest, told) VALUES ({', '.join('?' * 15)})"
 _MOST_TOLD = 4_096
 _log = structlog.get_logger()
@@ -320,7 +321,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
     where, values = (query if query is not None else Query()).where()
     behind = f"FROM entries WHERE {where} ORDER BY number DESC" + (" LIMIT ?" if limit is not None else "")
     with _reader(path) as rows:
-        text = f"SELECT {_FIELDS}, told {behind}"
+        text = f"SELECT {_ENTRY} {behind}"
         found = [LedgerEntry(*row) for row in rows.execute(text, [*values, *([limit] if limit is not None else [])])]
     return found[::-1]
 
@@ -328,7 +329,7 @@ def read_ledger(path: Path, query: Query | None = None, limit: int | None = None
 def read_entry(path: Path, number: int) -> LedgerEntry:
     """One entry. Raises LedgerError if there is none with this number."""
     with _reader(path) as rows:
-        row = rows.execute(f"SELECT {_FIELDS}, told FROM entries WHERE number = ?", (number,)).fetchone()
+        row = rows.execute(f"SELECT {_ENTRY} FROM entries WHERE number = ?", (number,)).fetchone()
     if row is None:
         raise LedgerError(f"{path} has no entry {number}: 'slackline late list {path}' shows those that it has")
     return LedgerEntry(*row)

@@ -217,15 +217,22 @@ def test_claims_of_any_size_are_refused_before_memory_is_taken(size: int) -> Non
     assert pa.default_memory_pool().max_memory() < 2**30
 
 
+def rows_in(block: bytes) -> int:
+    """As many as it has, so that its head agrees; none if it is no block, which any head lets nothing of in."""
+    try:
+        return unpack_columns(block).num_rows
+    except WireError:
+        return 0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_fuzzed_columns_are_refused_or_events_of_the_type(seed: int) -> None:
     rng = random.Random(seed)
-    good = [(block_of(hits(rows))[1], rows) for rows in (rng.randrange(1, 20) for _ in range(5))]
-    good += [(pack_columns(columns_of([Wide(1, 0.5, "x", True, b"y", None, (1, 2), ts=3, id=4, source="a")] * 3).batch), 3)]
+    good = [block_of(hits(rng.randrange(1, 20)))[1] for _ in range(5)]
+    good += [pack_columns(columns_of([Wide(1, 0.5, "x", True, b"y", None, (1, 2), ts=3, id=4, source="a")] * 3).batch)]
     taken = 0
     for _ in range(1_500):
-        whole, rows = rng.choice(good)
-        block = bytearray(whole)
+        block = bytearray(rng.choice(good))
         for _ in range(rng.choice((1, 1, 2, 8))):
             at = rng.randrange(len(block))
             block[at : at + rng.choice((1, 1, 4, 8))] = rng.choice(
@@ -233,6 +240,7 @@ def test_fuzzed_columns_are_refused_or_events_of_the_type(seed: int) -> None:
             )
         for name in ("Hit", "Wide"):
             drops = Counter[str]()
+            rows = rows_in(bytes(block))
             delta = CODEC.decode(BlockHead(name, rows, columns=True, raw=True, newest=60), bytes(block), drops)
             assert all(isinstance(event, TYPES[name]) and event.ts <= 60 and not event.level for event in delta.inserts)
             taken += bool(delta)
