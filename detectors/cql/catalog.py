@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from detectors.cql import statements as s
+from detectors.cql.grammar import statements as s
 from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
 from detectors.language.query_errors import QueryError, TextSpan, nearest

@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import Catalog, CatalogStream
-from detectors.cql.cql_parser import parse_statements
-from detectors.cql.join_operator import JoinOperator
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.cql_parser import parse_statements
 from detectors.cql.line_reader import line_source
-from detectors.cql.lookup_tables import LookupOperator
-from detectors.cql.matching import MatchOperator
-from detectors.cql.planner import Planner
-from detectors.cql.query_plan import JoinQueryPlan, LookupQueryPlan, PatternPlan, Plan, TuplePlan, WindowQueryPlan
-from detectors.cql.tuple_operator import MappingOperator
-from detectors.cql.window_plans import DISTANCES, Distance
-from detectors.cql.windowed import WindowedOperator
+from detectors.cql.planning.planner import Planner
+from detectors.cql.planning.query_plan import JoinQueryPlan, LookupQueryPlan, PatternPlan, Plan, TuplePlan, WindowQueryPlan
+from detectors.cql.planning.window_plans import DISTANCES, Distance
+from detectors.cql.query_operators.join_operator import JoinOperator
+from detectors.cql.query_operators.lookup_operator import LookupOperator
+from detectors.cql.query_operators.matching import MatchOperator
+from detectors.cql.query_operators.tuple_operator import MappingOperator
+from detectors.cql.query_operators.windowed import WindowedOperator
 from detectors.language.query_errors import QueryError
 from middleware.model.event import EventType
 from middleware.model.operator import Operator

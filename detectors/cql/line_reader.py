@@ -7,11 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import count
 from pathlib import Path
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, CatalogStream, find
+from detectors.cql.grammar import statements as s
 from detectors.language import values
+from detectors.language.query_errors import QueryError
 from detectors.language.value_types import LIMITS, Type, ValueKind
 from middleware.model.errors import EventError, TraceError
 from middleware.model.event import MAX_TS, Event, Value
@@ -177,3 +179,17 @@ def parsed(text: str, kind: Type) -> Value:
         number = values.text_integer(text) if "." not in text else None
         return None if number is None else values.within(number, LIMITS[kind])
     return _READ[kind](text)
+
+
+def read_table(table: CatalogStream, source: s.File, folder: Path) -> tuple[Event, ...]:
+    """The rows of a table. Raises QueryError if the file cannot be read, or a line is no row."""
+    path = folder / source.path
+    reader = LineReader(table, source.path, source.delimiter, count().__next__)
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = tuple(reader.read(file))
+    except (OSError, UnicodeDecodeError, TraceError) as error:
+        raise QueryError(f"{path} cannot be read: {error}", source.span) from None
+    if reader.bad:
+        raise QueryError(f"{path} is no table of {table.name}: {reader.examples[0]}", source.span)
+    return rows

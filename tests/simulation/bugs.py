@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from detectors.cql.stepped_queries import SteppedQuery
-from detectors.cql.windowed import WindowedOperation
+from detectors.cql.query_operators.stepped_queries import SteppedQuery
+from detectors.cql.query_operators.windowed import WindowedOperation
 from detectors.flow.flow_operator import FlowOperation
 from detectors.sequence.sequence_operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from detectors.cql.cql_parser import WORDS
 from detectors.cql.cql_script import Script
+from detectors.cql.grammar.cql_parser import WORDS
 from detectors.language.aggregate_functions import NAMES
 from detectors.language.functions import FUNCTIONS
 

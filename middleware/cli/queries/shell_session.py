@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
 from detectors.cql.cql_script import Script
+from detectors.cql.grammar import statements as s
 from middleware.cli.queries.mesh_feed import MeshFeed
 from middleware.cli.queries.query_feed import UnitFailures, needed, only
 from middleware.cli.queries.sql_feeds import PATIENCE, FileFeed, RawSources, RecordingFeed, TupleFeed

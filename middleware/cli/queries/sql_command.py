@@ -12,10 +12,10 @@ from typing import IO, Annotated, Any
 import msgspec
 import typer
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
-from detectors.cql.cql_parser import parse_statements
-from detectors.cql.explain_statement import explained
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.cql_parser import parse_statements
+from detectors.cql.planning.explain_statement import explained
 from middleware.cli.meshes.pubsub import described, event_types
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, kept_for_results, print_error
 from middleware.cli.queries.inputs import FileInput, lateness_of

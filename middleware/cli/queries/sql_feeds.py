@@ -13,8 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Protocol
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import CatalogStream
+from detectors.cql.grammar import statements as s
 from detectors.cql.line_reader import LineReader
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.cli.queries.inputs import FileInput

@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.cql import current, join_operator, matching, windowed
+from detectors.cql.query_operators import current, join_operator, matching, windowed
 
 
 @pytest.fixture(params=[True, False], ids=["purge always", "purge seldom"])

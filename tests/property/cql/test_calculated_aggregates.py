@@ -121,7 +121,7 @@ def test_what_cannot_be_started_is_refused_where_it_stands(monkeypatch):
     def start(self, name, level):
         raise SyntaxError("made on purpose")
 
-    monkeypatch.setattr("detectors.cql.windowed.WindowedOperator.start", start)
+    monkeypatch.setattr("detectors.cql.query_operators.windowed.WindowedOperator.start", start)
     script = Script()
     script.add("CREATE STREAM T (x Int)")
     with pytest.raises(QueryError, match=r"(?s)line 1, column 8: this cannot be run \(SyntaxError: made on purpose\).*\^"):

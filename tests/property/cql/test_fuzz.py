@@ -4,8 +4,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import QueryError, Script
-from detectors.cql.cql_parser import parse_statements
-from detectors.cql.explain_statement import explained
+from detectors.cql.grammar.cql_parser import parse_statements
+from detectors.cql.planning.explain_statement import explained
 from middleware.cli.queries.prompt import WORDS, candidates
 from middleware.model.change import Delta
 from middleware.model.event import END, Event

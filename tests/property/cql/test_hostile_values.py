@@ -8,8 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import QueryError, compile_cql, trees, windowed
-from detectors.cql.windowed import WindowedOperation
+from detectors.cql import QueryError, compile_cql
+from detectors.cql.partitions import trees
+from detectors.cql.query_operators import windowed
+from detectors.cql.query_operators.windowed import WindowedOperation
 from middleware.model.change import Delta
 from middleware.model.event import END, Event
 from middleware.model.operator import Operator

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees
+from detectors.cql import compile_cql
+from detectors.cql.partitions import trees
 from middleware.model.event import ORDER
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, play

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.cql.cql_script import compile_cql
-from detectors.cql.tuple_operator import MappingOperation
+from detectors.cql.query_operators.tuple_operator import MappingOperation
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import QueryError, compile_cql, matching
+from detectors.cql import QueryError, compile_cql
+from detectors.cql.query_operators import matching
 from middleware.model.event import END, ORDER, Event
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play

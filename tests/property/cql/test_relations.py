@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from detectors.cql import compile_cql
-from detectors.cql.stepped_queries import can_run
+from detectors.cql.query_operators.stepped_queries import can_run
 from middleware.model.event import ORDER, Event
 from middleware.model.time import SECOND
 from middleware.testing.operators import history, in_order, play

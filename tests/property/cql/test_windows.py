@@ -7,9 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import compile_cql, trees
-from detectors.cql.stepped_queries import can_run
-from detectors.cql.windowed import WindowedOperation
+from detectors.cql import compile_cql
+from detectors.cql.partitions import trees
+from detectors.cql.query_operators.stepped_queries import can_run
+from detectors.cql.query_operators.windowed import WindowedOperation
 from middleware.model.event import ORDER, Event
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors import splicing
-from detectors.cql.tuple_timeline import TupleTimeline
+from detectors.cql.partitions.tuple_timeline import TupleTimeline
 from detectors.window import CONCAT, SUM
 from detectors.window.content import Content, SessionContent, WindowEntry
 from middleware.model.event import ORDER, Event

@@ -5,7 +5,7 @@ import json
 import pytest
 import typer
 
-from detectors.cql.tuple_operator import MappingOperation
+from detectors.cql.query_operators.tuple_operator import MappingOperation
 from middleware.cli.output import ExitCode
 from middleware.cli.queries.sql_command import sql
 

@@ -7,7 +7,7 @@ from contextlib import suppress
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.trees import tree_plan
+from detectors.cql.partitions.trees import tree_plan
 from detectors.language.aggregate_functions import NAMES, aggregate
 from detectors.language.code import Code
 from detectors.language.conversions import caster

@@ -5,8 +5,9 @@ import pickle
 
 import pytest
 
-from detectors.cql import compile_cql, trees
-from detectors.cql.windowed import WindowedOperation
+from detectors.cql import compile_cql
+from detectors.cql.partitions import trees
+from detectors.cql.query_operators.windowed import WindowedOperation
 from detectors.language.value_types import Type
 from middleware.model.change import Delta
 from middleware.model.errors import last_line

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.cql import join_operator, tuple_operator
 from detectors.cql.cql_script import compile_cql
-from detectors.cql.native_rows import projection
+from detectors.cql.query_operators import join_operator, tuple_operator
+from detectors.cql.query_operators.native_rows import projection
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event

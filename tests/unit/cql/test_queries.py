@@ -5,9 +5,9 @@ import random
 import pytest
 
 from detectors.cql import compile_cql
-from detectors.cql.cql_parser import parse_statements
-from detectors.cql.explain_statement import explained
-from detectors.cql.join_operator import FACTORS
+from detectors.cql.grammar.cql_parser import parse_statements
+from detectors.cql.planning.explain_statement import explained
+from detectors.cql.query_operators.join_operator import FACTORS
 from detectors.language import Attributes, Code, CodeFrame, Type, ValueKind, analyse, parse_expression
 from detectors.language.value_types import CONVERTIBLE
 from middleware import native

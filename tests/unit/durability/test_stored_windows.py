@@ -9,8 +9,9 @@ import pytest
 from lives import Life
 from msgspec.structs import astuple
 
-from detectors import cql, window
+from detectors import window
 from detectors.cql.cql_script import compile_cql
+from detectors.cql.query_operators import stepped_queries
 from detectors.window import MEDIAN, VARIANCE, Hopping, Windows
 from middleware.link.codec import Drops, EventCodec
 from middleware.model.detector import Detector
@@ -54,7 +55,7 @@ def life(folder: Path, plan: Detector, **options: Any) -> Life:
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_another_form_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Any) -> None:
     monkeypatch.setattr(window.stepped_windows, "is_in_step", lambda over: False)
-    monkeypatch.setattr(cql.stepped_queries, "is_in_step", lambda over: False)
+    monkeypatch.setattr(stepped_queries, "is_in_step", lambda over: False)
     first = life(tmp_path, plan())
     first.feed(*TICKS[:20])
     first.runner.end()

@@ -1,6 +1,6 @@
 //! Selection and projection of columns: tests and fields that are programs, in a pass over a record batch.
 //!
-//! Twin of `detectors.cql.tuple_columns` without the core. Whatever is not decided here as Python would decide it leaves the batch to Python.
+//! Twin of `detectors.cql.query_operators.tuple_columns` without the core. Whatever is not decided here as Python would decide it leaves the batch to Python.
 
 use std::cell::OnceCell;
 use std::ops::Range;

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from detectors.cql.query_plan import WindowQueryPlan
-from detectors.cql.statements import ExecutionModel
-from detectors.cql.window_plans import Measure, Shape, WindowPlan
+from detectors.cql.grammar.statements import ExecutionModel
+from detectors.cql.planning.query_plan import WindowQueryPlan
+from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code
 from detectors.language.value_types import LIMITS, Type

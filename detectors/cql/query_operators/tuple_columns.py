@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Names
 from typing import Any
 
-from detectors.cql.query_plan import TuplePlan
+from detectors.cql.planning.query_plan import TuplePlan
 from detectors.language.written import NotPlainError, ProgramWriter
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native

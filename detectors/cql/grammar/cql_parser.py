@@ -11,11 +11,10 @@ from typing import TypeVar
 
 from lark import Lark, Token, v_args
 
-from detectors.cql import pattern
-from detectors.cql import statements as s
-from detectors.cql.foreign import check_foreign
-from detectors.cql.over import OverCall, OverWindow, PrecedingFrame
-from detectors.cql.rewriting import length, window_function
+from detectors.cql.grammar import pattern
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.foreign import check_foreign
+from detectors.cql.grammar.rewriting import length, window_function
 from detectors.language import grammar
 from detectors.language.aggregate_functions import NAMES as AGGREGATES
 from detectors.language.expression_builder import (
@@ -67,7 +66,7 @@ _Schema = Token | s.AnonymousSchema
 """A schema, by name or written out."""
 
 
-_GRAMMAR = grammar() + files("detectors.cql").joinpath("cql.lark").read_text(encoding="utf-8")
+_GRAMMAR = grammar() + files("detectors.cql.grammar").joinpath("cql.lark").read_text(encoding="utf-8")
 
 WORDS = sorted(
     word.upper() for words in re.findall(r"^_?[A-Z_]+\.5: /\(?([a-z_|]+)", _GRAMMAR, re.MULTILINE) for word in words.split("|")
@@ -339,26 +338,26 @@ class StatementBuilder(ExpressionBuilder):
         kept = tuple(Case(((condition, each),), span=span_of(each, condition)) for each in shown)
         return Call(plain(name).lower(), kept, span=span_of(name))
 
-    def call_over(self, name: Token, *parts: SyntaxNode | Token | OverWindow | None) -> SyntaxNode:
+    def call_over(self, name: Token, *parts: SyntaxNode | Token | s.OverWindow | None) -> SyntaxNode:
         *arguments, window = [each for each in parts if each is not None]
-        assert isinstance(window, OverWindow)
+        assert isinstance(window, s.OverWindow)
         is_star = bool(arguments) and isinstance(arguments[0], Token)
         given = tuple(each for each in arguments if isinstance(each, SyntaxNode))
-        return OverCall(plain(name).lower(), given, is_star, window=window, span=span_of(name))
+        return s.OverCall(plain(name).lower(), given, is_star, window=window, span=span_of(name))
 
-    def over(self, partition: tuple[Name, ...] | None, order: Name | None, frame: PrecedingFrame | None) -> OverWindow:
-        return OverWindow(partition or (), order, frame)
+    def over(self, partition: tuple[Name, ...] | None, order: Name | None, frame: s.PrecedingFrame | None) -> s.OverWindow:
+        return s.OverWindow(partition or (), order, frame)
 
-    def frame(self, unit: Token, start: SyntaxNode | Token) -> PrecedingFrame:
+    def frame(self, unit: Token, start: SyntaxNode | Token) -> s.PrecedingFrame:
         is_rows = unit.lower() == "rows"
         if isinstance(start, Token):
             if start.type == "INTEGER" and not is_rows:
                 raise QueryError("RANGE measures time: write RANGE BETWEEN INTERVAL '10' MINUTES PRECEDING ...", span_of(start))
-            return PrecedingFrame(is_rows, whole_number(start) if start.type == "INTEGER" else None)
+            return s.PrecedingFrame(is_rows, whole_number(start) if start.type == "INTEGER" else None)
         if is_rows:
             raise QueryError("ROWS counts tuples: write ROWS BETWEEN 10 PRECEDING ..., or RANGE for a time", start.span)
         assert isinstance(start, Literal)
-        return PrecedingFrame(is_rows, int(start.value or 0))
+        return s.PrecedingFrame(is_rows, int(start.value or 0))
 
     # windows
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
-from detectors.cql.over import over_calls
-from detectors.cql.query_plan import Ranking, SortKey
-from detectors.cql.rewriting import sort_keys
-from detectors.cql.scopes import NESTED, AggregateScope, BoundNames, RangeVariable, StreamScope, aggregates_of
-from detectors.cql.window_plans import Measure, Shape, WindowPlan
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.rewriting import sort_keys
+from detectors.cql.planning.over import over_calls
+from detectors.cql.planning.query_plan import Ranking, SortKey
+from detectors.cql.planning.scopes import NESTED, AggregateScope, BoundNames, RangeVariable, StreamScope, aggregates_of
+from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import analyse, condition

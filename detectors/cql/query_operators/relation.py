@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import astuple
 
-from detectors.cql.query_plan import Ranking, WindowQueryPlan
+from detectors.cql.planning.query_plan import Ranking, WindowQueryPlan
 from detectors.language.aggregate_functions import values_code
 from detectors.language.code import Code, Made
 from detectors.language.value_types import REALS, Type

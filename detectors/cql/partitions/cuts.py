@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 
-from detectors.cql import statements as s
-from detectors.cql.tuple_timeline import TupleTimeline, WindowKey
-from detectors.cql.window_plans import Measure, Point, Shape, WindowPlan
+from detectors.cql.grammar import statements as s
+from detectors.cql.partitions.tuple_timeline import TupleTimeline, WindowKey
+from detectors.cql.planning.window_plans import Measure, Point, Shape, WindowPlan
 from detectors.window.kinds import end_at
 from middleware.model.event import Event, Order, Value
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from detectors.cql import statements as s
+from detectors.cql.grammar import statements as s
 from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, rewritten
 from detectors.language.value_types import Type

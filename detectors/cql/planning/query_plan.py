@@ -6,9 +6,9 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from detectors.cql.catalog import TS, CatalogStream
-from detectors.cql.pattern import Step
-from detectors.cql.statements import Skip
-from detectors.cql.window_plans import Measure, WindowPlan
+from detectors.cql.grammar.pattern import Step
+from detectors.cql.grammar.statements import Skip
+from detectors.cql.planning.window_plans import Measure, WindowPlan
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code, CodeFrame
 from middleware.model.event import Event, field_names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Generic, TypeVar
 
-from detectors.cql.query_plan import PatternPlan, Plan, TuplePlan, WindowQueryPlan
+from detectors.cql.planning.query_plan import PatternPlan, Plan, TuplePlan, WindowQueryPlan
 from detectors.language.code import Code
 from detectors.language.value_types import REALS
 from middleware.model.event import EventType

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from detectors.cql.changes import Rows, packed
-from detectors.cql.trees import Prefix, Trees
+from detectors.cql.partitions.trees import Prefix, Trees
 from detectors.splicing import put_in, take_out
 from detectors.window.content import SortedPlaces
 from detectors.window.monoid import Partial

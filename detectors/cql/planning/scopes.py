@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, CatalogStream, find
-from detectors.cql.window_plans import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
+from detectors.cql.grammar import statements as s
+from detectors.cql.planning.window_plans import DISTANCES, Distance, Measure, Shape, WindowPlan, plan_window
 from detectors.language.aggregate_functions import NAMES, QueryAggregate, aggregate
 from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import Analysis, analyse

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from detectors.cql.changes import packed, unpacker
-from detectors.cql.query_plan import JoinQueryPlan, Side
-from detectors.cql.relation import NOTHING, joining_keys
-from detectors.cql.tuple_timeline import TupleTimeline, plain
-from detectors.cql.window_plans import Measure
+from detectors.cql.partitions.tuple_timeline import TupleTimeline, plain
+from detectors.cql.planning.query_plan import JoinQueryPlan, Side
+from detectors.cql.planning.window_plans import Measure
+from detectors.cql.query_operators.relation import NOTHING, joining_keys
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta

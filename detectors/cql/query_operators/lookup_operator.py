@@ -1,36 +1,14 @@
-"""Tables that streams look up: read once, when the statement is taken, and then part of the query, so that replays agree."""
+"""The operator of lookups in tables. The rows are read once, with the statement, and are part of the query: replays agree."""
 
 from __future__ import annotations
 
-from itertools import count
-from pathlib import Path
-
-from detectors.cql import statements as s
-from detectors.cql.catalog import CatalogStream
-from detectors.cql.line_reader import LineReader
-from detectors.cql.query_operator import QueryOperator
-from detectors.cql.query_plan import LookupQueryPlan
-from detectors.cql.relation import NOTHING, joining_keys
-from detectors.language.query_errors import QueryError
+from detectors.cql.planning.query_plan import LookupQueryPlan
+from detectors.cql.query_operators.query_operator import QueryOperator
+from detectors.cql.query_operators.relation import NOTHING, joining_keys
 from detectors.outcomes import difference
 from middleware.model.change import Delta
-from middleware.model.errors import TraceError
 from middleware.model.event import Event, Key
 from middleware.model.operator import Operation, Origin, Snapshot
-
-
-def read_table(table: CatalogStream, source: s.File, folder: Path) -> tuple[Event, ...]:
-    """The rows of a table. Raises QueryError if the file cannot be read, or a line is no row."""
-    path = folder / source.path
-    reader = LineReader(table, source.path, source.delimiter, count().__next__)
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            rows = tuple(reader.read(file))
-    except (OSError, UnicodeDecodeError, TraceError) as error:
-        raise QueryError(f"{path} cannot be read: {error}", source.span) from None
-    if reader.bad:
-        raise QueryError(f"{path} is no table of {table.name}: {reader.examples[0]}", source.span)
-    return rows
 
 
 class LookupOperator(QueryOperator[LookupQueryPlan]):

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute
-from detectors.cql.query_plan import Side
-from detectors.cql.scopes import RangeVariable, StreamScope, window_of
-from detectors.cql.window_plans import Measure, Shape, WindowExtent, WindowPlan
+from detectors.cql.grammar import statements as s
+from detectors.cql.planning.query_plan import Side
+from detectors.cql.planning.scopes import RangeVariable, StreamScope, window_of
+from detectors.cql.planning.window_plans import Measure, Shape, WindowExtent, WindowPlan
 from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import condition
 from detectors.language.query_errors import QueryError, TextSpan

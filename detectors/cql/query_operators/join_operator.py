@@ -15,12 +15,12 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
-from detectors.cql.current import CurrentJoin
-from detectors.cql.native_rows import projection
-from detectors.cql.paired import PairedColumns
-from detectors.cql.query_operator import QueryOperator
-from detectors.cql.query_plan import JoinQueryPlan, Side
-from detectors.cql.relation import key_code
+from detectors.cql.planning.query_plan import JoinQueryPlan, Side
+from detectors.cql.query_operators.current import CurrentJoin
+from detectors.cql.query_operators.native_rows import projection
+from detectors.cql.query_operators.paired import PairedColumns
+from detectors.cql.query_operators.query_operator import QueryOperator
+from detectors.cql.query_operators.relation import key_code
 from detectors.language.value_types import REALS
 from detectors.language.written import NotPlainError
 from detectors.operator_columns import joined

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS
-from detectors.cql.pattern import is_endless, variables
-from detectors.cql.scopes import NESTED, RangeVariable, StreamScope
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.pattern import is_endless, variables
+from detectors.cql.planning.scopes import NESTED, RangeVariable, StreamScope
 from detectors.language.aggregate_functions import NAMES, aggregate, values_code
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis

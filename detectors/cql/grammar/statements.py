@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from detectors.cql.pattern import Part as Pattern
+from detectors.cql.grammar.pattern import Part as Pattern
 from detectors.language.query_errors import NOWHERE, TextSpan
-from detectors.language.tree import Name, SyntaxNode
+from detectors.language.tree import Call, Name, SyntaxNode
 from detectors.language.value_types import Type
 
 
@@ -243,6 +243,33 @@ class Limit(StatementPart):
 
     count: int
     offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PrecedingFrame:
+    """A frame from so many tuples (``is_rows``) or nanoseconds before the current tuple to it; None: from the first one."""
+
+    is_rows: bool
+    amount: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class OverWindow(SyntaxNode):
+    """What stands in the brackets after OVER."""
+
+    partition: tuple[Name, ...] = ()
+    order: Name | None = None
+    frame: PrecedingFrame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverCall(Call):
+    """A call with its OVER."""
+
+    window: OverWindow = field(default=OverWindow(), kw_only=True)
+
+    def __str__(self) -> str:
+        return f"{Call.__str__(self)} OVER (...)"
 
 
 @dataclass(frozen=True, slots=True)

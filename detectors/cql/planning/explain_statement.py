@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import Attribute
-from detectors.cql.query_plan import (
+from detectors.cql.grammar import statements as s
+from detectors.cql.planning.query_plan import (
     JoinQueryPlan,
     LookupQueryPlan,
     PatternPlan,
@@ -16,7 +16,7 @@ from detectors.cql.query_plan import (
     TuplePlan,
     WindowQueryPlan,
 )
-from detectors.cql.window_plans import Measure, Shape, WindowExtent, WindowPlan
+from detectors.cql.planning.window_plans import Measure, Shape, WindowExtent, WindowPlan
 from detectors.language.code import Code
 from middleware.model.quantities import format_duration
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from detectors.cql.query_plan import JoinQueryPlan, Side
+from detectors.cql.planning.query_plan import JoinQueryPlan, Side
 from detectors.language.written import NotPlainError, ProgramWriter, Written
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native

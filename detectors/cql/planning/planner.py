@@ -6,9 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, Catalog, CatalogStream, Schema, checked_schema
-from detectors.cql.content_plan import (
+from detectors.cql.grammar import statements as s
+from detectors.cql.grammar.pattern import program, variables
+from detectors.cql.grammar.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
+from detectors.cql.line_reader import read_table
+from detectors.cql.planning.content_plan import (
     IN_WHERE,
     ContentPlan,
     check_grouped,
@@ -17,15 +20,12 @@ from detectors.cql.content_plan import (
     is_ranked_apart,
     key_name,
 )
-from detectors.cql.joins import all_joined, plan_join, plan_lookup, renaming
-from detectors.cql.lookup_tables import read_table
-from detectors.cql.over import BLOCKING, OverScope, over_calls, plan_over
-from detectors.cql.pattern import program, variables
-from detectors.cql.query_plan import JoinQueryPlan, LookupQueryPlan, PatternPlan, Plan, TuplePlan, WindowQueryPlan
-from detectors.cql.recognize import RowScope, check_recognize
-from detectors.cql.rewriting import MOMENT, free_name, group_window, name_of, over, ranking_of, without_ranking
-from detectors.cql.scopes import NESTED, AggregateScope, RangeVariable, StreamScope, window_of
-from detectors.cql.window_plans import Distance, Measure, measures_arrival
+from detectors.cql.planning.joins import all_joined, plan_join, plan_lookup, renaming
+from detectors.cql.planning.over import BLOCKING, OverScope, over_calls, plan_over
+from detectors.cql.planning.query_plan import JoinQueryPlan, LookupQueryPlan, PatternPlan, Plan, TuplePlan, WindowQueryPlan
+from detectors.cql.planning.recognize import RowScope, check_recognize
+from detectors.cql.planning.scopes import NESTED, AggregateScope, RangeVariable, StreamScope, window_of
+from detectors.cql.planning.window_plans import Distance, Measure, measures_arrival
 from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import analyse, condition
 from detectors.language.query_errors import QueryError, TextSpan

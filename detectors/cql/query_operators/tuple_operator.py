@@ -9,10 +9,10 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
-from detectors.cql.native_rows import projection
-from detectors.cql.query_operator import QueryOperator
-from detectors.cql.query_plan import TuplePlan
-from detectors.cql.tuple_columns import MappedColumns
+from detectors.cql.planning.query_plan import TuplePlan
+from detectors.cql.query_operators.native_rows import projection
+from detectors.cql.query_operators.query_operator import QueryOperator
+from detectors.cql.query_operators.tuple_columns import MappedColumns
 from detectors.outcomes import difference
 from middleware import native
 from middleware.model.change import Delta

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS, Attribute, CatalogStream, find
+from detectors.cql.grammar import statements as s
 from detectors.language import values
 from detectors.language.code import Code
 from detectors.language.query_errors import QueryError, TextSpan, nearest

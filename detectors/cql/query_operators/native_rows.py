@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from detectors.cql.query_plan import JoinQueryPlan, TuplePlan
+from detectors.cql.planning.query_plan import JoinQueryPlan, TuplePlan
 from detectors.language.written import ConditionWriter, NotPlainError
 from middleware import native
 from middleware.model.columns.making import recipe

@@ -6,17 +6,15 @@ same time stamp that follow in total order, as SQL has it. Without a frame it is
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-from detectors.cql import statements as s
 from detectors.cql.catalog import TS
-from detectors.cql.scopes import NESTED, RangeVariable, StreamScope
-from detectors.cql.window_plans import Measure, Shape, WindowExtent, WindowPlan
+from detectors.cql.grammar import statements as s
+from detectors.cql.planning.scopes import NESTED, RangeVariable, StreamScope
+from detectors.cql.planning.window_plans import Measure, Shape, WindowExtent, WindowPlan
 from detectors.language.aggregate_functions import NAMES, PLACE, Fold, QueryAggregate, aggregate
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis
 from detectors.language.query_errors import QueryError, nearest
-from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls
+from detectors.language.tree import Call, Literal, calls
 from detectors.language.value_types import Type, ValueKind
 
 BLOCKING = (
@@ -25,44 +23,17 @@ BLOCKING = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PrecedingFrame:
-    """A frame from so many tuples (``is_rows``) or nanoseconds before the current tuple to it; None: from the first one."""
-
-    is_rows: bool
-    amount: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class OverWindow(SyntaxNode):
-    """What stands in the brackets after OVER."""
-
-    partition: tuple[Name, ...] = ()
-    order: Name | None = None
-    frame: PrecedingFrame | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OverCall(Call):
-    """A call with its OVER."""
-
-    window: OverWindow = field(default=OverWindow(), kw_only=True)
-
-    def __str__(self) -> str:
-        return f"{Call.__str__(self)} OVER (...)"
-
-
-def over_calls(select: s.Select) -> list[OverCall]:
+def over_calls(select: s.Select) -> list[s.OverCall]:
     """The calls with OVER in a SELECT. Raises QueryError if one stands elsewhere."""
     for node in (select.where, select.having):
-        found = [call for call in calls(node) if isinstance(call, OverCall)] if node is not None else []
+        found = [call for call in calls(node) if isinstance(call, s.OverCall)] if node is not None else []
         if found:
             raise QueryError("OVER is known after WHERE is decided: filter the result in an outer SELECT", found[0].span)
     nodes = [each.expression for each in select.targets if each.expression is not None]
-    return [call for node in nodes for call in calls(node) if isinstance(call, OverCall)]
+    return [call for node in nodes for call in calls(node) if isinstance(call, s.OverCall)]
 
 
-def plan_over(made: list[OverCall], source: RangeVariable) -> WindowPlan:
+def plan_over(made: list[s.OverCall], source: RangeVariable) -> WindowPlan:
     """The window of a SELECT with these calls. Raises QueryError if they do not have one window."""
     first = made[0].window
     for call in made:
@@ -84,9 +55,9 @@ def plan_over(made: list[OverCall], source: RangeVariable) -> WindowPlan:
     return WindowPlan(Shape.SIZE, s.ExecutionModel.TUPLE, slide, size, is_over=True, has_peers=not frame.is_rows)
 
 
-def _common_frame(made: list[OverCall]) -> PrecedingFrame:
+def _common_frame(made: list[s.OverCall]) -> s.PrecedingFrame:
     """The one frame of all calls; that of LAG and ROW_NUMBER follows from what they are."""
-    frames: dict[PrecedingFrame, OverCall] = {}
+    frames: dict[s.PrecedingFrame, s.OverCall] = {}
     least = 0
     for call in made:
         if call.name == "lag":
@@ -94,11 +65,11 @@ def _common_frame(made: list[OverCall]) -> PrecedingFrame:
         if call.name in ("lag", "row_number") and call.window.frame is not None:
             raise QueryError(f"{call.name} takes no frame: leave it out", call.span)
         if call.name == "row_number":
-            frames[PrecedingFrame(True, None)] = call
+            frames[s.PrecedingFrame(True, None)] = call
         elif call.name != "lag":
-            frames[call.window.frame or PrecedingFrame(False, None)] = call
+            frames[call.window.frame or s.PrecedingFrame(False, None)] = call
     if not frames:
-        return PrecedingFrame(True, least)
+        return s.PrecedingFrame(True, least)
     frame = next(iter(frames))
     if least and not frame.is_rows:  # what lies a number of rows back hangs on which of those at the same time is meant
         lag = next(call for call in made if call.name == "lag")
@@ -113,7 +84,7 @@ def _common_frame(made: list[OverCall]) -> PrecedingFrame:
     return frame
 
 
-def _distance(call: OverCall) -> int:
+def _distance(call: s.OverCall) -> int:
     """How many tuples back LAG looks."""
     match call.arguments:
         case (_,):
@@ -132,7 +103,7 @@ class OverScope(StreamScope):
         self.aggregates: list[tuple[QueryAggregate, tuple[Code, ...]]] = []
 
     def call(self, call: Call) -> Code | None:
-        if not isinstance(call, OverCall):
+        if not isinstance(call, s.OverCall):
             return super().call(call)
         analysis = Analysis(StreamScope([self._source], NESTED), self._frame)
         arguments = [self._frame.sealed(analysis.visit(each)) for each in call.arguments]
@@ -140,7 +111,7 @@ class OverScope(StreamScope):
         self.aggregates.append(made)
         return Code(f"a[{len(self.aggregates) - 1}]", made[0].kind)
 
-    def _aggregate(self, call: OverCall, arguments: list[Code]) -> tuple[QueryAggregate, tuple[Code, ...]]:
+    def _aggregate(self, call: s.OverCall, arguments: list[Code]) -> tuple[QueryAggregate, tuple[Code, ...]]:
         if call.name == "row_number":
             if arguments or call.is_star:
                 raise QueryError("row_number() takes no arguments", call.span)

@@ -12,12 +12,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from detectors.cql.changes import unpacker
-from detectors.cql.pattern import attempt
-from detectors.cql.query_operator import QueryOperator
-from detectors.cql.query_plan import PatternPlan
-from detectors.cql.relation import parting
-from detectors.cql.statements import Skip
-from detectors.cql.tuple_timeline import TupleTimeline, plain
+from detectors.cql.grammar.pattern import attempt
+from detectors.cql.grammar.statements import Skip
+from detectors.cql.partitions.tuple_timeline import TupleTimeline, plain
+from detectors.cql.planning.query_plan import PatternPlan
+from detectors.cql.query_operators.query_operator import QueryOperator
+from detectors.cql.query_operators.relation import parting
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Order, Value

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from detectors.cql.query_plan import WindowQueryPlan
-from detectors.cql.window_plans import Shape, WindowPlan
+from detectors.cql.planning.query_plan import WindowQueryPlan
+from detectors.cql.planning.window_plans import Shape, WindowPlan
 from detectors.language.aggregate_functions import PLACE, SQUARED, QueryAggregate, root
 from detectors.language.code import Code
 from detectors.language.value_types import INTEGERS, LIMITS, REALS, Type

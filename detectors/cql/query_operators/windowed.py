@@ -7,15 +7,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
 
-from detectors.cql import trees
 from detectors.cql.changes import unpacker
-from detectors.cql.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
-from detectors.cql.query_operator import QueryOperator
-from detectors.cql.query_plan import WindowQueryPlan
-from detectors.cql.relation import evaluation, parting, single_result
-from detectors.cql.stepped_queries import SteppedQuery, can_run
-from detectors.cql.tuple_timeline import TupleTimeline, WindowKey, plain
-from detectors.cql.window_plans import Measure, Shape, WindowPlan
+from detectors.cql.partitions import trees
+from detectors.cql.partitions.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
+from detectors.cql.partitions.tuple_timeline import TupleTimeline, WindowKey, plain
+from detectors.cql.planning.query_plan import WindowQueryPlan
+from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
+from detectors.cql.query_operators.query_operator import QueryOperator
+from detectors.cql.query_operators.relation import evaluation, parting, single_result
+from detectors.cql.query_operators.stepped_queries import SteppedQuery, can_run
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, Event, Value

@@ -1,0 +1,1 @@
+"""The operators that run plans: of tuples, joins, lookups, patterns and windows."""
