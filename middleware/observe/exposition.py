@@ -139,7 +139,7 @@ class Exposition(Collector):
         status = node.status(self._patience)
         if node.is_stopping:
             return _said(503, "it ends")
-        if status is None or (status.vitals is not None and time.time_ns() - status.vitals.at > self._still * SECOND):
+        if status is None or time.time_ns() - status.vitals.at > self._still * SECOND:
             return _said(503, "its loop does not answer")
         if status.missing:
             return _said(503, f"it waits for nodes: {', '.join(status.missing)}")

@@ -68,9 +68,9 @@ class DetectorLine(msgspec.Struct, frozen=True):
 
 
 def node_lines(nodes: Iterable[Status], before: Iterable[Status] = ()) -> list[NodeLine]:
-    """A line for each node that has told its vitals. ``before``: earlier statuses; with these, counts are per second."""
+    """A line for each node. ``before``: earlier statuses; with these, counts are per second."""
     earlier = {each.node: each for each in before}
-    return [_node_line(each, each.vitals, _since(each, earlier.get(each.node))) for each in nodes if each.vitals is not None]
+    return [_node_line(each, _since(each, earlier.get(each.node))) for each in nodes]
 
 
 def detector_lines(nodes: Iterable[Status], before: Iterable[Status] = ()) -> list[DetectorLine]:
@@ -93,18 +93,18 @@ class _Before(msgspec.Struct):
 
 
 def _since(now: Status, before: Status | None) -> _Before:
-    then, since = before.vitals if before is not None else None, now.vitals
-    if before is None or then is None or since is None or then.started != since.started or then.at >= since.at:
+    if before is None or before.vitals.started != now.vitals.started or before.vitals.at >= now.vitals.at:
         return _Before()
-    return _Before(then, {unit.detector: unit for unit in _counts(before)}, (since.at - then.at) / SECOND)
+    units = {unit.detector: unit for unit in _counts(before)}
+    return _Before(before.vitals, units, (now.vitals.at - before.vitals.at) / SECOND)
 
 
 def _counts(status: Status) -> list[UnitStatistics]:
     return [unit.counts for unit in status.units if unit.counts is not None]
 
 
-def _node_line(status: Status, now: Vitals, before: _Before) -> NodeLine:
-    past, seconds = before.vitals, before.seconds
+def _node_line(status: Status, before: _Before) -> NodeLine:
+    now, past, seconds = status.vitals, before.vitals, before.seconds
     life = seconds if past is not None else max((now.at - now.started) / SECOND, 1e-9)
     published, corrected = _results(_counts(status), before.units.values())
     received = now.counts.events_in - (past.counts.events_in if past is not None else 0)
@@ -195,9 +195,6 @@ def _concerns(status: Status) -> Iterator[str]:
             times = "once" if unit.counts.failures == 1 else f"{unit.counts.failures:,} times"
             yield f"{who}: {unit.detector} has raised {times}: slackline late list shows at which events"
     vitals = status.vitals
-    if vitals is None:
-        yield f"{who} is of an earlier version, which tells no more than what it waits for"
-        return
     yield from _left_out(who, vitals.counts)
     away = sorted(vitals.nodes.keys() - {peer.name for peer in vitals.counts.peers if peer.role == "node" and peer.up})
     if away and not status.missing:

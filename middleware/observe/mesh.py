@@ -77,7 +77,7 @@ class Lookout:
 
     def _learn(self, found: dict[str, Status]) -> None:
         for status in found.values():
-            if self._follows and status.vitals is not None:
+            if self._follows:
                 self._learnt |= status.vitals.nodes
         for name in found:
             self._learnt.pop(name, None)

@@ -73,16 +73,15 @@ _LOG: tuple[tuple[str, str, Callable[[LogStatus], float | None]], ...] = (
 def families(status: Status) -> Iterator[Metric]:
     """All metrics of a node. O(peers + types + detectors)."""
     make = _Maker(status.node)
-    yield from _streams(make, status)
     vitals = status.vitals
-    if vitals is not None:
-        yield from _life(make, status, vitals)
-        yield from _traffic(make, vitals)
-        yield from _peers(make, status, vitals)
-        yield from _units(make, status)
-        yield from _results(make, vitals)
-        if vitals.log is not None:
-            yield from _log(make, vitals.log)
+    yield from _streams(make, status)
+    yield from _life(make, status, vitals)
+    yield from _traffic(make, vitals)
+    yield from _peers(make, status, vitals)
+    yield from _units(make, status)
+    yield from _results(make, vitals)
+    if vitals.log is not None:
+        yield from _log(make, vitals.log)
 
 
 class _Maker:

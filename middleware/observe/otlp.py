@@ -146,8 +146,7 @@ def metrics_data(status: Status, all_of_them: Iterable[Family]) -> MetricsData:
     Names and labels stay as Prometheus has them; units are taken from the names.
     """
     now = time.time_ns()
-    start = status.vitals.started if status.vitals is not None else now
-    metrics = [_metric(family, start, now) for family in all_of_them if family.samples]
+    metrics = [_metric(family, status.vitals.started, now) for family in all_of_them if family.samples]
     scope = ScopeMetrics(InstrumentationScope("slackline", __version__), metrics, "")
     about = {"service.name": "slackline", "service.version": __version__, "service.instance.id": status.node}
     return MetricsData([ResourceMetrics(Resource.create(about), [scope], "")])

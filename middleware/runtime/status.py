@@ -53,7 +53,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     ``address``, ``nodes``
         its address, and the other nodes of its configuration: address by name.
     ``at``, ``started``
-        when this record was made, and when the node started: Unix time, ns.
+        when the node's thread made this record, and when the node started: Unix time, ns.
     ``waiting``, ``cpu``
         seconds that its loop has waited for work, and processor time of the process in seconds.
     ``memory``
@@ -83,10 +83,10 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
     log: LogStatus | None
 
 
-class Status(NodeStatus, frozen=True):
-    """What a node's streams wait for, what its units have done, and its vitals (None: from a node of an earlier version)."""
+class Status(NodeStatus, frozen=True, kw_only=True):
+    """What a node's streams wait for, what its units have done, and its vitals."""
 
-    vitals: Vitals | None = None
+    vitals: Vitals
 
 
 def lag(watermark: int | None, clock: int | None) -> int | None:

@@ -40,7 +40,7 @@ def names(
         if release:
             inquiry.release(release)
         status = inquiry.ask()
-    log = status.vitals.log if status.vitals is not None else None
+    log = status.vitals.log
     if log is None:
         raise typer.BadParameter(f"node {status.node} keeps no log, so it keeps no places", param_hint="ADDRESS")
     rows = [(name, f"{behind:,}") for name, behind in sorted(log.readers.items())]

@@ -165,10 +165,10 @@ def extent(
         the name of a reader that will come: a node believes only who has been there in its present life.
     """
     with Inquiry(address, keys=keys, node=node) as inquiry:
-        vitals = inquiry.ask().vitals
-    if vitals is None or vitals.log is None:
+        log = inquiry.ask().vitals.log
+    if log is None:
         raise NetworkError(f'node at {address} keeps no log to read from: start it with durability = "disk"')
     interest = Interest(1, [type_name(event_type)], "disconnect", line=_NOBODYS, resumes=resume is not None)
     with _Where(address, interest, resume or name, keys, node) as where:
         gap = where.ask()
-    return Extent(gap.line, vitals.log.oldest, gap.offset)
+    return Extent(gap.line, log.oldest, gap.offset)

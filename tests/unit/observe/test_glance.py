@@ -56,7 +56,6 @@ def test_rates_are_of_the_time_between_two_looks_and_a_restart_begins_anew() -> 
         ),
         ({"units": [replace(WAITS, counts=replace(UNIT, failures=3))]}, "Passes has raised 3 times"),
         ({"units": [replace(WAITS, counts=replace(UNIT, failures=1))]}, "Passes has raised once"),
-        ({"vitals": None}, "of an earlier version"),
         ({"vitals": replace(VITALS, unlisted=5)}, "had to let 5 entries go"),
     ],
 )

@@ -125,9 +125,3 @@ def test_the_dashboard_and_the_guide_name_only_metrics_that_there_are() -> None:
     told = {name for line in guide.splitlines()[2:] for name in re.findall(r"`(\w+)(?:\{[\w, ]+\})?`", line.split("|")[1])}
     assert len(told) > 30
     assert {name for name in told if not name.startswith("process_")} <= known | {"result_latency_seconds"}
-
-
-def test_a_node_of_an_earlier_version_tells_what_it_can() -> None:
-    assert set(samples(replace(STATUS, vitals=None))) == {
-        "slackline_watermark_lag_seconds", "slackline_types_paused", "slackline_clock_behind_seconds",
-    }  # fmt: skip
