@@ -17,7 +17,7 @@ from middleware.cli.output import STANDARD_OUTPUT, check_output, results, write_
 from middleware.model.errors import SinkError
 from middleware.model.event import IDENTITY, Event, Identity
 from middleware.recordings.tables.result_tables import arrow_file, parquet_file, write_duckdb
-from middleware.runtime.records import as_record, flat
+from middleware.runtime.json_records import as_record, flat
 from middleware.runtime.sinks.sink import open_sink
 
 KINDS = ".jsonl, .csv, .parquet, .arrow, .sqlite, .duckdb or .mcap"

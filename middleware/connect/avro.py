@@ -16,7 +16,7 @@ import msgspec
 from middleware.model.errors import EventError, ScenarioError, SinkError
 from middleware.model.event import Event, type_name
 from middleware.model.time import MILLISECOND
-from middleware.runtime.records import Record
+from middleware.runtime.json_records import Record
 
 _MAGIC, _HEAD = 0, 5
 """The first byte of a message with a schema's number, and the length of both: the number follows in four bytes."""

@@ -21,7 +21,7 @@ from middleware.connect.message_blocks import Row
 from middleware.connect.source import Messages
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, Int64
-from middleware.runtime.records import own_key
+from middleware.runtime.json_records import own_key
 
 NOT_READ = (EventError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """The errors of a message that is no event."""

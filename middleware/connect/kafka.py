@@ -20,7 +20,7 @@ from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.time import MILLISECOND
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 
 if TYPE_CHECKING:
     from middleware.connect.avro import Avro

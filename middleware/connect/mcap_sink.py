@@ -20,7 +20,7 @@ from middleware.link.codec import Mark
 from middleware.model.errors import SinkError
 from middleware.model.event import Event, type_name
 from middleware.recordings.schemas.convert import json_schema
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import FileSink
 
 Schemas = dict[str, bytes]

@@ -24,7 +24,7 @@ from middleware.connect.source import Messages, SourceSpec, matches
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 
 _TIMES = 2
 _FOR_NOW = "Quota exceeded"

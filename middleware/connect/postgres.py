@@ -21,7 +21,7 @@ from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
 from middleware.model.words import redacted
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 
 _REFUSED = (
     psycopg.DataError,

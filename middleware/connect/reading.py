@@ -23,7 +23,7 @@ from middleware.model.quantities import nanoseconds_of
 from middleware.model.schema import fields_of
 from middleware.model.time import SECOND
 from middleware.model.values.nesting import check_nesting, may_nest
-from middleware.runtime.records import event_of, own_fields, own_key, sendable
+from middleware.runtime.json_records import event_of, own_fields, own_key, sendable
 
 READY = {
     "omlox": {

@@ -21,7 +21,7 @@ from middleware.model.change import Change, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event
 from middleware.model.words import redacted
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.transport.http_server import GRACE, REQUEST_TIME, Connections
 from middleware.runtime.transport.listening import LOOPBACK, Visitors, listening
 

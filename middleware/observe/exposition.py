@@ -28,8 +28,8 @@ from middleware.observe.metrics import families
 from middleware.runtime.status import Status
 from middleware.runtime.transport.listening import Visitors, host_and_port, is_loopback, listening, spoken
 
-STANDS_STILL = 10.0
-"""A node whose loop has not turned for this many seconds is not healthy."""
+STALLED_AFTER = 10.0
+"""A node whose loop has been in one step for this many seconds is not healthy."""
 
 MOST_OPEN = 32
 """The most open connections; beyond that, the oldest ones are closed."""
@@ -59,7 +59,7 @@ class ObservedNode(Protocol):
         ...
 
     @property
-    def turned_at(self) -> float:
+    def step_began_at(self) -> float:
         """When its loop last began a step, on the monotonic clock (s)."""
         ...
 
@@ -71,11 +71,11 @@ class ObservedNode(Protocol):
 class Exposition(Collector):
     """Serves at ``address`` (HOST:PORT; port ``*``: a free one) until it is closed. Raises ScenarioError if that fails.
 
-    Until ``watch`` is called with a node, the node counts as starting: alive, but not ready. ``still``: see STANDS_STILL;
+    Until ``watch`` is called with a node, the node counts as starting: alive, but not ready. ``still``: see STALLED_AFTER;
     ``patience``: seconds to wait for the node's answer; ``limit``: see TIME.
     """
 
-    def __init__(self, address: str, still: float = STANDS_STILL, patience: float = _PATIENCE, limit: float = TIME) -> None:
+    def __init__(self, address: str, still: float = STALLED_AFTER, patience: float = _PATIENCE, limit: float = TIME) -> None:
         self._still, self._patience, self._limit = still, patience, limit
         self._listener = _bound(address)
         self._visitors = Visitors(self._listener)
@@ -125,25 +125,25 @@ class Exposition(Collector):
         return 200, _METRICS, self._rendered[1]
 
     def _health(self) -> Answer:
-        """Whether the node's loop turns; a node that recovers has no loop yet, and is healthy."""
+        """Whether the node's loop makes steps; a node that recovers has no loop yet, and is healthy."""
         if self._node is None:
-            return _said(200, "starting")
-        still = time.monotonic() - self._node.turned_at
-        return _said(200, "ok") if still < self._still else _said(503, f"its loop has been in one step for {still:.0f} s")
+            return _text(200, "starting")
+        still = time.monotonic() - self._node.step_began_at
+        return _text(200, "ok") if still < self._still else _text(503, f"its loop has been in one step for {still:.0f} s")
 
     def _readiness(self) -> Answer:
         """Whether the node takes events: it has recovered, knows all nodes of its configuration, and its loop answers."""
         node = self._node
         if node is None:
-            return _said(503, "starting: it recovers from its log")
+            return _text(503, "starting: it recovers from its log")
         status = node.status(self._patience)
         if node.is_stopping:
-            return _said(503, "it ends")
+            return _text(503, "it ends")
         if status is None or time.time_ns() - status.vitals.at > self._still * SECOND:
-            return _said(503, "its loop does not answer")
+            return _text(503, "its loop does not answer")
         if status.missing:
-            return _said(503, f"it waits for nodes: {', '.join(status.missing)}")
-        return _said(200, "ready")
+            return _text(503, f"it waits for nodes: {', '.join(status.missing)}")
+        return _text(200, "ready")
 
     # -- the thread ---------------------------------------------------------------------------------------------------
 
@@ -186,13 +186,13 @@ class Exposition(Collector):
         method, path, headers = _asked(head)
         answers: dict[str, Callable[[], Answer]] = {"/metrics": self._metrics, "/readyz": self._readiness}
         if not path:
-            code, kind, body = _said(400, "this is no HTTP")
+            code, kind, body = _text(400, "this is no HTTP")
         elif rejection := self._visitors.rejection(headers.get("host", ""), headers.get("origin")):
-            code, kind, body = _said(*rejection)
+            code, kind, body = _text(*rejection)
         elif path not in answers and path != "/healthz":
-            code, kind, body = _said(404, f"there are /healthz, {', '.join(answers)}")
+            code, kind, body = _text(404, f"there are /healthz, {', '.join(answers)}")
         elif method not in ("GET", "HEAD"):
-            code, kind, body = _said(405, "GET it")
+            code, kind, body = _text(405, "GET it")
         elif path == "/healthz":
             code, kind, body = self._health()  # never waits
         else:
@@ -206,7 +206,7 @@ class Exposition(Collector):
         return header.encode() + (b"" if method == "HEAD" else body)
 
 
-def _said(code: int, text: str) -> Answer:
+def _text(code: int, text: str) -> Answer:
     return code, _TEXT, f"{text}\n".encode()
 
 

@@ -109,7 +109,7 @@ def _node_line(status: Status, before: _Before) -> NodeLine:
     published, corrected = _results(_counts(status), before.units.values())
     received = now.counts.events_in - (past.counts.events_in if past is not None else 0)
     late = sum(unit.late for unit in _counts(status)) - sum(unit.late for unit in before.units.values())
-    turned = _turned(now) - (_turned(past) if past is not None else 0)
+    rejected = _rejected(now) - (_rejected(past) if past is not None else 0)
     lags = [behind for unit in status.units if (behind := lag(unit.watermark, status.clock)) is not None]
     up = [peer for peer in now.counts.peers if peer.up]
     return NodeLine(
@@ -120,7 +120,7 @@ def _node_line(status: Status, before: _Before) -> NodeLine:
         received=received / seconds,
         results=published / seconds,
         corrected=corrected / published if published else None,
-        late=(late + turned) / seconds,
+        late=(late + rejected) / seconds,
         busy=status.busy,
         cpu=(now.cpu - (past.cpu if past is not None else 0.0)) / life,
         memory=now.memory,
@@ -161,8 +161,8 @@ def _results(units: Iterable[UnitStatistics], before: Iterable[UnitStatistics]) 
     return published, sum(u.revised + u.retracted for u in now) - sum(u.revised + u.retracted for u in past)
 
 
-def _turned(vitals: Vitals) -> int:
-    """The number of events that a node turned away."""
+def _rejected(vitals: Vitals) -> int:
+    """The number of events that a node rejected."""
     return sum(vitals.counts.drops.get(reason, 0) for reason in TURNED.values())
 
 
@@ -172,11 +172,11 @@ def _state(status: Status) -> str:
     return "paused" if status.paused else "ready"
 
 
-def _left_out(who: str, counts: BrokerStatistics) -> Iterator[str]:
+def _skipped(who: str, counts: BrokerStatistics) -> Iterator[str]:
     if lost := {reason: count for reason, count in counts.drops.items() if reason in LOST}:
-        yield f"{who} has left out events, and lists them nowhere: {counted(lost)}"
+        yield f"{who} has skipped events, and lists them nowhere: {counted(lost)}"
     if counts.attempts:
-        yield f"{who} has turned away events of sources that belong to others: {counted(counts.attempts)}"
+        yield f"{who} has rejected events of sources that belong to others: {counted(counts.attempts)}"
 
 
 def _concerns(status: Status) -> Iterator[str]:
@@ -195,7 +195,7 @@ def _concerns(status: Status) -> Iterator[str]:
             times = "once" if unit.counts.failures == 1 else f"{unit.counts.failures:,} times"
             yield f"{who}: {unit.detector} has raised {times}: slackline late list shows at which events"
     vitals = status.vitals
-    yield from _left_out(who, vitals.counts)
+    yield from _skipped(who, vitals.counts)
     away = sorted(vitals.nodes.keys() - {peer.name for peer in vitals.counts.peers if peer.role == "node" and peer.up})
     if away and not status.missing:
         yield f"{who} has lost {', '.join(away)}"

@@ -26,7 +26,7 @@ _SLICE = 0.5
 
 _PAUSE = 0.05
 
-_TELL_AFTER = 1.5
+_REPORT_AFTER = 1.5
 """Seconds after which the nodes without an answer are named."""
 
 
@@ -54,23 +54,23 @@ class Lookout:
         self._lines: dict[str, _Line] = {}
         self._learnt: dict[str, str] = {}
 
-    def look(self, timeout: float = TIMEOUT, tell: Callable[[str], None] = lambda address: None) -> MeshStatus:
+    def look(self, timeout: float = TIMEOUT, report_silent: Callable[[str], None] = lambda address: None) -> MeshStatus:
         """Ask all of them at once, for ``timeout`` seconds; nodes found meanwhile are asked for as long again.
 
-        ``tell`` is called with each address that has not answered after _TELL_AFTER seconds.
+        ``report_silent`` is called with each address that has not answered after _REPORT_AFTER seconds.
         """
         found: dict[str, Status] = {}
         silent: dict[str, str] = {}
         asked: set[str] = set()
         due = dict.fromkeys(self._given, "")
         while due:
-            answers = self._ask(due, timeout, tell)
+            answers = self._ask(due, timeout, report_silent)
             asked |= due.keys()
             for address, status in answers.items():
                 if status is not None:
                     found[status.node] = status
                 else:
-                    silent[address] = self._lines[address].not_heard(due[address], timeout)
+                    silent[address] = self._lines[address].describe_silence(due[address], timeout)
             self._learn(found)
             due = {at: name for name, at in self._learnt.items() if at not in asked and name not in found}
         return MeshStatus([found[name] for name in sorted(found)], list(silent.values()))
@@ -82,7 +82,7 @@ class Lookout:
         for name in found:
             self._learnt.pop(name, None)
 
-    def _ask(self, due: dict[str, str], timeout: float, tell: Callable[[str], None]) -> dict[str, Status | None]:
+    def _ask(self, due: dict[str, str], timeout: float, report_silent: Callable[[str], None]) -> dict[str, Status | None]:
         for address, name in due.items():
             if address not in self._lines:
                 names = [name] if name and self._names else self._names
@@ -90,8 +90,8 @@ class Lookout:
         with ThreadPoolExecutor(len(due), thread_name_prefix="inquiry") as pool:
             asked = {pool.submit(self._lines[address].ask, timeout): address for address in due}
             try:
-                for late in wait(asked, _TELL_AFTER).not_done:
-                    tell(asked[late])
+                for late in wait(asked, _REPORT_AFTER).not_done:
+                    report_silent(asked[late])
                 return {address: answer.result() for answer, address in asked.items()}
             except BaseException:  # such as Ctrl-C: the pool would wait for all of them
                 self.close()
@@ -122,7 +122,7 @@ class _Line:
 
     def ask(self, timeout: float) -> Status | None:
         """The status of the node there, whichever candidate it is; None if it does not answer within ``timeout`` seconds."""
-        heard: dict[str | None, Status] = {}
+        answers: dict[str | None, Status] = {}
         enough = threading.Event()
         deadline = time.monotonic() + timeout
         several = len(self._candidates) > 1
@@ -130,7 +130,7 @@ class _Line:
         def ask(name: str | None) -> None:
             while not (enough.is_set() or self._over.is_set()) and (left := deadline - time.monotonic()) > 0:
                 try:
-                    heard[name] = self._inquiry(name, timeout).ask(min(left, _SLICE) if several else left)
+                    answers[name] = self._inquiry(name, timeout).ask(min(left, _SLICE) if several else left)
                     enough.set()
                 except NetworkError:
                     self._renew(name)
@@ -139,11 +139,11 @@ class _Line:
         with ThreadPoolExecutor(len(self._candidates), thread_name_prefix="key") as pool:
             for each in [pool.submit(ask, name) for name in self._candidates]:
                 each.result()
-        if several and heard:
-            self._candidates = list(heard)[:1]
+        if several and answers:
+            self._candidates = list(answers)[:1]
             for name in self._open.keys() - set(self._candidates):
                 self._open.pop(name).close()
-        return next(iter(heard.values()), None)
+        return next(iter(answers.values()), None)
 
     def _inquiry(self, name: str | None, patience: float) -> Inquiry:
         if name not in self._open:
@@ -156,15 +156,15 @@ class _Line:
         if inquiry is not None and inquiry.is_refused:
             self._open.pop(name).close()
 
-    def not_heard(self, name: str, timeout: float) -> str:
-        """What is to be said of a node that has not answered, called ``name``, if that is known."""
+    def describe_silence(self, name: str, timeout: float) -> str:
+        """One line about a node that has not answered. ``name``: its name, or "" if that is unknown."""
         who = f"node {name} at {self._address}" if name else f"the node at {self._address}"
         names = [each for each in self._candidates if each is not None and not name]
         refusals = {inquiry.refusal for inquiry in self._open.values()}
         if NOT_LISTED in refusals:
-            return f"{who} turns this client away: {NOT_LISTED}"
+            return f"{who} rejects this client: {NOT_LISTED}"
         if len(names) <= 1 and (why := next(iter(refusals), None)) is not None:
-            return f"{who} turns this client away: {why}"
+            return f"{who} rejects this client: {why}"
         of = f", not as {' nor as '.join(names)}" if names else ""
         return f"{who} does not answer within {timeout:g} s{of}"
 

@@ -1,7 +1,7 @@
 """A node's status as Prometheus metrics. Pure: nothing is counted here; all figures come from the status.
 
 Names follow Prometheus' conventions (base units, ``_total`` on counters). Every label is bounded: nodes, detectors and their
-event types come from the configuration, reasons are few, and for all else only some values get a series of their own.
+event types come from the configuration, reasons are bounded, and for all else only some values get a series of their own.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _life(make: _Maker, status: Status, vitals: Vitals) -> Iterator[Metric]:
     yield info
     single = make.single
     yield single("start_time_seconds", "When the node was started.", vitals.started / SECOND)
-    yield single("status_timestamp_seconds", "When its thread told what is told here.", vitals.at / SECOND)
+    yield single("status_timestamp_seconds", "When the node's thread made this status.", vitals.at / SECOND)
     yield single("busy_ratio", "Busy factor of its detectors in the last half second.", status.busy)
     yield single("loop_waiting_seconds_total", "Time for which its loop had nothing to do.", vitals.waiting)
     steps = "How long the steps of its detectors took."
@@ -139,7 +139,7 @@ def _traffic(make: _Maker, vitals: Vitals) -> Iterator[Metric]:
     turned = {(reason,): drops.pop(counted, 0) for reason, counted in TURNED.items()}
     text = "Events that the node did not take from a publisher, and listed."
     yield make.counter("events_turned_away_total", text, turned, ["reason"])
-    others = {(reason,): count for reason, count in _few(drops).items()}
+    others = {(reason,): count for reason, count in _bounded(drops).items()}
     yield make.counter("dropped_total", "Events or frames dropped, by reason.", others, ["reason"])
     yield single("late_ledger_entries_total", "Events listed because they were not taken into account.", vitals.listed)
     yield single("late_ledger_lost_total", "Entries that the late ledger had to let go.", vitals.unlisted)
@@ -169,7 +169,7 @@ def _peers(make: _Maker, status: Status, vitals: Vitals) -> Iterator[Metric]:
     others = {(name,): name in here for name in vitals.nodes}
     yield gauge("node_up", "Whether a node of the configuration is attached.", others, ["peer"])
     yield make.single("nodes_missing", "Nodes for which this one waits before it takes anything.", len(status.missing))
-    left = [(*whole.partition(": ")[::2], count) for whole, count in _few(vitals.counts.left).items()]
+    left = [(*whole.partition(": ")[::2], count) for whole, count in _bounded(vitals.counts.left).items()]
     samples = {(role, reason): count for role, reason, count in left}
     yield make.counter("peers_left_total", "Peers that have gone, by role and reason.", samples, ["role", "reason"])
 
@@ -224,12 +224,12 @@ def _log(make: _Maker, log: LogStatus) -> Iterator[Metric]:
 
 
 def _seconds(durations: Mapping[Labels, int | None]) -> dict[Labels, float]:
-    """Those that are known."""
+    """The known durations in seconds."""
     return {labels: duration / SECOND for labels, duration in durations.items() if duration is not None}
 
 
-def _few(counts: Mapping[str, int]) -> dict[str, int]:
-    """Counts by reason, the first MOST_REASONS separately: they stay the same, however many more come."""
-    few = dict(islice(counts.items(), MOST_REASONS))
-    rest = sum(counts.values()) - sum(few.values())
-    return few | {"other": few.get("other", 0) + rest} if rest else few
+def _bounded(counts: Mapping[str, int]) -> dict[str, int]:
+    """Counts by reason, the first MOST_REASONS separately: these keep their series, however many more reasons follow."""
+    bounded = dict(islice(counts.items(), MOST_REASONS))
+    rest = sum(counts.values()) - sum(bounded.values())
+    return bounded | {"other": bounded.get("other", 0) + rest} if rest else bounded

@@ -1,7 +1,7 @@
 """A node's metrics pushed to a collector by OpenTelemetry's protocol (OTLP over HTTP). Needs the extra ``otlp``.
 
 The same families as ``/metrics`` has, under the same names, so that one dashboard serves for both. A thread of its own asks
-the node and pushes: a collector that is away or slow costs the node nothing, and is told of once. Every push has all counts
+the node and pushes: a collector that is away or slow costs the node nothing, and is logged once. Every push has all counts
 since the node's start, so one that failed is not tried again: the next one makes up for it.
 
 What a collector asks for beyond its address (headers, certificates, compression) is taken from the environment, in
@@ -78,7 +78,7 @@ class Pusher:
         self._session = _Session()
         self._session.headers["Connection"] = "close"  # until the next push it would only be in the way, or die
         self._exporter = OTLPMetricExporter(self._address, timeout=limit, session=self._session)
-        logging.getLogger(OTLPMetricExporter.__module__).disabled = True  # it would tell of every push that fails
+        logging.getLogger(OTLPMetricExporter.__module__).disabled = True  # it would log every push that fails
         self._process = ProcessCollector(registry=None)
         self._succeeds: bool | None = None
         self._over = threading.Event()

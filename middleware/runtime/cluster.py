@@ -49,7 +49,7 @@ class Cluster:
         nodes = tuple(replace(node, durability=node.durability or durability) for node in scenario.plan.nodes)
         self.scenario = Scenario(replace(scenario.plan, nodes=nodes), scenario.file)
         self.reports: dict[str, NodeReport] = {}
-        names = list(scenario.places)
+        names = list(scenario.placement)
         self.addresses = dict(zip(names, free_addresses(len(names)), strict=True))
         self._folder = tempfile.TemporaryDirectory(prefix="slackline-")
         self._alpha = alpha
@@ -57,7 +57,7 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         try:
-            for name in self.scenario.places:
+            for name in self.scenario.placement:
                 self.start(name)
         except BaseException:  # such as Ctrl-C: no started node is left behind
             self.end()
@@ -111,8 +111,8 @@ class Cluster:
                 return
             except NetworkError as error:
                 for name, code in self.dead().items():
-                    said = "\n".join(self.last_words(name))
-                    raise RunError(f"node {name} ended with exit code {code}; its last words:\n{said}") from None
+                    output = "\n".join(self.last_words(name))
+                    raise RunError(f"node {name} ended with exit code {code}; its last words:\n{output}") from None
                 if time.monotonic() > deadline:
                     raise RunError(f"the nodes are not ready after {_READY:.0f} s: {error}") from None
 

@@ -29,10 +29,10 @@ from middleware.ordering.unit import Unit
 from middleware.provenance.known_past import NodeStep, Past
 from middleware.provenance.why import Why, explain
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
-from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.arrivals import ArrivedColumns, ArrivedEvents
 from middleware.runtime.local.final_results import FinalResults
-from middleware.runtime.local.in_order import are_plain, run_in_order
-from middleware.runtime.local.intake import taken
+from middleware.runtime.local.in_order import run_in_order, take_single_events
+from middleware.runtime.local.intake import prepare_events
 from middleware.runtime.local.showing import drawing, page, table
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def run(
         arrived: ArrivedColumns | list[Event] = events
         check_one_class_a_name((*known, *events.types))
     else:
-        arrived = taken(events, known)
+        arrived = prepare_events(events, known)
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
     def again(wanted: type[Event]) -> Past:
@@ -237,7 +237,7 @@ def _in_order(events: list[Event] | ArrivedColumns, detectors: Mapping[str, Dete
     ordered = (events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)).in_total_order()
     if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
         return None  # without lateness, the second of one time is late if it comes in another batch
-    if events and are_plain(units):
+    if events and take_single_events(units):
         return _at_once(ordered[0], units, len(events))
     final_as_it_comes = {unit.name: replace(unit.policies, alpha=BUFFERING, failing="stop") for unit in units}
     stepper = Stepper(detectors, final_as_it_comes)

@@ -32,8 +32,8 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.records import Listed
 from middleware.runtime.latencies import Histogram, Latencies
-from middleware.runtime.loop.calm import rest
 from middleware.runtime.loop.durable_runner import DurableRunner
+from middleware.runtime.loop.garbage import collect_when_idle
 from middleware.runtime.loop.plain_runner import PlainRunner
 from middleware.runtime.loop.waker import Waker
 from middleware.runtime.loop.watchdog import Watchdog
@@ -47,21 +47,21 @@ _POLL, _POLL_QUIET = 20 * MILLISECOND, 250 * MILLISECOND
 _QUIET_SHARE = 8
 
 _REST = SECOND
-"""A node with nothing to do for this long makes up for what would hold its steps up. Less may be a stall of its publishers."""
+"""An idle node collects garbage after this time (ns). A shorter pause may be a stall of its publishers."""
 
 _EVENTS_A_STEP = 8_192
 _FULL_STEP = WINDOW // 2
-"""A step that takes so many bytes counts as full: a publisher may be waiting for credit. If they only go on to others, the step
-takes no more: so the publisher sends the next ones, and the readers read the last, while the node works."""
+"""A step that takes so many bytes counts as full, as a publisher may be waiting for credit. A node that only forwards takes no
+more in this step: so publishers send, and readers read, while it works."""
 
 PATIENCE = 5 * SECOND
 """How long a node that ends waits for its peers to take what is queued for them."""
 
 _MOST_WARNED = 1_000
-"""Most things that the log warns of once; sources come from outside, and a flood of them must not fill the memory."""
+"""The most reasons that are remembered as logged: sources come from outside, and a flood of them must not fill the memory."""
 
-_TELL_FIRST, _TELL_EVERY = 2.0, 30.0
-"""After how long (s), and then how often, the log names the nodes that are waited for."""
+_LOG_FIRST, _LOG_EVERY = 2.0, 30.0
+"""After how long (s), and then how often, the node logs which nodes it waits for."""
 
 _log = structlog.get_logger()
 
@@ -69,7 +69,7 @@ _log = structlog.get_logger()
 def wait_after(quiet: int) -> int:
     """How long the loop waits for messages (ns) before it looks after its timers, once nothing has happened for ``quiet`` ns.
 
-    What is to happen some time after the last event happens at most an eighth of that time late. What arrives is taken at once.
+    A timer that runs from the last event expires at most an eighth of its time late. Messages are received at once.
 
     >>> [wait_after(quiet) // MILLISECOND for quiet in (0, SECOND, 60 * SECOND)]
     [20, 125, 250]
@@ -106,20 +106,20 @@ class Processor(Protocol):
 
 
 @runtime_checkable
-class Watched(Protocol):
-    """A processor that can tell what its units wait for."""
+class WaitStatusSource(Protocol):
+    """A processor that reports what its units wait for."""
 
     def waiting(self) -> list[UnitStatus]:
-        """What each unit waits for."""
+        """Report what each unit waits for."""
         ...
 
 
 @runtime_checkable
 class Listing(Protocol):
-    """A processor with events to list: late ones, and ones at which detectors raised. The node enters them in its ledger."""
+    """A processor that reports late events, and events at which detectors raised. The node enters them in its ledger."""
 
     def take_listed(self) -> list[Listed]:
-        """Those since the last call."""
+        """Return the events reported since the last call."""
         ...
 
 
@@ -172,7 +172,7 @@ class Node:
         self._started, self._process_info = time.time_ns(), psutil.Process()
         self._waker = Waker()
         self._desk, self._steps, self._latencies = Desk(self._waker.wake), Histogram(), Latencies()
-        self.turned_at = time.monotonic()
+        self.step_began_at = time.monotonic()
         """When its loop last began a step, on the monotonic clock (s): any thread may read it."""
         self._active_at = time.monotonic_ns()  # when last a payload came or went, or detectors ran
         self._transport = Transport(keys)
@@ -210,15 +210,15 @@ class Node:
         self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, now
         self._is_full = False  # whether the step took as much as it may
         self._last_busy, self._waited_ns = 0.0, 0
-        self._tell_at = time.monotonic() + _TELL_FIRST
-        self._owed: list[Effects] = []  # to be sent once the late ledger has the events turned away
+        self._log_at = time.monotonic() + _LOG_FIRST
+        self._owed: list[Effects] = []  # to be sent once the late ledger has the rejected events
         self._runner: DurableRunner | PlainRunner = PlainRunner(self._broker)
         if store is not None:
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
             self._transport.wake_by(store.wakes)
             self._runner = DurableRunner(self._broker, processor, types, store, rebuild)
-            self._list()  # again, as far as the last life listed it: the ledger knows its entries
+            self._list()  # the last life may have reported some of them: the ledger drops repeats
 
     def run(self, has_ended: Callable[[], bool] = lambda: True) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.
@@ -234,7 +234,7 @@ class Node:
             while not (self._stop.is_set() and has_ended()):
                 self._step(self._timeout())
             self._drain()
-            self._desk.answer(self._status)  # for those who tell of its end
+            self._desk.answer(self._status)  # for threads that report its end
         finally:
             for number, handler in handlers.items():
                 signal.signal(number, handler)
@@ -286,7 +286,7 @@ class Node:
     def _status(self) -> Status:
         """The status; to be called in the node's own thread."""
         processor = self._processor
-        waiting = self._broker.waiting(processor.waiting() if isinstance(processor, Watched) else [])
+        waiting = self._broker.waiting(processor.waiting() if isinstance(processor, WaitStatusSource) else [])
         return Status(**msgspec.structs.asdict(replace(waiting, busy=self._last_busy)), vitals=self._vitals())
 
     def _vitals(self) -> Vitals:
@@ -349,7 +349,7 @@ class Node:
         if self._relist.is_set():
             self._read_allow_list()
         begun = time.monotonic_ns()
-        self.turned_at = begun / SECOND
+        self.step_began_at = begun / SECOND
         start = begun + self._receive(timeout)
         self._process()
         if self._broker.is_asked(now := time.monotonic_ns()):
@@ -357,16 +357,16 @@ class Node:
         if self._desk.is_asked:
             self._desk.answer(self._status)
         self._settle()
-        self._tell_of_nodes()
-        self._tell_of_drops()
-        self._tell_of_clock()
+        self._log_nodes()
+        self._log_drops()
+        self._log_clock()
         self._runner.worked += time.monotonic_ns() - start
 
     def _settle(self) -> None:
         """End the step; with a log, records stored in the meantime release what earlier steps have to send.
 
-        A checkpoint drops what was listed before it. So without room for the ledger, a node with a log waits, just as it does
-        without room for its log.
+        A checkpoint drops events that were reported before it. So without room for the ledger, a node with a log waits, just
+        as it does without room for its log.
         """
         now = time.monotonic_ns()
         if self._runner.is_durable and not self._ledger.commit():
@@ -385,7 +385,7 @@ class Node:
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
         if not sockets and now - self._active_at >= _REST:
-            rest()
+            collect_when_idle()
             now = time.monotonic_ns()
         if self._waker.is_set:
             self._waker.clear()
@@ -432,7 +432,7 @@ class Node:
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _list(self) -> None:
-        """Enter in the ledger what the processor has listed: a step is settled once the ledger has it."""
+        """Enter the events that the processor reports in the ledger: a step is settled once the ledger has them."""
         taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
         for listed in taken:
             self._ledger.list_late(listed.unit, listed.late)
@@ -446,7 +446,7 @@ class Node:
         return spent / available if available else 0.0
 
     def _carry_out(self, effects: Effects) -> None:
-        """First list the events not taken, then acknowledge: every acknowledged event was taken or is listed."""
+        """Enter rejected events in the ledger, then acknowledge: every acknowledged event was taken or is in the ledger."""
         if effects.turned:
             self._ledger.list_turned(effects.turned)
         self._owed.append(effects)
@@ -469,35 +469,35 @@ class Node:
             say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 
     def _warn(self, turned: list[Turned]) -> None:
-        """Log each kind of what was turned away once per life; the ledger tells how many, and which."""
+        """Log each reason of rejections once per life; the ledger has the events."""
         for reason in {each.reason for each in turned} - self._warned:
             self._warned.add(reason)
-            _log.warning("events are turned away; see 'slackline late list'", node=self.name, why=reason)
+            _log.warning("events are rejected; see 'slackline late list'", node=self.name, why=reason)
         for why in {each.why for each in turned if each.reason == "source"} - self._warned:
             if len(self._warned) < _MOST_WARNED:
                 self._warned.add(why)
                 _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
 
-    def _tell_of_nodes(self) -> None:
+    def _log_nodes(self) -> None:
         """Log which nodes and publishers have joined, and from time to time which nodes this one waits for."""
         joined = self._broker.joined
         for role, name in joined:
             _log.info(f"{role} joined", node=self.name, peer=name)
         joined.clear()
         now = time.monotonic()
-        if now >= self._tell_at and (gathering := self._broker.gathering):
-            self._tell_at = now + _TELL_EVERY
+        if now >= self._log_at and (gathering := self._broker.gathering):
+            self._log_at = now + _LOG_EVERY
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
 
-    def _tell_of_drops(self) -> None:
-        """Log, once for each reason, that events are left out: if a node has sent them, nobody else says so."""
+    def _log_drops(self) -> None:
+        """Log, once for each reason, that events are skipped: if another node sent them, nobody else reports it."""
         drops = self._broker.drops
         for reason in (drops.keys() & LOST) - self._warned:
             self._warned.add(reason)
             hint = "slackline status --json - counts them"
-            _log.warning("events are left out", node=self.name, why=reason, count=drops[reason], hint=hint)
+            _log.warning("events are skipped", node=self.name, why=reason, count=drops[reason], hint=hint)
 
-    def _tell_of_clock(self) -> None:
+    def _log_clock(self) -> None:
         """Log when this node has found its own clock wrong, and when it is right again."""
         is_wrong = self._broker.sources.behind != 0
         if is_wrong is not self._is_clock_wrong:

@@ -38,7 +38,7 @@ MOST_INTERVALS = 6_000
 """Intervals of adaptation that are kept; when there are more (50 minutes), every second one is dropped, and so on."""
 
 
-class Adaptation(msgspec.Struct, frozen=True):
+class AdaptationInterval(msgspec.Struct, frozen=True):
     """One interval of alpha adaptation: Unix time (ns) of its end, the busy factor, and the new alpha by detector.
 
     ``cpu``
@@ -80,7 +80,7 @@ class NodeReport(msgspec.Struct):
     units: list[UnitStatistics]
     late: dict[str, list[Identity]]
     failures: dict[str, list[str]]
-    adaptation: list[Adaptation]
+    adaptation: list[AdaptationInterval]
     broker: BrokerStatistics
     cpu: float
     seconds: float
@@ -89,14 +89,14 @@ class NodeReport(msgspec.Struct):
 
 
 class Reporter:
-    """A node's processor that keeps a diary: a ``Hierarchy``, and what its report needs."""
+    """A node's processor: a ``Hierarchy`` that also collects the contents of the node's report."""
 
     def __init__(self, hierarchy: Hierarchy) -> None:
         self.hierarchy = hierarchy
         self._late: dict[str, list[Identity]] = {unit.name: [] for unit in hierarchy.units}
         self._failures: dict[str, list[str]] = {unit.name: [] for unit in hierarchy.units}
         self._first_failed: dict[str, str] = {}
-        self.adaptation: list[Adaptation] = []
+        self.adaptation: list[AdaptationInterval] = []
         self._intervals, self._spacing = 0, 1
         self._halted: set[str] = set()
         self.subscriptions = hierarchy.subscriptions
@@ -110,16 +110,16 @@ class Reporter:
     def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         results = self.hierarchy.process(batch, finals)
         if results and results[-1].stopped:
-            self._tell_halted()
+            self._log_halted()
         return results
 
-    def _tell_halted(self) -> None:
+    def _log_halted(self) -> None:
         """Log each detector that has stopped, once."""
         for unit in self.hierarchy.units:
             if unit.halted is not None and unit.name not in self._halted:
                 self._halted.add(unit.name)
                 _log.error(
-                    "a detector has stopped: what was not final of it is withdrawn, and what it is given is listed "
+                    "a detector has stopped: its results that were not final are withdrawn, and the events for it are listed "
                     "('slackline late list')",
                     detector=unit.name,
                     why=last_line(unit.halted).partition(":")[0],
@@ -127,30 +127,32 @@ class Reporter:
                 )
 
     def take_listed(self) -> list[Listed]:
-        """The events that units have listed since the last call; the diary, which is bounded, names them."""
+        """The events that units have reported since the last call; the report names a bounded number of them."""
         taken = self.hierarchy.take_listed()
         detectors = {unit.name: unit.detector for unit in self.hierarchy.units} if taken else {}
         for name, late, failed in taken:
-            told = self._late[name]
-            told += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(told)]]
+            reported = self._late[name]
+            reported += [IDENTITY(entry.event) for entry in late[: MOST_REPORTED - len(reported)]]
             if failed:
                 self._note([failure_of(name, detectors[name], each.cause, each.failure) for each in failed])
         return taken
 
     def _note(self, failures: list[Failure]) -> None:
-        """Put failures of a detector into the diary."""
+        """Put failures of a detector into the report."""
         first = failures[0]
-        told = self._failures[first.detector]
-        if not told:
+        reported = self._failures[first.detector]
+        if not reported:
             self._first_failed[first.detector] = repr(first.event)
             self._warn(first)
-        told += [f"{each.error} ({each.place})" if each.place else each.error for each in failures[: MOST_FAILURES - len(told)]]
+        reported += [
+            f"{each.error} ({each.place})" if each.place else each.error for each in failures[: MOST_FAILURES - len(reported)]
+        ]
 
     def _warn(self, failure: Failure) -> None:
         """Log the first failure of a detector, without the contents of event and exception: no payload gets into logs."""
         event = failure.event
         _log.warning(
-            "a detector has raised; the event is left out for it, and listed ('slackline late list')",
+            "a detector has raised; it skips the event, which is listed ('slackline late list')",
             detector=failure.detector,
             raised=failure.error.partition(":")[0],
             at=failure.place,
@@ -183,7 +185,7 @@ class Reporter:
 
     def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
         batches = self.hierarchy.set_aside(faults)
-        self._tell_halted()
+        self._log_halted()
         return batches
 
     def state(self) -> dict[str, Any]:
@@ -200,8 +202,8 @@ class Reporter:
         self.hierarchy.restore(state, parts)
         self._late |= {name: listed for name, listed in state["late"].items() if name in self._late}
 
-    def adapt(self, busy: float, wanted: Collection[str], behind: float = 0.0, work: float = 0.0) -> None:
-        self.hierarchy.adapt(busy, wanted, behind, work)
+    def adapt(self, busy: float, subscribed: Collection[str], behind: float = 0.0, work: float = 0.0) -> None:
+        self.hierarchy.adapt(busy, subscribed, behind, work)
         self._intervals += 1
         if self._intervals % self._spacing:
             return
@@ -211,7 +213,7 @@ class Reporter:
         units = self.hierarchy.statistics()
         now, cpu, memory = time.monotonic(), self._processor_time(), self._resident()
         self.adaptation.append(
-            Adaptation(
+            AdaptationInterval(
                 time=time.time_ns(),
                 busy=busy,
                 alpha={unit.detector: unit.alpha for unit in units},
@@ -233,10 +235,10 @@ class Reporter:
 
     def _unit_status(self, unit: Unit) -> UnitStatus:
         first, key = unit.first_waiting, getattr(unit.detector, "key", None)
-        told = None
+        waiting = None
         if first is not None:
             value = repr(getattr(first, key, "")) if isinstance(key, str) else ""
-            told = (first.ts, type_name(first.__class__), first.source, value)
+            waiting = (first.ts, type_name(first.__class__), first.source, value)
         counts = unit.statistics()
         return UnitStatus(
             detector=unit.name,
@@ -249,7 +251,7 @@ class Reporter:
             alpha=unit.alpha,
             lateness=unit.lateness,
             waiting=counts.waiting,
-            first=told,
+            first=waiting,
             halted=last_line(unit.halted),
             counts=replace(counts, halted=None),
         )
@@ -275,7 +277,7 @@ class Reporter:
         return time.process_time()
 
     def _resident(self) -> int:
-        """Resident size, bytes; the last known one while the system does not tell (with no free file descriptor, say)."""
+        """Resident size, bytes; the last known one while the system cannot say (with no free file descriptor, for example)."""
         with suppress(OSError, psutil.Error):
             self._last_resident = int(self._process.memory_info().rss)
         return self._last_resident

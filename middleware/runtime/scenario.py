@@ -40,8 +40,8 @@ class Scenario:
 
     ``detectors``
         all of them by name.
-    ``places``
-        the names of the detectors of each node.
+    ``placement``
+        the names of the detectors that each node runs.
     ``sources``
         the lines that each node reads for its operators; each is read by the first node with an operator that wants it.
     ``types``
@@ -55,8 +55,8 @@ class Scenario:
         _check_names(plan)
         self.detectors = _detectors(plan, self.folder)
         self.levels = levels(self.detectors)
-        self.places = _places(plan, self.detectors)
-        self.sources = _sources(self.places, self.detectors)
+        self.placement = _placement(plan, self.detectors)
+        self.sources = _sources(self.placement, self.detectors)
         self.types = EventTypes()
         for detector in self.detectors.values():
             for event_type in (*detector.subscribes, *detector.publishes):
@@ -126,15 +126,17 @@ class Scenario:
         )
         return Scenario(msgspec.structs.replace(self.plan, recording=changed), self.file)
 
-    def parted(self, workers: int) -> Scenario:
-        """The same scenario with its parts on this many nodes; ``settings.workers`` tells the detectors their number.
+    def with_workers(self, workers: int) -> Scenario:
+        """The same scenario with its parts on this many nodes; ``settings.workers`` passes this number to the detectors.
 
         The node with the parts ``.0`` is the pattern; a single worker runs everything. Raises ScenarioError if there are no
         parts.
         """
         plan, first = self.plan, next((n for n in self.plan.nodes if any(d.endswith(".0") for d in n.detectors)), None)
         if "workers" not in plan.settings or first is None:
-            raise ScenarioError(f"{self.file}: its detectors are not parted: no settings.workers, and no node with parts (.0)")
+            raise ScenarioError(
+                f"{self.file}: its detectors do not run in parts: no settings.workers, and no node with parts (.0)"
+            )
         if workers < 1:
             raise ScenarioError(f"workers={workers}: give at least 1")
         kept = [n for n in plan.nodes if not any(d.rpartition(".")[2].isdigit() for d in n.detectors)]
@@ -169,7 +171,7 @@ class Scenario:
         """The files that it consists of, as far as they are there: its own, code and queries beside it, and recordings."""
         beside = [each for kind in _SOURCES for each in self.folder.glob(f"*{kind}")]
         named = [*self.plan.recording.files, *filter(None, [self.plan.recording.mapping])]
-        return [self.file, *beside, *(place / each for place in _places_of_files(self.folder) for each in named)]
+        return [self.file, *beside, *(folder / each for folder in _file_folders(self.folder) for each in named)]
 
     def _check(self) -> None:
         plan = self.plan
@@ -276,14 +278,14 @@ def check_addresses(addresses: Mapping[str, str]) -> None:
     """Raise ScenarioError if two nodes have the same address; port ``*`` is any free one."""
     taken: dict[str, str] = {}
     for name, address in addresses.items():
-        plain = address.strip().lower().replace("//localhost:", "//127.0.0.1:")
-        if takes_any_port(plain):
+        normalized = address.strip().lower().replace("//localhost:", "//127.0.0.1:")
+        if takes_any_port(normalized):
             continue
-        if plain in taken:
+        if normalized in taken:
             raise ScenarioError(
-                f"nodes: {taken[plain]} and {name} have one address, {redacted(address)}: give each its own port"
+                f"nodes: {taken[normalized]} and {name} have one address, {redacted(address)}: give each its own port"
             )
-        taken[plain] = name
+        taken[normalized] = name
 
 
 def _scenario_file(where: str | Path) -> Path:
@@ -354,8 +356,8 @@ def _check_names(plan: Plan) -> None:
             raise ScenarioError(f"{key}: {name!r} cannot name a folder for state: use a word, without slashes and '..'")
 
 
-def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozenset[str]]:
-    places: dict[str, frozenset[str]] = {}
+def _placement(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozenset[str]]:
+    placement: dict[str, frozenset[str]] = {}
     taken: dict[str, str] = {}
     for node in plan.nodes:
         for name in node.detectors:
@@ -369,31 +371,31 @@ def _places(plan: Plan, detectors: Mapping[str, Detector]) -> dict[str, frozense
         raise ScenarioError(f'nodes: nobody runs {", ".join(sorted(rest))}: name them in a node, or give one node "*"')
     for node in plan.nodes:
         named_here = frozenset(node.detectors) - {"*"}
-        places[node.name] = named_here | (rest if "*" in node.detectors else frozenset())
-    return places
+        placement[node.name] = named_here | (rest if "*" in node.detectors else frozenset())
+    return placement
 
 
-def _sources(places: Mapping[str, frozenset[str]], detectors: Mapping[str, Detector]) -> dict[str, list[LineSource]]:
+def _sources(placement: Mapping[str, frozenset[str]], detectors: Mapping[str, Detector]) -> dict[str, list[LineSource]]:
     found: dict[str, tuple[str, LineSource]] = {}  # types of one name are one class, so sources of one name are one, too
-    for node, names in places.items():
+    for node, names in placement.items():
         operators = [each for name in sorted(names) if isinstance(each := detectors[name], Operator)]
         for source in (each for operator in operators for each in operator.sources):
             found.setdefault(source.name, (node, source))
-    return {node: [source for where, source in found.values() if where == node] for node in places}
+    return {node: [source for where, source in found.values() if where == node] for node in placement}
 
 
-def _places_of_files(folder: Path) -> list[Path]:
+def _file_folders(folder: Path) -> list[Path]:
     return [folder, *([Path(os.environ[DATA])] if DATA in os.environ else [])]
 
 
 def find_file(folder: Path, file: str) -> Path:
     """A file of a recording: beside the scenario, or in the data folder. Raises ScenarioError if it is missing."""
-    places = _places_of_files(folder)
-    for place in places:
-        if (place / file).is_file():
-            return (place / file).resolve()
+    folders = _file_folders(folder)
+    for each in folders:
+        if (each / file).is_file():
+            return (each / file).resolve()
     raise ScenarioError(
-        f"recording.files: {file} is not there (looked in {', '.join(map(str, places))}); set {DATA} to the folder that has it"
+        f"recording.files: {file} is not there (looked in {', '.join(map(str, folders))}); set {DATA} to the folder that has it"
     )
 
 

@@ -106,7 +106,7 @@ class Desk:
         self._wake = wake
         self.is_asked = False
         self._status: Status | None = None
-        self._made_at = float("-inf")
+        self._answered_at = float("-inf")
         self._is_closed = False
         self._changed = threading.Condition()
 
@@ -114,10 +114,10 @@ class Desk:
         """A status at most FRESH old; if none comes within ``patience`` seconds, the last one, or None if there is none."""
         asked = time.monotonic()
         with self._changed:
-            if self._made_at < asked - FRESH and not self._is_closed:
+            if self._answered_at < asked - FRESH and not self._is_closed:
                 self.is_asked = True
                 self._wake()
-                self._changed.wait_for(lambda: self._made_at >= asked or self._is_closed, patience)
+                self._changed.wait_for(lambda: self._answered_at >= asked or self._is_closed, patience)
             return self._status
 
     def answer(self, make: Callable[[], Status]) -> None:
@@ -125,7 +125,7 @@ class Desk:
         self.is_asked = False
         status, now = make(), time.monotonic()
         with self._changed:
-            self._status, self._made_at = status, now
+            self._status, self._answered_at = status, now
             self._changed.notify_all()
 
     def close(self) -> None:

@@ -26,7 +26,7 @@ def import_user_module(name: str) -> ModuleType:
     except ImportError as error:
         raise ScenarioError(f"cannot import {name}: {error}{_hidden(name)}") from None
     except Exception as error:
-        raise ScenarioError(f"cannot import {name}: {_told(error)}") from error
+        raise ScenarioError(f"cannot import {name}: {_describe_error(error)}") from error
     except SystemExit:  # not of SIGTERM, which is answered once an import is over
         raise ScenarioError(
             f"cannot import {name}: it ends the program as it is imported (sys.exit): put that below if __name__ == '__main__':"
@@ -84,7 +84,7 @@ def _hidden(name: str) -> str:
     return f"; {closed[0]} keeps {top} from being joined with other folders of that name: remove it" if dot and closed else ""
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     """The error in a user's code, and where it is."""
     if isinstance(error, SyntaxError):
         return f"{error.msg} ({error.filename}, line {error.lineno})"
@@ -109,4 +109,4 @@ def called(target: str, found: Callable[..., Any], settings: Mapping[str, object
     except SlacklineError:
         raise
     except Exception as error:
-        raise ScenarioError(f"detectors: {target} fails: {_told(error)}") from error
+        raise ScenarioError(f"detectors: {target} fails: {_describe_error(error)}") from error

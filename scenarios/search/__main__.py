@@ -93,7 +93,7 @@ def _pages(real: bool, rate: float, seconds: float) -> list[Page]:
 def _serve(given: list[Page], workers: int, rate: float, queries: list[str] | None, screen: Console) -> None:
     scenario = placed(workers, Mode.OPTIMISTIC)
     with Cluster(scenario) as cluster, _subscribed(cluster, scenario) as subscriber:
-        with screen.status(f"starting {len(scenario.places)} nodes ..."):
+        with screen.status(f"starting {len(scenario.placement)} nodes ..."):
             cluster.await_ready(subscriber.wait_ready)
         live = Live(subscriber)
         Writer(cluster.addresses[scenario.entry], list(given), rate, 1).start()
@@ -112,7 +112,7 @@ def _serve(given: list[Page], workers: int, rate: float, queries: list[str] | No
 
 
 def _subscribed(cluster: Cluster, scenario: Scenario) -> Subscriber:
-    return Subscriber(cluster.addresses[list(scenario.places)[-1]], [Posted], name="prompt")
+    return Subscriber(cluster.addresses[list(scenario.placement)[-1]], [Posted], name="prompt")
 
 
 def prompt(live: Live, expected: int, screen: Console) -> None:

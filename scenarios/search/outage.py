@@ -95,7 +95,7 @@ class Follower(threading.Thread):
 
     def _follow(self, until: int) -> None:
         cluster = self._cluster
-        address = cluster.addresses[list(cluster.scenario.places)[-1]]
+        address = cluster.addresses[list(cluster.scenario.placement)[-1]]
         results: list[EventType] = [Posted, Indexed]
         sink = self._opened()
         lasting: dict[str, Any] = {"resume": self.name, "after": sink.mark, "patience": _PATIENCE}
@@ -111,7 +111,7 @@ def outage(
 ) -> list[Delivered]:
     """Index generated pages while nodes are killed; what each sink has in the end. Files go into ``folder``."""
     given = [Page(**row) for row in pages(5, seconds, rate)["search.Page"].to_pylist()]
-    scenario = load_scenario("search").parted(workers)
+    scenario = load_scenario("search").with_workers(workers)
     endpoint = Endpoint()
     opened: dict[str, Callable[[], Sink]] = {
         "file": lambda: FileSink(folder / "results.jsonl"),
@@ -140,7 +140,7 @@ def outage(
 
 def _publish(given: Sequence[Event], cluster: Cluster, say: Callable[[str], None]) -> None:
     """Publish all pages, and kill one node after the other meanwhile."""
-    names = list(cluster.scenario.places)
+    names = list(cluster.scenario.placement)
     starts = range(0, len(given), _BATCH)
     kills = {starts[len(starts) * (place + 1) // (len(names) + 1)]: name for place, name in enumerate(names)}
     with Publisher(cluster.addresses[cluster.scenario.entry], types=[Page], patience=_PATIENCE) as publisher:

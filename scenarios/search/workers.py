@@ -87,7 +87,7 @@ def promises(given: Sequence[Event]) -> list[int]:
 
 def placed(workers: int, mode: Mode) -> Scenario:
     """The scenario on so many workers, without the updates by page, its policies as the mode has them."""
-    parted = load_scenario("search").parted(workers)
+    parted = load_scenario("search").with_workers(workers)
     settings = {**parted.plan.settings, "updates": False}
     nodes = tuple(msgspec.structs.replace(node, detectors=_without_updates(node.detectors)) for node in parted.plan.nodes)
     changed = msgspec.structs.replace(parted.plan, settings=settings, nodes=nodes, results=("search.Posted",))

@@ -131,14 +131,14 @@ def test_words():
 
 def test_a_scenario_on_other_workers():
     plan = load_scenario("search")
-    assert sorted(plan.parted(3).places) == ["entry", "worker0", "worker1", "worker2"]
-    assert plan.parted(3).places["worker2"] == {"search.Page.maps.2", "search.post.2", "search.gather.2"}
-    assert plan.parted(1).places == {"worker0": {"search.Page", "search.post", "search.gather"}}
-    assert plan.parted(1).entry == "worker0"
+    assert sorted(plan.with_workers(3).placement) == ["entry", "worker0", "worker1", "worker2"]
+    assert plan.with_workers(3).placement["worker2"] == {"search.Page.maps.2", "search.post.2", "search.gather.2"}
+    assert plan.with_workers(1).placement == {"worker0": {"search.Page", "search.post", "search.gather"}}
+    assert plan.with_workers(1).entry == "worker0"
     with pytest.raises(ScenarioError, match="at least 1"):
-        plan.parted(0)
-    with pytest.raises(ScenarioError, match="not parted"):
-        load_scenario("soccer").parted(2)
+        plan.with_workers(0)
+    with pytest.raises(ScenarioError, match="have no parts"):
+        load_scenario("soccer").with_workers(2)
 
 
 def test_optimism_releases_no_later_than_blocking_does():

@@ -24,7 +24,7 @@ from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
 from middleware.connect.source import Source, SourceSpec
 from middleware.model.event import ORDER, Event
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
 _MQTT_EVENTS = 20_000

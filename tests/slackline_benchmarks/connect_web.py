@@ -28,7 +28,7 @@ from websockets.sync.client import connect
 
 from middleware.connect.source import Source, SourceSpec
 from middleware.model.event import Event
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
 _EVENTS, _A_POST, _SENDERS = 20_000, 100, 16

@@ -79,7 +79,7 @@ def _folder() -> Iterator[Path]:
 
 
 def _hierarchy(scenario: Scenario) -> Hierarchy:
-    return Hierarchy(scenario.detectors, scenario.places[scenario.entry], scenario.policies(1.0), timer=time.perf_counter_ns)
+    return Hierarchy(scenario.detectors, scenario.placement[scenario.entry], scenario.policies(1.0), timer=time.perf_counter_ns)
 
 
 def _throughput(scenario: Scenario, events: list[Event], folder: Path | None) -> float:

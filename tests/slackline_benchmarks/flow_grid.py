@@ -51,7 +51,7 @@ def cell(
     """Pages (``flow_input.arriving``) at a steady rate, with a promise every ``punctuation`` pages (0: ten times a second)."""
     scenario = placed(workers, mode)
     policies = scenario.policies()
-    nodes = {name: Hierarchy(scenario.detectors, here, policies) for name, here in scenario.places.items()}
+    nodes = {name: Hierarchy(scenario.detectors, here, policies) for name, here in scenario.placement.items()}
     sink = CollectingSink(["search.Posted"])
     mesh = VirtualMesh(nodes, scenario.entry, {"sink": sink}, Random(seed), local_network, _cost)
     written = {}

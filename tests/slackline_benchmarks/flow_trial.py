@@ -103,7 +103,7 @@ def trial(
     given = arriving(text, seconds, rate, late, seed)
     scenario = placed(workers, mode)
     with Cluster(scenario) as cluster:
-        address = cluster.addresses[list(scenario.places)[-1]]
+        address = cluster.addresses[list(scenario.placement)[-1]]
         writer = Writer(cluster.addresses[scenario.entry], given, rate, punctuation)
         with Subscriber(address, [Posted], name="sink") as subscriber:
             cluster.await_ready(subscriber.wait_ready)

@@ -33,7 +33,7 @@ from middleware.model.event import Event, EventType, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.loop.calm import calm
+from middleware.runtime.loop.garbage import short_collections
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 
@@ -215,7 +215,7 @@ def _serve(pipe: Connection, count: int) -> None:
     node = Node("bench", "tcp://127.0.0.1:*", {}, Reporter(Hierarchy(own, timer=time.perf_counter_ns)), types)
     pipe.send(node.address)
     threading.Thread(target=_stop_when_told, args=(pipe, node), daemon=True).start()
-    with calm():
+    with short_collections():
         node.run()
 
 

@@ -24,7 +24,7 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.observe.exposition import Exposition
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.loop.calm import calm
+from middleware.runtime.loop.garbage import short_collections
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 
@@ -112,7 +112,7 @@ def _node(pipe: Pipe, is_scraped: bool) -> None:
     detectors: dict[str, Detector] = {"Peaks": Peaks()} | {f"Idle{n}": Idle() for n in range(_DETECTORS)}
     hierarchy = Hierarchy(detectors, adaptation=Adaptation.EACH, timer=time.perf_counter_ns)
     node = Node("observed", "tcp://127.0.0.1:*", processor=Reporter(hierarchy), types=TYPES)
-    with Exposition("127.0.0.1:*") as exposition, calm():
+    with Exposition("127.0.0.1:*") as exposition, short_collections():
         exposition.watch(node)
         pipe.send((node.address, exposition.address if is_scraped else ""))
         threading.Thread(target=_tell_time, args=[pipe, node], daemon=True).start()

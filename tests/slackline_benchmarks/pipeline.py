@@ -47,7 +47,7 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.policies import Policies
 from middleware.runtime.clients import Publisher, Subscriber
-from middleware.runtime.loop.calm import calm
+from middleware.runtime.loop.garbage import short_collections
 from middleware.runtime.node import Node
 
 BATCH = 256
@@ -227,7 +227,7 @@ def _serve(pipe: Connection, name: str, alpha: float = 1.0) -> None:
     pa.array(pa.array([0]).to_pylist())  # what Arrow loads once in the life of a process, pandas among it, is loaded
     gc.collect()
     began = time.process_time()
-    with calm():
+    with short_collections():
         node.run()
     pipe.send(time.process_time() - began)
 

@@ -12,8 +12,8 @@ from middleware.broker.log.log import Log
 from middleware.durability.encoding import uncollected
 from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.loop.calm import calm
 from middleware.runtime.loop.durable_runner import DurableRunner
+from middleware.runtime.loop.garbage import short_collections
 from middleware.runtime.storage.store import Store
 
 SOURCES = 1_000_000
@@ -32,7 +32,7 @@ def bench_sources() -> list[dict[str, Any]]:
 
 def _longest_step() -> tuple[float, float]:
     """The longest step (ms), and the most processor time of one."""
-    with TemporaryDirectory(prefix="slackline-bench-") as folder, calm():
+    with TemporaryDirectory(prefix="slackline-bench-") as folder, short_collections():
         store = Store(Path(folder), "bench")
         broker = Broker("bench", store.epoch, 0, types=EventTypes(), log=Log(store.line, store.read))
         runner = DurableRunner(broker, None, EventTypes(), store)

@@ -46,8 +46,8 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.loop import durable_runner
-from middleware.runtime.loop.calm import calm
 from middleware.runtime.loop.durable_runner import DurableRunner
+from middleware.runtime.loop.garbage import short_collections
 from middleware.runtime.node import Node
 from middleware.runtime.report import Reporter
 from middleware.runtime.storage.store import Store
@@ -271,7 +271,7 @@ def _serve(pipe: Connection, folder: Path | None) -> None:
     pipe.send(node.address)
     asked = threading.Thread(target=_answer, args=(pipe, node), daemon=True)
     asked.start()
-    with calm():
+    with short_collections():
         node.run()
 
 

@@ -31,8 +31,8 @@ def slackline(*arguments, **others):
 
 def test_a_cql_stream_feeds_a_python_detector_across_two_nodes():
     scenario = load_scenario("ticks").lasting(12.0, None)
-    assert "Bar" in scenario.places["exchange"]
-    assert "Breakouts" in scenario.places["desk"]
+    assert "Bar" in scenario.placement["exchange"]
+    assert "Breakouts" in scenario.placement["desk"]
     batches = list(RecordingFeed(scenario, scenario.types))
     arrived = [event for batch in batches for delta in batch.deltas.values() for event in delta.inserts]
     assert arrived != sorted(arrived, key=ORDER), "the recording is out of order"

@@ -111,7 +111,7 @@ def test_whichever_listed_key_answers_is_heard(tmp_path: Path, keys: dict[str, K
         other = ["--keys", options[1], "--allow-list", options[3], "--timeout", "1", "--node", "b"]
         code, _, err = invoked(first.address, *other)
         assert code == ExitCode.FAILED
-        assert f"the node at {first.address} turns this client away: its key is not the one that is listed here" in err
+        assert f"the node at {first.address} rejects this client: its key is not the one that is listed here" in err
 
 
 def test_node_without_keys_is_refused() -> None:

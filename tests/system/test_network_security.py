@@ -138,7 +138,7 @@ def test_only_listed_keys_get_in() -> None:
                 (plain, "it has keys, and none were given here"),
                 (deceived, "its key is not the one that is listed here"),
             ):
-                with pytest.raises(NetworkError, match=f"the node at {node.address} turns this client away: {why}"):
+                with pytest.raises(NetworkError, match=f"the node at {node.address} rejects this client: {why}"):
                     kept_out.publish(hits(0, 1, "stranger"))
             publisher.publish(hits(0, 10))
             assert collect(subscriber, 10) == hits(0, 10)
@@ -157,9 +157,7 @@ def test_keys_for_a_node_that_has_none_are_told_and_it_is_heard_once_it_has_them
         address = node.address
         with (
             Publisher(address, keys=Keys(friend, allowed(server)), patience=1.0) as publisher,
-            pytest.raises(
-                NetworkError, match=r"turns this client away: (it has no keys|its key is not the one .* if it has one)"
-            ),
+            pytest.raises(NetworkError, match=r"rejects this client: (it has no keys|its key is not the one .* if it has one)"),
         ):
             publisher.publish(hits(0, 1))
     publisher = Publisher(address, keys=Keys(friend, allowed(server)), patience=DEADLINE)
@@ -250,7 +248,7 @@ def test_a_comment_behind_an_entry_gives_no_mark(tmp_path: Path, rest: str, mark
 def test_a_mark_that_means_nothing_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "allowed"
     path.write_text(f"# who may attach\n{pair('one').public} one deploy depoly\n")
-    with pytest.raises(KeyFileError, match="allowed:2: 'depoly' is no mark: deploy is all there is"):
+    with pytest.raises(KeyFileError, match="allowed:2: 'depoly' is no flag: deploy is all there is"):
         load_allowed(path)
 
 

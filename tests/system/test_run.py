@@ -49,7 +49,7 @@ def test_a_scenario_that_is_not_there_is_bad_input():
 def test_a_killed_node_leaves_the_others_running_and_counted():
     scenario = load_scenario("soccer")
     rows = list(itertools.islice(events(3, 1.0), 20_000))
-    lower = {name: scenario.detectors[name] for name in scenario.places["field"]}
+    lower = {name: scenario.detectors[name] for name in scenario.placement["field"]}
     own = sorted({type_name(t) for detector in lower.values() for t in detector.publishes})
     with Cluster(scenario, alpha=0.0) as cluster:
         with closing(Collector(cluster.addresses["field"], own, scenario.types, own)) as collector:

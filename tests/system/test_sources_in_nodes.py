@@ -198,7 +198,7 @@ def test_a_source_that_is_hours_ahead_makes_nothing_of_another_late(tmp_path: Pa
                 return bool(logs)
 
             until(warned, "a warning", 120)
-        assert (logs[0]["event"], logs[0]["why"]) == ("events are left out", "unknown type")
+        assert (logs[0]["event"], logs[0]["why"]) == ("events are skipped", "unknown type")
 
 
 def test_a_node_with_keys_reads_its_own_sources_and_ends_where_no_other_attempt_would_help(tmp_path: Path) -> None:

@@ -94,7 +94,7 @@ def allow(
 ) -> None:
     """Let a key in, or change its rights: write its line in an allow-list. Standard output gets the line.
 
-    Without any option of a kind, there is no limit of that kind. Rights that the key had are replaced; its marks stay.
+    Without any option of a kind, there is no limit of that kind. Rights that the key had are replaced; its flags stay.
     A node that runs follows the new list after SIGHUP.
 
     Examples:
@@ -112,7 +112,7 @@ def allow(
         raise KeyFileError(f"{file} does not list this key: say whose it is with --owner NAME")
     given = {"publish": publish, "source": source, "read": read, "history": [history] if history is not None else None}
     rights = rights_in(f"{kind}={value}" for kind, values in given.items() for value in values or ())
-    entry = Allowed(key, check_name(name), known.marks if known is not None else frozenset(), **rights)
+    entry = Allowed(key, check_name(name), known.flags if known is not None else frozenset(), **rights)
     put_entry(file, entry)
     done = "Added to" if known is None else "Changed in"
     console(STANDARD_OUTPUT).print(f"{done} {file}; nodes that run follow it after SIGHUP:", markup=False, soft_wrap=True)

@@ -75,15 +75,15 @@ def node(
     from middleware.cli.output import log_as_json
     from middleware.link.columnar import load_arrow
     from middleware.observe.exposition import Exposition
-    from middleware.runtime.loop.calm import calm
+    from middleware.runtime.loop.garbage import short_collections
     from middleware.runtime.plan import MetricsPlan
     from middleware.runtime.report import write_report
     from middleware.runtime.scenario import changed_plan, load_scenario
     from middleware.runtime.transport.keys import Keys
 
     chosen = load_scenario(scenario) if plan is None else changed_plan(scenario, plan)
-    if name not in chosen.places:
-        raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.places)}")
+    if name not in chosen.placement:
+        raise ScenarioError(f"{scenario} has no node {name!r}; it has {', '.join(chosen.placement)}")
     if chosen.plan.log.format == "json":
         log_as_json()
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
@@ -102,7 +102,7 @@ def node(
             threading.Thread(target=_end_with_input, args=[running.stop], daemon=True).start()
         if exposition is not None:
             exposition.watch(running)
-        with pushing(running), calm(), _fed(chosen, name, running, own, state, sources) as has_ended:
+        with pushing(running), short_collections(), _fed(chosen, name, running, own, state, sources) as has_ended:
             running.run(has_ended)
         loading.join()  # what is loaded as Python ends cannot be
     if report is not None:
@@ -126,7 +126,7 @@ def _detectors(chosen: Scenario, name: str, alpha: float | None) -> Reporter:
     from middleware.runtime.report import Reporter
 
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
-    places, policies = chosen.places[name], chosen.policies(alpha)
+    places, policies = chosen.placement[name], chosen.policies(alpha)
     timer, settings = time.perf_counter_ns, chosen.settings
     return Reporter(Hierarchy(chosen.detectors, places, policies, adaptation, timer, resumes=True, settings=settings))
 

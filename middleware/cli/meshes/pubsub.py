@@ -27,7 +27,7 @@ from middleware.model.event import END, Event, EventTypes
 from middleware.model.quantities import exact_time
 from middleware.model.words import meant, shown
 from middleware.runtime.clients import Consistency, Publisher, Receipt, Subscriber
-from middleware.runtime.records import Record, as_record, event_of, own_fields, sendable
+from middleware.runtime.json_records import Record, as_record, event_of, own_fields, sendable
 from middleware.runtime.sinks.sink import Sink, deliver, open_sink
 from middleware.runtime.transport.keys import Keys
 from middleware.runtime.usercode import import_user_module

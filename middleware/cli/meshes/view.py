@@ -89,7 +89,7 @@ def fixed_addresses(plan: Scenario | None) -> list[str]:
     from middleware.runtime.scenario import takes_any_port
 
     assert plan is not None
-    nodes = sorted(plan.plan.nodes, key=lambda each: len(plan.places[each.name]))
+    nodes = sorted(plan.plan.nodes, key=lambda each: len(plan.placement[each.name]))
     if free := [each.name for each in nodes if takes_any_port(each.address)]:
         raise ScenarioError(
             f"the addresses of {', '.join(free)} are not fixed in {plan.file}: give them, as the nodes have logged them"
@@ -152,7 +152,7 @@ def following(page: Page | None, cluster: Cluster, mode: str) -> Iterator[None]:
         yield
         return
     plan = cluster.scenario
-    places = sorted(plan.places, key=lambda name: len(plan.places[name]))
+    places = sorted(plan.placement, key=lambda name: len(plan.placement[name]))
     with watching(page, [cluster.addresses[name] for name in places], plan, f"{plan.plan.name}, {mode}") as watch:
         yield
         watch.await_end(_LAST)

@@ -160,13 +160,13 @@ def _from_logs(
     from middleware.runtime.storage.late_ledger import FILE, Query, read_ledger
     from middleware.runtime.storage.past import LoggedPast
 
-    usual = [state_folder(plan) / name for name in plan.places if plan.is_durable(name)]
+    usual = [state_folder(plan) / name for name in plan.placement if plan.is_durable(name)]
     logs = [LoggedPast(folder) for folder in folders or [each for each in usual if each.is_dir()]]
     if not logs:
         raise ScenarioError(f"no node of {plan.plan.name} has a log at {', '.join(map(str, usual))}: give --log, or --trace")
-    if stray := [each for each in logs if each.node not in plan.places]:
+    if stray := [each for each in logs if each.node not in plan.placement]:
         raise ScenarioError(f"{stray[0].file} is the log of node {stray[0].node!r}, which {plan.plan.name} does not have")
-    here = {name: plan.detectors[name] for each in logs for name in plan.places[each.node]}
+    here = {name: plan.detectors[name] for each in logs for name in plan.placement[each.node]}
     past = Past(asked.wanted, here)
     if not past.detectors:
         raise ScenarioError(
@@ -199,7 +199,7 @@ def _from_trace(
     from middleware.provenance.known_past import closure
     from middleware.recordings.traces import load_trace, read_trace
     from middleware.runtime.engine import recorded
-    from middleware.runtime.local.intake import taken
+    from middleware.runtime.local.intake import prepare_events
 
     detectors = closure(asked.wanted, plan.detectors)
     kinds = {kind for each in detectors.values() for kind in each.subscribes}
@@ -207,7 +207,7 @@ def _from_trace(
     with step(screen, f"{', '.join(detectors)} run again over {trace}"):
         chunks = takewhile(lambda chunk: asked.needs(min(chunk, key=TS).ts, latest), read_trace(trace, plan.types))
         counted = (event for chunk in chunks for event in chunk if event.__class__ in kinds)
-        events = taken(event for event in counted if asked.needs(event.ts, latest))
+        events = prepare_events(event for event in counted if asked.needs(event.ts, latest))
         past, run = recorded(asked.wanted, events, detectors, policies=plan.policies(0.0))
     note = "the trace was run again to find this: a live run may have corrected other results, but its finals are the same"
     return past, run.late_identities(), [note]
@@ -257,7 +257,7 @@ def _told(event: Event) -> str:
 
 
 def _plain(answer: Why, state: bool) -> dict[str, Any]:
-    from middleware.runtime.records import as_record
+    from middleware.runtime.json_records import as_record
 
     def cause(one: Cause) -> dict[str, Any]:
         return {

@@ -100,7 +100,7 @@ def run(
         raise ScenarioError(f"--mode {mode}: it is both, speculative or buffering")
     plan = load_scenario(scenario).lasting(seconds, seed)
     if workers is not None:
-        plan = plan.parted(workers)
+        plan = plan.with_workers(workers)
     factor = parse_speed(speed or plan.plan.recording.speed)
     if STANDARD_OUTPUT == json == results:
         raise ScenarioError("--json - and --results -: only one of them can have standard output")
@@ -205,11 +205,11 @@ def _run(
 
     cluster = Cluster(plan, alpha=1.0 if mode == "buffering" else None)
     with cluster:
-        sink = next(name for name in reversed(list(plan.places)) if plan.places[name])
+        sink = next(name for name in reversed(list(plan.placement)) if plan.placement[name])
         collector = Collector(cluster.addresses[sink], plan.derived, plan.types, plan.plan.results or plan.derived)
         progress = Progress(mode, load_trace(trace).events, cluster, collector)
         try:
-            with step(screen, f"{mode}: the nodes start ({', '.join(plan.places)})"):
+            with step(screen, f"{mode}: the nodes start ({', '.join(plan.placement)})"):
                 cluster.await_ready(collector.start)
             with shown(progress, screen), following(page, cluster, mode):
                 report = feed(

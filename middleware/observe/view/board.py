@@ -77,7 +77,7 @@ class Board:
         self._made: dict[str, tuple[int, msgspec.Raw]] = {}
         self._versions: Counter[str] = Counter(("mesh", "results"))
 
-    # -- what is heard ------------------------------------------------------------------------------------------------
+    # -- input --------------------------------------------------------------------------------------------------------
 
     def take(self, batch: Batch, now: int) -> list[Event]:
         """Take changes of results; returns the new and the changed results."""
@@ -132,7 +132,7 @@ class Board:
         """The last status of each node that has ever answered."""
         return [status for status in self._statuses.values() if status is not None]
 
-    # -- what is shown ------------------------------------------------------------------------------------------------
+    # -- output -------------------------------------------------------------------------------------------------------
 
     def section(self, name: str, than: int) -> tuple[int, msgspec.Raw] | None:
         """A section (``mesh``, ``results``) as JSON with its version, if newer ``than`` that; made once per version."""
@@ -148,8 +148,8 @@ class Board:
     def _mesh(self) -> dict[str, Any]:
         down = {node["name"] for node in self._nodes.values() if not node["up"]}
         units = [unit | {"up": unit["node"] not in down} for unit in self._units]
-        told = {"title": self.title, "scenario": self.scenario, "notices": list(self._notices)}
-        return told | {"nodes": list(self._nodes.values()), "units": units}
+        header = {"title": self.title, "scenario": self.scenario, "notices": list(self._notices)}
+        return header | {"nodes": list(self._nodes.values()), "units": units}
 
     def _results(self) -> dict[str, Any]:
         return {"counts": self.counts, "shown": list(self._shown)}

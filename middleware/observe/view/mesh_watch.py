@@ -97,9 +97,9 @@ class MeshWatch:
     def expose(self) -> None:
         """Take the next frame of the scene, if there is one."""
         with self.lock:
-            self._tell(Film.expose)
+            self._call_view(Film.expose)
 
-    def _tell(self, what: Callable[[Film], None]) -> None:
+    def _call_view(self, what: Callable[[Film], None]) -> None:
         """Call the scenario's view. If it raises, the page says so, and the view is not called again."""
         if self.film is None or self.film.is_torn:
             return
@@ -145,7 +145,7 @@ class MeshWatch:
                     keys=self._keys,
                     node=self._names[-1],
                 ) as subscriber:
-                    subscriber.tells_that_it_waits = False
+                    subscriber.logs_waiting = False
                     read(subscriber)
             except NetworkError as error:
                 _log.info("the page subscribes again", address=address, why=str(error))
@@ -168,7 +168,7 @@ class MeshWatch:
                     continue
                 news = self.board.take(batch, time.time_ns())
                 if self.film is not None:
-                    self._tell(lambda film, events=news: film.scene.found(events))  # type: ignore[misc]
+                    self._call_view(lambda film, events=news: film.scene.found(events))  # type: ignore[misc]
 
     def _samples(self, subscriber: Subscriber) -> None:
         """Decode a few blocks a second of each type; the others are dropped undecoded."""
@@ -182,7 +182,7 @@ class MeshWatch:
             read_at |= dict.fromkeys(due, now)
             events = [event for head, block in due.values() for event in _events(codec, head, block)]
             with self.lock:
-                self._tell(lambda film, seen=events: film.scene.sampled(seen))  # type: ignore[misc]
+                self._call_view(lambda film, seen=events: film.scene.sampled(seen))  # type: ignore[misc]
 
 
 def _events(codec: EventCodec, head: BlockHead, block: bytes) -> list[Event]:

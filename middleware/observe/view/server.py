@@ -148,14 +148,14 @@ class Page:
         self._pages += 1
         listener = asyncio.create_task(_until_gone(page))
         try:
-            await self._tell(page, listener)
+            await self._send_news(page, listener)
         except (WebSocketDisconnect, RuntimeError):  # the page left in the middle of a frame
             pass
         finally:
             self._pages -= 1
             listener.cancel()
 
-    async def _tell(self, page: WebSocket, listener: asyncio.Task[None]) -> None:
+    async def _send_news(self, page: WebSocket, listener: asyncio.Task[None]) -> None:
         known: dict[str, int] = {}
         seen = 0
         while not listener.done() and not self._over.is_set():

@@ -10,7 +10,7 @@ from middleware.model.event import Event, EventTypes
 from middleware.recordings.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources
 from middleware.recordings.files.tally import ChunkTally, StagingResult, staged
 from middleware.recordings.tables.table_columns import columns_of
-from middleware.runtime.local.arrived import ArrivedColumns
+from middleware.runtime.local.arrivals import ArrivedColumns
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from middleware.installation import install
 from middleware.model.errors import SinkError, SlacklineError
 from middleware.model.event import Event, type_name
+from middleware.runtime.json_records import as_record
 from middleware.runtime.local.showing import as_column
-from middleware.runtime.records import as_record
 
 if TYPE_CHECKING:
     import pyarrow as pa

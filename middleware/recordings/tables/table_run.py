@@ -22,7 +22,7 @@ from middleware.recordings.files.recording import Recording
 from middleware.recordings.schemas.types import fields_wanted
 from middleware.runtime import engine
 from middleware.runtime.engine import Run
-from middleware.runtime.local.arrived import ArrivedColumns
+from middleware.runtime.local.arrivals import ArrivedColumns
 
 if TYPE_CHECKING:
     import pyarrow

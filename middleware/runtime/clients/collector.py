@@ -50,7 +50,7 @@ class Collector:
         self._latest: dict[Identity, Shown] = {}
         self._stop = threading.Event()
         self._subscriber = Subscriber(address, list(derived), event_types=types, name="collector")
-        self._subscriber.tells_that_it_waits = False  # the starter of the nodes waits for them itself
+        self._subscriber.logs_waiting = False  # the starter of the nodes waits for them itself
         self._thread = threading.Thread(target=self._collect, name="collector", daemon=True)
 
     def start(self, timeout: float) -> None:

@@ -25,8 +25,8 @@ from middleware.runtime.transport.zeromq import Transport
 PATIENCE = 30.0
 """Seconds that a client waits by default for a node that does not answer."""
 
-_TELL_AFTER = 1_500 * MILLISECOND
-"""When a client that has not yet heard from its node logs that it is waiting."""
+_LOG_AFTER = 1_500 * MILLISECOND
+"""A client without an answer from its node logs after this time (ns) that it is waiting."""
 
 _UPKEEP_EVERY = 0.1
 _LEAVE = 2.0
@@ -45,11 +45,11 @@ class Connection:
     The calling thread does the work, under one lock; a daemon thread does it while there are no calls, so that the link stays
     alive and takes in as much as there is credit for.
 
-    ``tells_that_it_waits``
+    ``logs_waiting``
         whether it logs, once, that the node has not answered yet.
     """
 
-    tells_that_it_waits = True
+    logs_waiting = True
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Connection:
         self._answered_at = now
         self._has_connected = False
         self.refusal: str | None = None
-        """Why the node does not let this client in, as far as can be seen from here."""
+        """Why the node rejects this client, as far as the client can see."""
         self._link = Link(name or unique_name(role), role, time.time_ns(), now, dials=True, durable=True)
         self._link.greeting = greeting
         self._is_inherited = False
@@ -118,8 +118,8 @@ class Connection:
     def _keep(self) -> None:
         pump_at = 0
         while not self._closed.is_set():
-            # A busy caller sends what is held itself: this thread would only take the lock and the interpreter from it. But
-            # acknowledgements, heartbeats and lost frames are looked after all the same.
+            # A busy caller sends bundled events itself: this thread would only take the lock and the interpreter from it.
+            # Acknowledgements, heartbeats and lost frames need this thread all the same.
             if self._hurry.wait(_UPKEEP_EVERY) and is_done_by_others(lambda: self._due, pump_at, self._closed.wait):
                 continue
             with self._lock:
@@ -155,10 +155,10 @@ class Connection:
             self.refusal = None
         elif link.peer is None:
             self.refusal = transport.refusal(_CHANNEL)
-            if self.tells_that_it_waits and now - self._answered_at > _TELL_AFTER:
-                self.tells_that_it_waits = False
+            if self.logs_waiting and now - self._answered_at > _LOG_AFTER:
+                self.logs_waiting = False
                 silent = f"no node answers at {self.address} yet"
-                _log.info(f"{self._turned_away() or silent}: waiting for it")
+                _log.info(f"{self._rejection() or silent}: waiting for it")
         if restarts != link.restarts:
             self._link_restarted()
         self._flush_out()
@@ -200,16 +200,16 @@ class Connection:
             raise NetworkError(f"node at {self.address}: {self._link.closed}")
         silent = time.monotonic_ns() - self._answered_at
         if silent > self._patience:
-            what = "does not answer" if self._link.peer is None else "has not been heard of"
+            what = "does not answer" if self._link.peer is None else "has sent nothing"
             raise NetworkError(
-                self._turned_away()
+                self._rejection()
                 or f"node at {self.address} {what} for {silent / SECOND:.0f} s: is it running, is the address right, "
                 "and do its keys list this client?"
             )
 
-    def _turned_away(self) -> str | None:
-        """What is to be said if the node does not let this client in."""
-        return f"the node at {self.address} turns this client away: {self.refusal}" if self.refusal is not None else None
+    def _rejection(self) -> str | None:
+        """The error text if the node rejects this client."""
+        return f"the node at {self.address} rejects this client: {self.refusal}" if self.refusal is not None else None
 
     def close(self) -> None:
         """Say goodbye, once everything sent has arrived or two seconds have passed.

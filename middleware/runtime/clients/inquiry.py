@@ -22,7 +22,7 @@ _WAIT = 0.05
 class Inquiry(Connection):
     """Asks the node at ``address``. It subscribes to nothing, so it causes no backpressure."""
 
-    tells_that_it_waits = False  # the caller says for how long to wait, and gets an error without an answer
+    logs_waiting = False  # the caller says for how long to wait, and gets an error without an answer
 
     def __init__(self, address: str, *, keys: Keys | None = None, node: str | None = None, patience: float = PATIENCE) -> None:
         self._number = 0
@@ -46,7 +46,7 @@ class Inquiry(Connection):
     def release(self, names: Collection[str]) -> None:
         """Have the node keep the places of these named subscriptions no longer: names, or beginnings of names and a ``*``.
 
-        It keeps those that are attached, and those that belong to another key: ``ask`` then tells which are left.
+        It keeps subscriptions that are attached or belong to another key: ``ask`` then returns which are left.
         """
         with self._lock:
             self._link.send([encode(Release(list(names)))])

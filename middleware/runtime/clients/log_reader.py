@@ -33,15 +33,15 @@ class Extent(NamedTuple):
 
 
 class LogReader(Subscriber):
-    """A subscriber that begins at an offset of the node's log, and commits only what it is told to.
+    """A subscriber that begins at an offset of the node's log, and commits only by ``commit_at``.
 
     ``start``
         line and offset to begin at. If the log has another line, or begins later, ``gaps`` counts a gap.
     ``after``
         with finals: the last one that is known to be taken.
     ``resume``
-        a durable name: the node keeps all that is wanted under it, from what was committed. Without a name, the log has of
-        derived types only what others had subscribed to.
+        a durable name: the node keeps all subscribed events under it, from the last commit on. Without a name, the log has
+        events of derived types only if others subscribed to them.
     """
 
     _in_columns = True
@@ -112,7 +112,7 @@ class LogReader(Subscriber):
         )
 
     def commit(self) -> None:
-        """Nothing: what was read may have to be read again."""
+        """Do nothing: changes may have to be read again."""
 
     def commit_at(self, line: int, offset: int, mark: Mark | None) -> None:
         """Tell the node that everything up to this offset is safe, so its log need not keep it under this name."""
@@ -122,9 +122,9 @@ class LogReader(Subscriber):
 
 
 class _Where(Connection):
-    """Asks a node for the line of its log, and for the offset at which a reader of this name goes on."""
+    """Asks a node for the line of its log, and for the offset at which a reader of this name resumes."""
 
-    tells_that_it_waits = False
+    logs_waiting = False
 
     def __init__(self, address: str, interest: Interest, name: str | None, keys: Keys | None, node: str | None) -> None:
         self.gap: Gap | None = None

@@ -32,19 +32,19 @@ from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
 FEW_ROWS = 1_024
-"""Tables of fewer rows that cannot be held as they are cost less as events, which go with others."""
+"""A table that has to be converted costs less as events, sent together with others, if it has fewer rows than this."""
 
 _HURRY = MILLISECOND
-"""After so long (ns), events that are held leave, if no call sends them before."""
+"""Bundled events leave after this time (ns), unless a call sends them before."""
 
 _MUCH = 64 * 1024
-"""Bytes in a moment (``pause``) beyond which encoded events are held to go with others. An answer is not waited for so soon."""
+"""A publisher that has sent more bytes than this within ``pause`` bundles encoded events with those that follow."""
 
 _ASK_EVERY = SECOND
-"""How often an active publisher asks what became of its events, unless it flushes."""
+"""How often an active publisher asks for a receipt of its events, unless it flushes."""
 
 _open: set[Publisher] = set()
-"""Those of this process that are not closed. A program that forgets it, and ends, loses nothing that is held or on its way."""
+"""The open publishers of this process, closed at its end: so a program that forgets to close one loses nothing."""
 
 _log = structlog.get_logger()
 
@@ -52,7 +52,7 @@ _log = structlog.get_logger()
 class PublisherStatistics(msgspec.Struct):
     """Counts since the start; ``waited``: seconds spent waiting for credit. ``drops``: frames from the node, by reason.
 
-    ``turned``: events that the node has turned away, by reason, as far as it has told.
+    ``turned``: events that the node has rejected, by reason, as of its last receipt.
     """
 
     events: int
@@ -63,17 +63,17 @@ class PublisherStatistics(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct):
-    """What the node did with the events published, revised or retracted since the last receipt, as it tells.
+    """The outcome of the events published, revised or retracted since the last receipt, as the node reports it.
 
     ``taken``
         the node has them: on its disk, if it has a log. A detector may still list one as late: see ``slackline late``.
     ``repeats``
         the node had taken them before; nothing is lost.
     ``turned``
-        events not taken, by reason, with some ``samples``.
+        events rejected, by reason, with some ``samples``.
     ``unknown``
-        the node lost the link (it was started again, or was cut off for long) after it had taken these events in, or turned
-        them away, but before it could say which; or it is of a version that does not say.
+        events that the node had received when it lost the link (it was restarted, or cut off for long), and before it
+        reported which of them it took.
     """
 
     taken: int = 0
@@ -89,15 +89,15 @@ class Receipt(msgspec.Struct):
 
 
 class _Account:
-    """What is known of the outcome of all events sent: in former lives of the link, and in this one."""
+    """The outcome of all events sent, as far as it is known: in former lives of the link, and in this one."""
 
     def __init__(self) -> None:
         self._former, self._now = Tally(0, 0), Tally(0, 0)
         self._sent = 0
-        self._told = Tally(0, 0)
+        self._reported = Tally(0, 0)
         """The total at the last receipt."""
 
-    def tell(self, tally: Tally) -> list[str]:
+    def update(self, tally: Tally) -> list[str]:
         """Take the node's tally; returns the reasons that are new, but for repeats: they do no harm."""
         known, self._now = self.total(), tally
         return sorted(tally.turned.keys() - known.turned.keys() - REPEATS - {UNCOMPARED})
@@ -114,8 +114,8 @@ class _Account:
 
     def receipt(self, sent: int) -> Receipt:
         """The outcome of all events since the last receipt; ``sent``: the number sent in all."""
-        total, before, was_sent = self.total(), self._told, self._sent
-        self._told, self._sent = total, sent
+        total, before, was_sent = self.total(), self._reported, self._sent
+        self._reported, self._sent = total, sent
         turned = Counter(total.turned) - Counter(before.turned)
         repeats = sum(turned.pop(reason, 0) for reason in REPEATS)
         taken = total.taken - before.taken
@@ -138,7 +138,7 @@ class Publisher(Connection):
     ``patience``
         after this many seconds without an answer from the node, an error is raised.
     ``pause``
-        what is published sooner than this (ns) after other events have left is held for a moment, to go with what comes then.
+        events published within this many ns of the last send are bundled with those that follow.
     """
 
     pause = _HURRY
@@ -180,23 +180,23 @@ class Publisher(Connection):
             self._publish(list(events[start : start + EVENTS_A_FRAME]), start)
 
     def _publish(self, events: list[Event], first: int) -> None:
-        """Events that go in one frame. ``first``: how many came before them in what was given."""
+        """Publish events that fit into one frame. ``first``: the number of events of the same call before them."""
         with self._lock:
-            if not self._held(partial(self._publication.held.add, events)):
+            if not self._is_bundled(partial(self._publication.held.add, events)):
                 for frame in self._publication.frames(events, first):
                     self._send(frame)
 
-    def _held(self, add: Callable[[], bool]) -> bool:
-        """Whether new events are held, to leave with others, or have left. ``add`` is asked again without others."""
+    def _is_bundled(self, add: Callable[[], bool]) -> bool:
+        """Bundle new events with others, by ``add``; returns False if they do not even fit into an empty bundle."""
         if self._publication.bundle.events:
-            self._send_held()
-        self._await_room()  # before anything is held: who hears that the node is away publishes it again
+            self._send_bundled()
+        self._await_room()  # before anything is bundled: a caller that gets an error publishes the events again
         if not add():
-            self._send_held()
+            self._send_bundled()
             self._await_room()
             if not add():
                 return False
-        self._send_or_hold(self._publication.held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)
+        self._send_or_bundle(self._publication.held.is_full or time.monotonic_ns() - self._sent_at >= self.pause)
         return True
 
     def publish_table(self, table: Any, type: EventType, source: str | None = None) -> None:  # noqa: A002
@@ -234,7 +234,7 @@ class Publisher(Connection):
         if 0 < rows <= EVENTS_A_FRAME:
             given = {kind: one_batch(table, type_name(kind)) for kind, table in given.items()}
             with self._numbering, self._lock:
-                if self._held(partial(publication.hold, given, source, by_arrival)):
+                if self._is_bundled(partial(publication.hold, given, source, by_arrival)):
                     return
         with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
             first = publication.number(source)
@@ -279,9 +279,9 @@ class Publisher(Connection):
             if self._link.closed is not None or self._closing.is_set():
                 self._check_alive()
             if len(self._publication.held) or not bundle.takes(frame, weight):
-                self._send_held()
+                self._send_bundled()
             bundle.add(frame, weight)
-            self._send_or_hold(bundle.is_full or not self._is_much())
+            self._send_or_bundle(bundle.is_full or not self._is_much())
 
     def publish_blocks(self, blocks: Sequence[tuple[BlockHead, bytes]]) -> None:
         """Send encoded events of several types in one frame: so the node takes them in at once, and no type moves the clock
@@ -292,10 +292,10 @@ class Publisher(Connection):
     def advance(self, types: EventType | str | Iterable[EventType | str], watermark: int) -> None:
         """Promise that this publisher sends nothing more of these types with ts <= ``watermark`` (END: nothing at all)."""
         with self._lock:
-            self._send_held()
-            said = self._publication.promise(types, watermark)
+            self._send_bundled()
+            promise = self._publication.promise(types, watermark)
             self._await_room()
-            self._link.send(said)
+            self._link.send(promise)
             self._flush_out()
 
     def _inherited(self) -> None:
@@ -306,8 +306,8 @@ class Publisher(Connection):
     def flush(self, timeout: float | None = None) -> Receipt:
         """Wait until the node has dealt with everything sent; returns the receipt since the last call.
 
-        What counts as taken or turned away stays so; if the node has a log, also after a restart. Raises NetworkError after
-        ``timeout`` seconds (default: patience).
+        An event reported as taken or rejected stays so; if the node has a log, also after a restart. Raises NetworkError
+        after ``timeout`` seconds (default: patience).
         """
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
         if not self._lock.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
@@ -318,7 +318,7 @@ class Publisher(Connection):
             if self._is_inherited:
                 self._check_alive()
             self._is_flushing = True
-            self._post_held()
+            self._post_bundled()
             self._settle(deadline, timeout)
             return self._account.receipt(self._events)
         finally:
@@ -343,25 +343,25 @@ class Publisher(Connection):
 
     def _send(self, frame: Frame) -> None:
         with self._lock:
-            self._send_held()
+            self._send_bundled()
             self._await_room()
             self._post(frame if self._link.takes_columns else frame.in_rows())
 
-    def _send_or_hold(self, now: bool) -> None:
-        """Send the events that are held now, or soon, with those that come until then."""
+    def _send_or_bundle(self, now: bool) -> None:
+        """Send the bundled events now, or soon, together with those that follow until then."""
         if now:
-            self._send_held()
+            self._send_bundled()
         else:
             self._due = self._due or time.monotonic_ns() + _HURRY
             self._hurry.set()
 
-    def _send_held(self) -> None:
-        """Send the events that are held, once there is room."""
+    def _send_bundled(self) -> None:
+        """Send the bundled events, once there is room."""
         if self._publication.waiting:
             self._await_room()
-            self._post_held()
+            self._post_bundled()
 
-    def _post_held(self) -> None:
+    def _post_bundled(self) -> None:
         self._due = 0
         if self._publication.waiting:
             self._post(self._publication.gathered(self._link.takes_columns))
@@ -376,7 +376,7 @@ class Publisher(Connection):
         self._flush_out()
 
     def _is_much(self) -> bool:
-        """Whether much has been sent in this moment, or the one before: then what comes now goes with what comes next."""
+        """Whether more than ``_MUCH`` was sent in this ``pause``, or in the last: then events are bundled with the next."""
         now = time.monotonic_ns()
         passed = now - self._much_from
         if passed >= self.pause:
@@ -384,14 +384,14 @@ class Publisher(Connection):
         return self._sent >= _MUCH
 
     def _tend(self) -> None:
-        """Send the events that are held; if there is no room, they are looked at again as often as all else."""
+        """Send the bundled events; without room, the upkeep tries again at its next turn."""
         if self._link.has_room:
-            self._post_held()
+            self._post_bundled()
         self._hurry.clear()
 
     def _end(self) -> None:
         _open.discard(self)
-        self._post_held()
+        self._post_bundled()
 
     def _ended(self) -> None:
         if left := self._link.outstanding:
@@ -415,8 +415,8 @@ class Publisher(Connection):
     def _link_restarted(self) -> None:
         """Send a restarted node the watermarks again, and the question, behind all that is sent again."""
         self._link.greeting = self._publication.greeting
-        if (said := self._publication.restarted()) is not None:
-            self._link.send(said)
+        if (promises := self._publication.restarted()) is not None:
+            self._link.send(promises)
         self._account.restarted()
         if self._answered < self._asked:
             self._ask()
@@ -433,9 +433,9 @@ class Publisher(Connection):
             self._answered = max(self._answered, payload.number)
         elif type(payload) is Tally:
             self._answered = max(self._answered, payload.number)
-            reasons = self._account.tell(payload)
+            reasons = self._account.update(payload)
             if reasons and not self._is_flushing:  # a caller of flush gets a receipt
-                _log.warning("the node turns events away", address=self.address, why=reasons)
+                _log.warning("the node rejects events", address=self.address, why=reasons)
 
 
 @atexit.register

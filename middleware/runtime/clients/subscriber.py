@@ -50,7 +50,7 @@ class SubscriberStatistics(msgspec.Struct):
 
 
 class Subscriber(Connection):
-    """Receives the events of the wanted types from the node at ``address`` and all nodes meshed with it.
+    """Receives the events of the subscribed types from the node at ``address`` and all nodes meshed with it.
 
     Threads that share one get each change once, between them: one of them reads at a time.
 
@@ -106,11 +106,11 @@ class Subscriber(Connection):
         known = event_types if event_types is not None else EventTypes(one for one in each if not isinstance(one, str))
         self.consistency = consistency
         self._after = after
-        self._told_drops: set[str] = set()
+        self._logged_drops: set[str] = set()
         self._has_committed = False
         self._reading = threading.RLock()  # not the link's: upkeep goes on meanwhile
         self.rest: deque[Change] = deque()
-        """What an iteration has read, and not given yet. The next call gives it."""
+        """Changes that an iteration has read and not returned yet. The next call returns them."""
         self._subscription = Subscription(
             patterns,
             EventCodec(known, self._in_columns),
@@ -208,8 +208,8 @@ class Subscriber(Connection):
     def commit(self) -> None:
         """Tell the node that everything received has been taken: it is not sent again under this name.
 
-        In the middle of an iteration there is nothing to tell yet: what has arrived together is committed together. It counts
-        once the node has it: ``close`` waits for that, and logs an error if the node is away.
+        In the middle of an iteration it does nothing yet: changes that arrived together are committed together. A commit
+        counts once the node has it: ``close`` waits for that, and logs an error if the node is away.
         """
         self._commit(None)
 
@@ -278,7 +278,7 @@ class Subscriber(Connection):
     ) -> T:
         """What ``read`` makes of what arrives next, once it is enough or time is up; ``of_rest`` of what an iteration has left.
 
-        One call at a time: what arrives first is read first, and what one call was given is not committed by another.
+        One call at a time: changes are read in order of arrival, and no call commits the changes that another one returned.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
         if not self._reading.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
@@ -292,7 +292,7 @@ class Subscriber(Connection):
             while True:
                 arrived = self._next(None if deadline is None else max(0.0, deadline - time.monotonic()))
                 found = read(arrived)
-                self._tell_of_drops()
+                self._log_drops()
                 if is_enough(found) or (deadline is not None and not arrived):
                     return found
         finally:
@@ -314,7 +314,7 @@ class Subscriber(Connection):
     def _next(self, timeout: float | None) -> Arrived:
         deadline = None if timeout is None else time.monotonic_ns() + round(timeout * SECOND)
         while True:
-            with self._lock:  # given up now and then, for calls of other threads
+            with self._lock:  # released now and then, for calls of other threads
                 if self._closing.is_set():
                     self._check_alive()
                 if arrived := self._arrived():
@@ -328,13 +328,13 @@ class Subscriber(Connection):
                     if left <= 0:
                         return []
 
-    def _tell_of_drops(self) -> None:
-        """Log, once for each reason, that events were left out, as they could not be read. O(reasons)."""
+    def _log_drops(self) -> None:
+        """Log, once for each reason, that events were skipped because they could not be read. O(reasons)."""
         drops = self._subscription.drops
-        for reason in drops.keys() - self._told_drops - {"interruption"}:
-            self._told_drops.add(reason)
+        for reason in drops.keys() - self._logged_drops - {"interruption"}:
+            self._logged_drops.add(reason)
             hint = {"hint": _HINTS[reason]} if reason in _HINTS else {}
-            _log.warning("events are left out", address=self.address, name=self.name, why=reason, count=drops[reason], **hint)
+            _log.warning("events are skipped", address=self.address, name=self.name, why=reason, count=drops[reason], **hint)
 
     def _arrived(self) -> Arrived:
         arrived, size = self._subscription.take()

@@ -1,8 +1,7 @@
 """A run over events that arrive in total order: nothing is late, early or corrected, so each detector runs once over all.
 
-What units do for a late event (buffers, K, snapshots, events kept to be run again) is left out, and so are steps: a level is
-done before the next begins. What is not plain is not done here: operators and detectors on columns, which take columns as
-they are, and whatever fails, for which one must go back. Then the general way, which finds the same, begins anew.
+It needs no buffers, K, snapshots or replays, and no steps: a level is done before the next begins. Operators, detectors on
+columns, and runs in which a detector fails need the units instead, which compute the same results.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from middleware.ordering.lanes.lane import Settings
 from middleware.ordering.lanes.lanes import BatchLanes, lanes_for
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.local.arrived import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.arrivals import ArrivedColumns, ArrivedEvents
 
 
-class _NotPlainError(Exception):
-    """This is for the general way."""
+class _NeedsUnitsError(Exception):
+    """These events need the units."""
 
 
-class Found(NamedTuple):
+class InOrderResult(NamedTuple):
     """The final results by detector, in total order, and the statistics of the units."""
 
     finals: dict[str, list[Event]]
     statistics: list[UnitStatistics]
 
 
-def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> Found | None:
+def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> InOrderResult | None:
     """Run new units of detectors that take event after event, lowest level first, over events in total order.
 
     None if a detector fails. Raises DetectorError if one changes what its instances share. O(n).
@@ -53,7 +52,7 @@ def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> F
             finals |= {each.unit.name: each.end() for each in passes}
         except ENDING:
             raise
-        except BaseException:  # of a detector, at some event: the general way says which
+        except BaseException:  # of a detector, at some event: the units find out which
             for each in passes:
                 each.constants.check(each.unit.name)
             return None
@@ -61,10 +60,10 @@ def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> F
         for event_type in ticking:
             own = [event.ts for each in passes for event in finals[each.unit.name] if event.__class__ is event_type]
             latest[event_type] = max([*own, latest.get(event_type, NEVER)])
-    return Found(finals, statistics)
+    return InOrderResult(finals, statistics)
 
 
-def are_plain(units: list[Unit]) -> bool:
+def take_single_events(units: list[Unit]) -> bool:
     """Whether all have detectors that take event after event."""
     return not any(isinstance(unit.detector, Operator) or takes_batches(type(unit.detector)) for unit in units)
 
@@ -83,7 +82,7 @@ def _merged(runs: Iterator[list[Event]], derived: list[Event]) -> Iterator[list[
     at = 0
     for run in runs:
         start, newest = at, run[-1].ts
-        while at < len(derived) and derived[at].ts < newest:  # those of that time come when all raw ones of it have
+        while at < len(derived) and derived[at].ts < newest:  # derived events of that time follow all raw ones of it
             at += 1
         yield _sorted(run + derived[start:at]) if at > start else run
     if at < len(derived):
@@ -96,7 +95,7 @@ def _sorted(events: list[Event]) -> list[Event]:
         return events
     ordered, repeats = arranged(events)
     if repeats:
-        raise _NotPlainError
+        raise _NeedsUnitsError
     return ordered
 
 
@@ -122,7 +121,7 @@ class _Pass:
         self._taken += len(own)
 
     def end(self) -> list[Event]:
-        """The results in total order. Raises an error if a state cannot be copied, which only the general way lists."""
+        """The results in total order. Raises an error if a state cannot be copied, which only the units report."""
         self.constants.check(self.unit.name)
         self._lanes.copy_states()
         return _sorted(self._results)

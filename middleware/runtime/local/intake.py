@@ -22,7 +22,7 @@ _AT_ONCE = 1_024
 """Events that are looked at at once: each look at them but the first finds them in the processor's caches."""
 
 
-def taken(events: Iterable[Event], known: Iterable[EventType] = ()) -> list[Event]:
+def prepare_events(events: Iterable[Event], known: Iterable[EventType] = ()) -> list[Event]:
     """The events as a list, with the values that nodes read, and with ids where their source gives none. O(n).
 
     ``known``: the types that somebody reads. Raises EventError for a value that is no event, has no time, or has no id while

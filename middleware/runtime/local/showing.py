@@ -15,7 +15,7 @@ from middleware.model.event import TS, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
 from middleware.model.schema import arrow_schema
 from middleware.model.time import SECOND
-from middleware.runtime.records import flat
+from middleware.runtime.json_records import flat
 
 if TYPE_CHECKING:
     import pyarrow

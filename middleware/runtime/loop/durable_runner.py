@@ -17,7 +17,7 @@ from middleware.model.change import Batch
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.runtime.loop.calm import spare
+from middleware.runtime.loop.garbage import freeze_objects
 from middleware.runtime.loop.slices import Slices
 from middleware.runtime.status import LogStatus
 from middleware.runtime.storage.store import Store
@@ -89,7 +89,7 @@ class DurableRunner:
 
     def settle(self, now: int) -> list[Effects]:
         """End a step: write its record, and return the effects that may leave now, in order."""
-        self._tell_of_loss()
+        self._log_loss()
         released = []
         number = self._store.stored()
         if number is not None:
@@ -114,7 +114,7 @@ class DurableRunner:
         for batch in self._core.processor.set_aside(faults):
             self._broker.publish(batch, time.monotonic_ns())
 
-    def _tell_of_loss(self) -> None:
+    def _log_loss(self) -> None:
         if self._outrun != (outrun := self._log.outrun):
             self._outrun = outrun
             _log.error(
@@ -142,7 +142,7 @@ class DurableRunner:
         """Settle the step, and begin a checkpoint as of its end. No garbage collection visits the objects made for it."""
         with uncollected():
             settled = self._core.settle(now)
-            spare()
+            freeze_objects()
         self._cost, self._size = time.monotonic_ns() - now, 0
         self.worked = self._logged = 0
         self._count = _FEW
@@ -154,7 +154,7 @@ class DurableRunner:
         if (piece := self._core.resume(count)) is None:
             return
         self._store.write(piece)
-        spare()  # lanes are copied when they are touched: a collection that visited the copies took 40 ms
+        freeze_objects()  # lanes are copied when they are touched: a collection that visited the copies took 40 ms
         self._checkpointed = time.monotonic_ns()
         spent = self._checkpointed - start
         self._cost += spent

@@ -1,4 +1,4 @@
-"""Runs a function that writes bytes a little at a time: in between, it is paused, wherever it is.
+"""Runs a function that writes bytes a little at a time: in between, it is paused at whatever line it has reached.
 
 A pickler cannot be paused, so it runs in a thread of its own. That thread and the one that takes the bytes never run at once:
 each waits while the other works. So this is a coroutine, and as deterministic as one.
@@ -14,27 +14,27 @@ from middleware.durability.encoding import WritingEnded
 
 
 class _File:
-    """The file the function writes to, shared by both threads. ``wanted``: bytes to write before the taker's turn."""
+    """The file the function writes to, shared by both threads. ``requested``: bytes to write before the reader's turn."""
 
     def __init__(self) -> None:
         self.chunks: list[bytes] = []
-        self.wanted = 0
+        self.requested = 0
         self.failure: BaseException | None = None
-        self.is_over = self.is_given_up = False
+        self.is_over = self.has_ended = False
         self._to_write, self._to_take = threading.Semaphore(0), threading.Semaphore(0)
 
     def write(self, data: bytes | memoryview) -> int:
         self.chunks.append(bytes(data))
-        self.wanted -= len(data)
-        if self.wanted <= 0:
+        self.requested -= len(data)
+        if self.requested <= 0:
             self._to_take.release()
             self.wait()
         return len(data)
 
     def wait(self) -> None:
-        """In the writer's thread: wait until bytes are wanted."""
+        """Wait, in the writer's thread, until bytes are requested."""
         self._to_write.acquire()
-        if self.is_given_up:
+        if self.has_ended:
             raise WritingEnded
 
     def run(self, write: Callable[[_File], None]) -> None:
@@ -52,7 +52,7 @@ class _File:
     def take(self, size: int) -> bytes:
         """Let it write ``size`` bytes, or to the end."""
         if not self.is_over:
-            self.wanted = size
+            self.requested = size
             self._to_write.release()
             self._to_take.acquire()
         if self.failure is not None:
@@ -60,9 +60,9 @@ class _File:
         chunks, self.chunks = self.chunks, []
         return b"".join(chunks)
 
-    def give_up(self) -> None:
+    def end(self) -> None:
         """Let the thread end."""
-        self.is_given_up = True
+        self.has_ended = True
         self._to_write.release()
 
 
@@ -74,7 +74,7 @@ class Slices:
 
     def __init__(self, write: Callable[[_File], None]) -> None:
         self._file = _File()
-        weakref.finalize(self, self._file.give_up)
+        weakref.finalize(self, self._file.end)
         threading.Thread(target=self._file.run, args=(write,), name="slices", daemon=True).start()
 
     def take(self, size: int) -> bytes:

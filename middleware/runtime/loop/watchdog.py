@@ -46,7 +46,7 @@ class Watchdog:
         self._node = node
         self._thread = 0
         self._since = 0
-        self._told, self._tell_at = 0, HANGS
+        self._logged, self._log_at = 0, HANGS
         self._seen: tuple[int, Sight] | None = None
         self._closed = threading.Event()
 
@@ -70,15 +70,15 @@ class Watchdog:
         since = self._since
         if not since or now - since < LONG or (frame := sys._current_frames().get(self._thread)) is None:
             return
-        if self._seen is None or self._seen[0] != since or now - since >= self._tell_at:
+        if self._seen is None or self._seen[0] != since or now - since >= self._log_at:
             sight = seen_in(frame)
             if self._since != since:  # the step has ended meanwhile
                 return
             self._seen = (since, sight)
-        if self._told != since:
-            self._told, self._tell_at = since, HANGS
-        if now - since >= self._tell_at:
-            self._tell_at *= 2
+        if self._logged != since:
+            self._logged, self._log_at = since, HANGS
+        if now - since >= self._log_at:
+            self._log_at *= 2
             took = format_duration((now - since) // SECOND * SECOND)
             what = msgspec.structs.asdict(self._seen[1])
             _log.error("a step has not ended; nothing goes on before it does", node=self._node, so_far=took, **what)

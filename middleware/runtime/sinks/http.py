@@ -24,7 +24,7 @@ from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.model.quantities import UNIX_TIMES, exact_time
 from middleware.model.words import redacted
-from middleware.runtime.records import Record, as_record
+from middleware.runtime.json_records import Record, as_record
 
 LARGEST_BODY = 256 * 1024
 """The most bytes in a body with more than one event; endpoints commonly take up to 1 MB."""
@@ -78,10 +78,10 @@ class HttpSink:
             elif end - start > 1:
                 self._largest = len(body) // 2
             else:
-                which, told = events[start], f"{len(body):,} bytes"
+                which, size_text = events[start], f"{len(body):,} bytes"
                 raise SinkError(
                     f"{redacted(self._url)} refuses the event {type_name(which.__class__)} ({which.source!r}, {which.id}) "
-                    f"of {told} as too large ({_TOO_LARGE}): let the endpoint take bodies of that size"
+                    f"of {size_text} as too large ({_TOO_LARGE}): let the endpoint take bodies of that size"
                 )
 
     def _end_of_body(self, records: list[bytes], start: int) -> int:

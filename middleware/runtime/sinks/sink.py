@@ -26,7 +26,7 @@ from middleware.model.errors import SinkError
 from middleware.model.event import END, NEVER, ORDER, Event, type_name
 from middleware.model.words import redacted
 from middleware.runtime.clients.subscriber import Subscriber
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.http import HttpSink
 from middleware.runtime.storage.trust import make_private
 

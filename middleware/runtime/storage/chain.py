@@ -9,12 +9,12 @@ from typing import NamedTuple
 import msgspec
 import xxhash
 
-_PLACE = struct.Struct("<qqqqq")
+_POSITION = struct.Struct("<qqqqq")
 _SEED = 2**63 - 1
 
 
-class Place(NamedTuple):
-    """The place of a record: its number, the offsets it spans (first, last], when it was stored, its length."""
+class RecordPosition(NamedTuple):
+    """The position of a record: its number, the offsets it spans (first, last], when it was stored, its length."""
 
     number: int
     first: int
@@ -23,10 +23,10 @@ class Place(NamedTuple):
     size: int
 
 
-class Link(msgspec.Struct):
+class ChainedRecord(msgspec.Struct):
     """A record as found in the file. ``before``: the checksum of the one before it; ``sum``: its own; None if damaged."""
 
-    place: Place
+    position: RecordPosition
     before: int | None
     sum: int | None
     data: bytes
@@ -34,14 +34,14 @@ class Link(msgspec.Struct):
     def is_intact(self) -> bool:
         """Whether it is as it was written. Never raises, whatever damage did to its values. O(bytes)."""
         try:
-            return checksum(self.before or 0, self.place, self.data) == self.sum
+            return checksum(self.before or 0, self.position, self.data) == self.sum
         except (struct.error, TypeError, OverflowError):
             return False
 
 
-def checksum(before: int, place: Place, data: bytes) -> int:
+def checksum(before: int, position: RecordPosition, data: bytes) -> int:
     """The checksum of a record that follows one with the checksum ``before``: 63 bits. O(bytes)."""
-    digest = xxhash.xxh3_64(_PLACE.pack(*place), seed=before & _SEED)
+    digest = xxhash.xxh3_64(_POSITION.pack(*position), seed=before & _SEED)
     digest.update(data)
     return digest.intdigest() & _SEED
 
@@ -51,14 +51,14 @@ def seal(number: int, data: bytes) -> int:
     return xxhash.xxh3_64_intdigest(data, seed=number & _SEED) & _SEED
 
 
-def sound_end(links: Iterable[Link], number: int, total: int | None) -> tuple[int, int | None, bool]:
+def sound_end(records: Iterable[ChainedRecord], number: int, total: int | None) -> tuple[int, int | None, bool]:
     """How far the records after ``number``, which has the checksum ``total``, are complete and intact. O(bytes).
 
     Returns the number and the checksum of the last such record, and whether anything else follows it.
     """
-    for link in links:
-        follows = link.place.number == number + 1 and total in (None, link.before)
-        if not follows or not link.is_intact():
+    for record in records:
+        follows = record.position.number == number + 1 and total in (None, record.before)
+        if not follows or not record.is_intact():
             return number, total, True
-        number, total = link.place.number, link.sum
+        number, total = record.position.number, record.sum
     return number, total, False

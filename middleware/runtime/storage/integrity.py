@@ -11,14 +11,14 @@ import structlog
 
 from middleware.model.errors import StateError
 from middleware.runtime.storage import checkpoints
-from middleware.runtime.storage.chain import Link, Place, seal, sound_end
-from middleware.runtime.storage.witness import Seen, Witness
+from middleware.runtime.storage.chain import ChainedRecord, RecordPosition, seal, sound_end
+from middleware.runtime.storage.witness import LogEnd, Witness
 
 COLUMNS = "number, first, last, at, size, before, sum, data"
 
 ADVICE = (
     "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
-    "readers are told that there is a gap. Put no older copy of the folder in its place: what that lacks is lost"
+    "readers are details that there is a gap. Put no older copy of the folder in its position: what that lacks is lost"
 )
 
 Lacks = Literal["", "end", "all"]
@@ -27,16 +27,16 @@ Lacks = Literal["", "end", "all"]
 _log = structlog.get_logger()
 
 
-def links(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[Link]:
-    """The records as they are found, in order."""
+def chained_records(connection: sqlite3.Connection, which: str, bound: int) -> Iterator[ChainedRecord]:
+    """The records as the file has them, in order."""
     rows = connection.execute(f"SELECT {COLUMNS} FROM log WHERE {which} ORDER BY number", (bound,))
-    for *place, before, total, data in rows:
-        found = Place(*place)
+    for *position, before, total, data in rows:
+        found = RecordPosition(*position)
         whole = _joined([data])
         if isinstance(found.size, int) and found.size > len(whole):
             rest = connection.execute("SELECT data FROM log_rest WHERE number = ? ORDER BY part", (found.number,))
             whole = _joined([whole, *(part for (part,) in rest)])
-        yield Link(found, before, total, whole)
+        yield ChainedRecord(found, before, total, whole)
 
 
 def _joined(parts: list[bytes]) -> bytes:
@@ -63,12 +63,12 @@ class Examination:
     def __init__(self, file: Path, connection: sqlite3.Connection, witness: Witness, line: int) -> None:
         self._file, self._connection, self._witness, self._line = file, connection, witness, line
 
-    def result(self, is_new: bool) -> tuple[Lacks, Seen]:
+    def result(self, is_new: bool) -> tuple[Lacks, LogEnd]:
         """What the log lacks, and the last record from which it can continue. Records after a hole are deleted.
         O(records after the checkpoint)."""
         checkpoint = self._total("SELECT max(number) FROM checkpoint")
         total = self._sum_of(checkpoint) if checkpoint else self._line
-        behind = links(self._connection, "number > ?", checkpoint)
+        behind = chained_records(self._connection, "number > ?", checkpoint)
         number, total, is_more = sound_end(behind, checkpoint, total)
         lacks: Lacks = "end" if is_more else ""
         seen = self._witness.seen
@@ -76,7 +76,7 @@ class Examination:
             if not is_new:
                 what = "damaged" if self._witness.is_damaged else "gone"
                 _log.warning(
-                    f"the witness of the log is {what}: nothing tells whether the log lacks its end", file=str(self._file)
+                    f"the witness of the log is {what}: nothing shows whether the log lacks its end", file=str(self._file)
                 )
         elif is_new:
             _log.error("the log was removed: this is a new beginning, and readers get a gap", file=str(self._file))
@@ -84,7 +84,7 @@ class Examination:
             lacks = "all"
         elif seen.number > number:
             lacks = "end"
-        end = Seen(self._line, number, total if total is not None else self._line)
+        end = LogEnd(self._line, number, total if total is not None else self._line)
         if lacks:
             self._cut(number, lacks)
         else:
@@ -92,7 +92,7 @@ class Examination:
         return lacks, end
 
     def _cut(self, number: int, lacks: Lacks) -> None:
-        """End the log with record ``number``, though more was stored. The witness keeps telling so until as many are stored."""
+        """End the log with record ``number``, though more was stored. The witness shows this until as many are stored."""
         seen, found = self._witness.seen, self._total("SELECT max(number) FROM log")
         had = max(seen.number if seen is not None else 0, found, number + 1)
         why = (
@@ -102,9 +102,9 @@ class Examination:
             if found > number
             else "it ends early"
         )
-        told = {"why": why, "records": number, "had": had}
+        details = {"why": why, "records": number, "had": had}
         _log.error(
-            "the log is damaged, or an older copy: what it lacks is lost, readers get a gap", file=str(self._file), **told
+            "the log is damaged, or an older copy: what it lacks is lost, readers get a gap", file=str(self._file), **details
         )
         if (state := self._connection.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
             raise StateError(f"{self._file} is damaged: {state}; {ADVICE}")
@@ -112,10 +112,10 @@ class Examination:
             raise StateError(
                 f"{self._file} is damaged, its checkpoint too: start the node with --rebuild to take its whole log again; if "
                 "that does not reach back to its beginning, move the folder away: the node begins anew, without what it knew, "
-                "and readers are told that there is a gap"
+                "and readers are details that there is a gap"
             )
         if lacks == "end" and (seen is None or seen.number <= number):
-            self._witness.write(Seen(self._line, had, 0))
+            self._witness.write(LogEnd(self._line, had, 0))
         self._connection.execute("BEGIN IMMEDIATE")
         self._connection.execute("DELETE FROM log WHERE number > ?", (number,))
         self._connection.execute("DELETE FROM log_rest WHERE number > ?", (number,))

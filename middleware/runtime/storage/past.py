@@ -13,7 +13,7 @@ from middleware.model.change import Delta
 from middleware.model.errors import StateError
 from middleware.model.event import EventTypes
 from middleware.provenance.known_past import NodeStep
-from middleware.runtime.storage.integrity import links
+from middleware.runtime.storage.integrity import chained_records
 
 FILE = "log.sqlite"
 
@@ -42,17 +42,17 @@ class LoggedPast:
         """The steps, with the changes of the ``wanted`` types. O(bytes of the log); one record is in memory at a time."""
         codec, drops, number = EventCodec(types), Drops(), self.first - 1
         with self._reading() as database:
-            for link in links(database, "number > ?", 0):
-                if not link.is_intact() or link.place.number != number + 1:
+            for stored in chained_records(database, "number > ?", 0):
+                if not stored.is_intact() or stored.position.number != number + 1:
                     self.damaged = number + 1
                     return
-                number = link.place.number
+                number = stored.position.number
                 arrived, published = list[Delta](), list[Delta]()
-                for goes_to, head, block in _blocks(decode_record(link.data), arrived, published):
+                for goes_to, head, block in _blocks(decode_record(stored.data), arrived, published):
                     if head.type in wanted:
                         goes_to.append(codec.decode(head, block, drops))
                 if arrived or published:
-                    yield NodeStep(number, arrived, published, self.node, link.place.at - self._began)
+                    yield NodeStep(number, arrived, published, self.node, stored.position.at - self._began)
         if drops:
             raise StateError(f"{self.file} holds events that these types cannot read: {dict(drops)}; is it the right scenario?")
 

@@ -29,20 +29,20 @@ from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError
 from middleware.model.time import SECOND
 from middleware.runtime.storage import checkpoints
-from middleware.runtime.storage.chain import Link, Place, checksum
+from middleware.runtime.storage.chain import ChainedRecord, RecordPosition, checksum
 from middleware.runtime.storage.checkpoints import Pieces, rows_of
 from middleware.runtime.storage.folding import Folding
 from middleware.runtime.storage.integrity import (
     ADVICE,
     COLUMNS,
     Examination,
+    chained_records,
     check_identity,
     identity,
-    links,
 )
-from middleware.runtime.storage.told import Told
+from middleware.runtime.storage.number_pipe import NumberPipe
 from middleware.runtime.storage.trust import open_private, private_database, private_folder
-from middleware.runtime.storage.witness import Seen, Witness
+from middleware.runtime.storage.witness import LogEnd, Witness
 
 FORMAT = 3
 """The format of the file; any other is refused."""
@@ -61,7 +61,7 @@ _TRANSIENT = frozenset(
 _PASSING = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EINTR}
 )
-"""The same for files that are not SQLite's. None of them grows, so "too large" (EFBIG) means a limit of the process."""
+"""Such errors of other files. None of these grows, so "too large" (EFBIG) means a limit of the process."""
 
 _TRIMMED = 32
 """The most records deleted in one transaction."""
@@ -78,7 +78,7 @@ CREATE INDEX IF NOT EXISTS log_rest_number ON log_rest (number);
 
 _ADVICE_FOR_NOW = (
     "see that the file may be opened, and that there is room, memory and a file descriptor to spare, and start the node again: "
-    "it goes on where it was"
+    "it resumes where it was"
 )
 
 _log = structlog.get_logger()
@@ -136,7 +136,7 @@ class Store:
         self._queue: deque[Write | Piece] = deque()
         self._pieces = Pieces()
         self._needed, self._trimming = 0, False
-        self._told = Told()
+        self._stored_numbers = NumberPipe()
         self._work = threading.Condition()
         self._closing = False
         self._writer = threading.Thread(target=self._write_all, name=f"store of {name}", daemon=True)
@@ -181,7 +181,7 @@ class Store:
     @property
     def wakes(self) -> int:
         """A file descriptor that becomes readable when ``stored`` has news."""
-        return self._told.wakes
+        return self._stored_numbers.wakes
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -224,35 +224,35 @@ class Store:
     def _all(self, which: str) -> Iterator[Record]:
         """Records, in order. Raises StateError if one is damaged or missing."""
         number = None
-        for link in self._stored(which, 0):
-            if number not in (None, link.place.number - 1) or not link.is_intact():
+        for record in self._stored(which, 0):
+            if number not in (None, record.position.number - 1) or not record.is_intact():
                 raise StateError(f"{self.file} is damaged: record {(number or 0) + 1} is missing or has changed; {ADVICE}")
-            number = link.place.number
-            yield self._decoded(link.data)
+            number = record.position.number
+            yield self._decoded(record.data)
 
     def read(self, offset: int, size: int) -> Iterator[Record]:
         """Stored records with blocks after an offset, in order, about ``size`` bytes.
 
-        Damaged records are left out, and one call never gives records from both sides of the damage: so a reader sees the gap
-        by the first offset that it gets.
+        Damaged records are skipped, and one call never returns records from both sides of the damage: so a reader sees the
+        gap by the first offset that it gets.
         """
         number, is_begun = 0, False
-        for link in self._stored("last > ?", offset):
-            is_intact = link.is_intact() and link.place.last > offset
+        for record in self._stored("last > ?", offset):
+            is_intact = record.is_intact() and record.position.last > offset
             if not is_intact:
-                _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=link.place.number)
-            if is_begun and (not is_intact or link.place.number != number + 1):
+                _log.error("a stored record is damaged: readers get a gap", file=str(self.file), record=record.position.number)
+            if is_begun and (not is_intact or record.position.number != number + 1):
                 return
             if is_intact:
-                yield self._decoded(link.data)
-                number, is_begun, size = link.place.number, True, size - link.place.size
+                yield self._decoded(record.data)
+                number, is_begun, size = record.position.number, True, size - record.position.size
                 if size <= 0:
                     return
 
-    def _stored(self, which: str, bound: int) -> Iterator[Link]:
+    def _stored(self, which: str, bound: int) -> Iterator[ChainedRecord]:
         """Records as they are found, in order."""
         with self._reading():
-            yield from links(self._read, which, bound)
+            yield from chained_records(self._read, which, bound)
 
     def _rows(self, query: str, *values: int) -> Iterator[tuple[Any, ...]]:
         with self._reading():
@@ -285,7 +285,7 @@ class Store:
 
         Raises StateError if nothing can be stored any more, and a retry would not help.
         """
-        number = self._told.take()
+        number = self._stored_numbers.take()
         self._check_writer()
         return number
 
@@ -295,8 +295,8 @@ class Store:
 
     @property
     def idle(self) -> bool:
-        """Whether everything has been stored, and ``stored`` has told so."""
-        return not self._queue and not self._told.pending
+        """Whether everything has been stored, and ``stored`` has returned the last number."""
+        return not self._queue and not self._stored_numbers.pending
 
     def close(self) -> None:
         """Store what is queued, unless the disk refuses, and close the file."""
@@ -306,7 +306,7 @@ class Store:
         self._writer.join()
         self._read.close()
         self._witness.close()
-        self._told.close()
+        self._stored_numbers.close()
         self._lock.close()
 
     # -- the writer's thread ------------------------------------------------------------------------------------------
@@ -323,7 +323,7 @@ class Store:
                     self._tidy(connection)
         except BaseException as error:
             self._failure = StateError(f"{self.file} cannot be written, now or later: {error}; {_advice(error, self.file)}")
-            self._told.wake()
+            self._stored_numbers.wake()
 
     def _next_batch(self) -> list[Write | Piece]:
         """The next items to store; empty if the store is closed."""
@@ -369,8 +369,8 @@ class Store:
         with self._work:
             for _ in batch:
                 self._queue.popleft()
-            self._told.put([item.record.number for item in batch if isinstance(item, Write)][-1:])
-        self._told.wake()
+            self._stored_numbers.put([item.record.number for item in batch if isinstance(item, Write)][-1:])
+        self._stored_numbers.wake()
         return True
 
     def _commit(self, connection: sqlite3.Connection, batch: list[Write | Piece]) -> None:
@@ -382,9 +382,11 @@ class Store:
         for record in (write.record for write in writes):
             data = encode_record(record)
             first, *parts = rows_of(data)
-            place = Place(record.number, record.first, record.first + sum(1 for _ in record.blocks()), now, len(data))
-            before, total = total, checksum(total, place, data)
-            rows.append((*place, before, total, first))
+            position = RecordPosition(
+                record.number, record.first, record.first + sum(1 for _ in record.blocks()), now, len(data)
+            )
+            before, total = total, checksum(total, position, data)
+            rows.append((*position, before, total, first))
             rest += [(record.number, part) for part in parts]
         came = [piece for item in batch for piece in (item.pieces if isinstance(item, Write) else (item,))]
         connection.execute("BEGIN IMMEDIATE")
@@ -402,7 +404,7 @@ class Store:
         connection.execute("COMMIT")
         self._bytes = held
         if rows:
-            self._end = Seen(self.line, rows[-1][0], total)
+            self._end = LogEnd(self.line, rows[-1][0], total)
         self._oldest = max(self._oldest, oldest)
 
     def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""The witness of a log: a small file beside it that tells how far it reached, so that a log cut short is not taken for whole.
+"""The witness of a log: a small file beside it with the number of its last record, so that a shortened log is found out.
 
 SQLite silently drops what follows a damaged frame of its write-ahead file, and a log may be removed, or replaced by an older
 one. The witness is written after each commit, and before any effect of it leaves the node: so it is never ahead of the log,
@@ -28,7 +28,7 @@ _SLOT = 512
 """Bytes of a sector, which a disk writes as a whole; two are written in turn, so that one is always valid."""
 
 
-class Seen(msgspec.Struct, frozen=True):
+class LogEnd(msgspec.Struct, frozen=True):
     """The last record of a log that counted as stored: the log's identity, the record's number, its checksum."""
 
     line: int
@@ -46,19 +46,19 @@ class Witness:
         self.file = file
         self._descriptor = open_private(file, os.O_RDWR)
         try:
-            held = os.pread(self._descriptor, 2 * _SLOT, 0)
+            content = os.pread(self._descriptor, 2 * _SLOT, 0)
             os.posix_fallocate(self._descriptor, 0, 2 * _SLOT)  # later writes need no more room
         except BaseException:
             os.close(self._descriptor)
             raise
-        slots = [found for at in (0, _SLOT) if (found := _read(held[at : at + _FORM.size])) is not None]
+        slots = [found for at in (0, _SLOT) if (found := _read(content[at : at + _FORM.size])) is not None]
         self._turn = max((turn for turn, _ in slots), default=0)
-        self.seen: Seen | None = dict(slots).get(self._turn)
-        self.is_damaged = bool(held.strip(b"\0")) and not slots
+        self.seen: LogEnd | None = dict(slots).get(self._turn)
+        self.is_damaged = bool(content.strip(b"\0")) and not slots
         self._unsynced = False
         self._synced_at = time.monotonic()
 
-    def write(self, seen: Seen) -> None:
+    def write(self, seen: LogEnd) -> None:
         """Write it, so that it survives this process. Raises OSError."""
         turn = self._turn + 1
         form = _FORM.pack(_MAGIC, turn, seen.line, seen.number, seen.sum, 0)
@@ -83,11 +83,11 @@ class Witness:
         os.close(self._descriptor)
 
 
-def _read(form: bytes) -> tuple[int, Seen] | None:
+def _read(form: bytes) -> tuple[int, LogEnd] | None:
     """A slot's turn and contents; None if it was never written, or is damaged."""
     if len(form) < _FORM.size:
         return None
     magic, turn, line, number, total, digest = _FORM.unpack(form)
     if magic != _MAGIC or digest != xxhash.xxh3_64_intdigest(_FORM.pack(magic, turn, line, number, total, 0)):
         return None
-    return turn, Seen(line, number, total)
+    return turn, LogEnd(line, number, total)

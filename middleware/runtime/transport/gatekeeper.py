@@ -30,7 +30,7 @@ MOST_NEW = 200
 MOST_OPEN = 2_000
 """Connections that one address may have open at a time."""
 
-_TELL_EVERY = 30.0
+_LOG_EVERY = 30.0
 """Seconds between two log lines about rejected connections."""
 
 _WATCHED = zmq.Event.ACCEPTED | zmq.Event.DISCONNECTED | zmq.Event.MONITOR_STOPPED | zmq.Event.HANDSHAKE_FAILED_PROTOCOL
@@ -46,8 +46,8 @@ class Gatekeeper:
     def __init__(self, context: zmq.Context[Any], keys: Keys, port: zmq.Socket[bytes], most_open: int = MOST_OPEN) -> None:
         self._keys = keys
         self._arrivals = Arrivals(MOST_NEW, most_open, HANDSHAKE)
-        self._turned: Counter[str] = Counter()
-        self._told_at = -_TELL_EVERY
+        self._rejected: Counter[str] = Counter()
+        self._logged_at = -_LOG_EVERY
         self._authenticator = ThreadAuthenticator(context)
         self._authenticator.start()
         self._authenticator.configure_curve_callback(DOMAIN, credentials_provider=self)
@@ -60,37 +60,39 @@ class Gatekeeper:
         """Called by the authenticator: whether the key (Z85) is listed."""
         if self._keys.entry(key.decode()) is not None:
             return True
-        self._turned["their key is not on the allow-list"] += 1
+        self._rejected["their key is not on the allow-list"] += 1
         return False
 
     def _watch(self) -> None:
         """Read ZeroMQ's events about the port, until its monitor ends."""
         with self._events as events:
             while True:
-                if events.poll(round(_TELL_EVERY * 1_000)):
+                if events.poll(round(_LOG_EVERY * 1_000)):
                     event = parse_monitor_message(events.recv_multipart())
                     if event["event"] == zmq.Event.MONITOR_STOPPED:
                         return
                     self._happened(event["event"], event["value"])
-                self._tell()
+                self._log_rejections()
 
     def _happened(self, event: int, value: int) -> None:
         if event == zmq.Event.ACCEPTED:
             address = _address_of(value)
             if address is not None and not self._arrivals.is_welcome(value, address, time.monotonic()):
-                self._turned["too many connections from one address"] += 1
+                self._rejected["too many connections from one address"] += 1
                 _hang_up(value)
         elif event == zmq.Event.DISCONNECTED:
             self._arrivals.left(value)
         elif event == zmq.Event.HANDSHAKE_FAILED_PROTOCOL:
-            self._turned["they do not speak the protocol, or without keys"] += 1
+            self._rejected["they do not speak the protocol, or without keys"] += 1
 
-    def _tell(self) -> None:
-        """Log who was rejected since the last time: the first at once, then at bounded intervals."""
-        if self._turned and time.monotonic() - self._told_at >= _TELL_EVERY:
-            self._told_at = time.monotonic()
-            turned, self._turned = self._turned, Counter()
-            _log.warning("turned away", **{reason.replace(" ", "_"): count for reason, count in turned.most_common(5)})
+    def _log_rejections(self) -> None:
+        """Log the reasons of rejections since the last time: the first at once, then at bounded intervals."""
+        if self._rejected and time.monotonic() - self._logged_at >= _LOG_EVERY:
+            self._logged_at = time.monotonic()
+            rejected, self._rejected = self._rejected, Counter()
+            _log.warning(
+                "connections rejected", **{reason.replace(" ", "_"): count for reason, count in rejected.most_common(5)}
+            )
 
     def stop(self) -> None:
         """Stop the threads; to be called before the port is closed."""

@@ -2,7 +2,7 @@
 
 A key file belongs to one node or client and holds its key pair; only its owner can read it. The allow-list has one line for
 each key that is let in: ``KEY NAME [MARK ...] [RIGHT ...]``. A ``#`` at the start of a line or a word begins a comment.
-The only mark is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect. A right is
+The only flag is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect. A right is
 one word, ``publish=TYPES``, ``source=NAME``, ``read=TYPES`` or ``history=TIME``, and may occur several times; without any of
 a kind, there is no limit of that kind. See ``Rights``.
 """
@@ -28,9 +28,9 @@ from middleware.model.errors import KeyFileError, SlacklineError
 from middleware.model.quantities import format_duration, parse_duration
 
 DEPLOY = "deploy"
-"""The mark of keys that will be allowed to send code: reserved, without effect as yet."""
+"""The flag of keys that will be allowed to send code: reserved, without effect as yet."""
 
-_MARKS = frozenset({DEPLOY})
+_FLAGS = frozenset({DEPLOY})
 
 NOTHING = "nothing"
 """The word in place of a pattern in a right that covers no type."""
@@ -55,7 +55,7 @@ class Allowed(msgspec.Struct, frozen=True):
 
     key: str
     name: str
-    marks: frozenset[str] = frozenset()
+    flags: frozenset[str] = frozenset()
     publish: frozenset[str] = EVERYTHING
     sources: frozenset[str] = frozenset()
     read: frozenset[str] = EVERYTHING
@@ -69,7 +69,7 @@ class Allowed(msgspec.Struct, frozen=True):
         if self.history is not None:
             short = format_duration(self.history)
             rights.append(f"history={short if parse_duration(short) == self.history else f'{self.history}ns'}")
-        return " ".join([self.key, self.name, *sorted(self.marks), *rights])
+        return " ".join([self.key, self.name, *sorted(self.flags), *rights])
 
 
 def _named(patterns: frozenset[str]) -> list[str]:
@@ -146,11 +146,11 @@ def entry_in(words: list[str]) -> Allowed:
     if len(words) < 2 or not _is_key(words[0]):
         raise KeyFileError("expected 'KEY NAME [MARK ...]' with a key of 40 characters")
     key, name, *others = words
-    marks = frozenset(word for word in others if "=" not in word)
-    if unknown := marks - _MARKS:
-        told = ", ".join(sorted(map(repr, unknown)))
-        raise KeyFileError(f"{told} is no mark: {', '.join(sorted(_MARKS))} is all there is; '#' begins a comment")
-    return Allowed(key, name, marks, **rights_in(word for word in others if "=" in word))
+    flags = frozenset(word for word in others if "=" not in word)
+    if unknown := flags - _FLAGS:
+        names = ", ".join(sorted(map(repr, unknown)))
+        raise KeyFileError(f"{names} is no flag: {', '.join(sorted(_FLAGS))} is all there is; '#' begins a comment")
+    return Allowed(key, name, flags, **rights_in(word for word in others if "=" in word))
 
 
 def put_entry(path: Path, entry: Allowed) -> None:

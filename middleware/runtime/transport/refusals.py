@@ -1,4 +1,4 @@
-"""Why a node that was dialled does not let this process in, as ZeroMQ tells it: a node that does is seen by what it answers."""
+"""Why a dialled node rejects this process, as ZeroMQ reports it: a node that accepts it answers."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from zmq.utils.monitor import parse_monitor_message
 
 NOT_LISTED = "its allow-list does not have this key"
 
-_TURNED_AWAY, _OTHER_MECHANISM = int(zmq.Event.HANDSHAKE_FAILED_AUTH), int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
+_KEY_REJECTED, _OTHER_MECHANISM = int(zmq.Event.HANDSHAKE_FAILED_AUTH), int(zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
 _CUT_OFF, _LET_IN = int(zmq.Event.HANDSHAKE_FAILED_NO_DETAIL), int(zmq.Event.HANDSHAKE_SUCCEEDED)
 
 
 class Refusals:
-    """What became of the attempts of one dialling socket. To be used by its thread, and closed before it."""
+    """The outcome of the connection attempts of one dialling socket. To be used by its thread, and closed before it."""
 
     def __init__(self, socket: zmq.Socket[bytes], has_keys: bool) -> None:
         self._socket = socket
-        self._events: zmq.Socket[Any] = socket.get_monitor_socket(_TURNED_AWAY | _OTHER_MECHANISM | _CUT_OFF | _LET_IN)
+        self._events: zmq.Socket[Any] = socket.get_monitor_socket(_KEY_REJECTED | _OTHER_MECHANISM | _CUT_OFF | _LET_IN)
         without, other = "it has no keys", "its key is not the one that is listed here, if it has one"
         if not has_keys:
             without = other = "it has keys, and none were given here"
-        self._words = {_TURNED_AWAY: NOT_LISTED, _OTHER_MECHANISM: without, _CUT_OFF: other}
+        self._words = {_KEY_REJECTED: NOT_LISTED, _OTHER_MECHANISM: without, _CUT_OFF: other}
         self._why: str | None = None
 
     def why(self) -> str | None:

@@ -120,8 +120,8 @@ class Transport:
         self._owners: dict[bytes, Allowed | None] = {}
         self._dialled: dict[str, tuple[str, str | None, str]] = {}
         """Address, node and its key ("" without keys), by channel."""
-        self._heard: dict[str, float] = {}
-        """When a dialled node was last heard of, or dialled, by channel."""
+        self._received_at: dict[str, float] = {}
+        """When the last message of a dialled node arrived, or when it was dialled, by channel."""
 
     def bind(self, address: str) -> str:
         """Let others attach at ``address``; returns the full address, in case it left the port open. Raises NetworkError."""
@@ -168,7 +168,7 @@ class Transport:
             self._dealers[name] = socket
             self._refusals[name] = refusals
             self._names[socket] = name
-            self._heard[name] = time.monotonic()
+            self._received_at[name] = time.monotonic()
 
     @contextmanager
     def _socket(self, kind: int) -> Iterator[zmq.Socket[bytes]]:
@@ -216,8 +216,8 @@ class Transport:
             now = time.monotonic()
             for socket in found:
                 if socket is not self._router:
-                    self._heard[self._names[socket]] = now
-            for name in [name for name in self._dealers if now - self._heard[name] > self._silence]:
+                    self._received_at[self._names[socket]] = now
+            for name in [name for name in self._dealers if now - self._received_at[name] > self._silence]:
                 self._dial_anew(name)
         return found
 

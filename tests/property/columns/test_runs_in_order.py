@@ -20,7 +20,7 @@ from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
 from middleware.runtime.engine import Run
 from middleware.runtime.failures import DetectorFailedError
-from middleware.runtime.local.arrived import ArrivedEvents
+from middleware.runtime.local.arrivals import ArrivedEvents
 from middleware.testing.simulation.applications import (
     Echo,
     High,

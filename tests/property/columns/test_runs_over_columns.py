@@ -18,7 +18,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.runtime import engine
 from middleware.runtime.engine import Run
-from middleware.runtime.local.arrived import ArrivedColumns
+from middleware.runtime.local.arrivals import ArrivedColumns
 from middleware.testing.simulation.applications import Reading
 
 from .applications import APPLICATIONS, Doubled, Doubling, arrivals

@@ -9,7 +9,7 @@ import pytest
 
 from middleware.cli.result_files import write_results
 from middleware.model.event import Event
-from middleware.runtime.records import event_of
+from middleware.runtime.json_records import event_of
 
 
 class Found(Event):

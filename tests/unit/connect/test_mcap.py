@@ -16,7 +16,7 @@ from mcap.reader import make_reader
 from middleware.cli.result_files import write_results
 from middleware.model.errors import SinkError
 from middleware.model.event import Event
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import open_sink
 
 ROOT = Path(__file__).parents[3]

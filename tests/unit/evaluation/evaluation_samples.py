@@ -15,7 +15,7 @@ from middleware.evaluation.modes import Mode
 from middleware.model.event import IDENTITY
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.plan import Plan
-from middleware.runtime.report import Adaptation, NodeReport
+from middleware.runtime.report import AdaptationInterval, NodeReport
 from middleware.runtime.scenario import Scenario
 
 MS = 1_000_000
@@ -92,10 +92,10 @@ def unit(name: str, inserted: int = 0, revised: int = 0, retracted: int = 0) -> 
     return UnitStatistics(**{**counts, "detector": name, "inserted": inserted, "revised": revised, "retracted": retracted})
 
 
-def adaptation(at_ms: float, busy: float, alpha: float, memory: int) -> Adaptation:
+def adaptation(at_ms: float, busy: float, alpha: float, memory: int) -> AdaptationInterval:
     alphas = {"Rises": alpha, "Peaks": alpha / 2, "Alarms": 0.0}
     slack = {"Rises": 30 * MS, "Peaks": 20 * MS, "Alarms": 10 * MS}
-    return Adaptation(START + round(at_ms * MS), busy, alphas, cpu=busy / 2, memory=memory, k=slack)
+    return AdaptationInterval(START + round(at_ms * MS), busy, alphas, cpu=busy / 2, memory=memory, k=slack)
 
 
 def replay(mode: Mode, finals: list[Event], latency_ms: float, **changes: Any) -> Replay:

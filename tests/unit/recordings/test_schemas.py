@@ -19,7 +19,7 @@ from middleware.model.event import type_name
 from middleware.model.schema import arrow_schema, fields_of
 from middleware.recordings.files.mapping import load_mappings
 from middleware.recordings.schemas.convert import avro_schema, event_type_from, json_schema, pydantic_model
-from middleware.runtime.records import as_record
+from middleware.runtime.json_records import as_record
 
 
 class Reading(Event):

@@ -78,7 +78,7 @@ def write(tmp_path, monkeypatch):
 def test_a_sound_scenario(write):
     scenario = load_scenario(write(GOOD))
     assert scenario.levels == {"Peaks": 1, "Alarms": 2}
-    assert scenario.places == {"edge": {"Peaks"}, "centre": {"Alarms"}}
+    assert scenario.placement == {"edge": {"Peaks"}, "centre": {"Alarms"}}
     assert scenario.derived == ["Alarm", "Peak"]
     assert scenario.entry == "edge"
     assert scenario.adaptation == "gain"

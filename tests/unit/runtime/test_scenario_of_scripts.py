@@ -85,7 +85,7 @@ def test_a_scenario_may_name_a_script_or_a_flow(tmp_path: Path, name: str, expec
     (tmp_path / "nodes.toml").write_text(NODES.format(module=module, name=name))
     scenario = load_scenario(str(tmp_path))
     assert scenario.detectors and all(each.startswith(expected) for each in scenario.detectors)
-    assert scenario.places == {"here": set(scenario.detectors)}
+    assert scenario.placement == {"here": set(scenario.detectors)}
     assert not scenario.is_recorded
     with pytest.raises(ScenarioError, match=r"nothing to run.*slackline pub"):
         prepared_trace(scenario, tmp_path / "out")

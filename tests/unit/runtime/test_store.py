@@ -20,9 +20,9 @@ from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead
 from middleware.model.errors import StateError
 from middleware.runtime.storage.checkpoints import ROW
+from middleware.runtime.storage.number_pipe import NumberPipe
 from middleware.runtime.storage.store import Retention, Store
-from middleware.runtime.storage.told import Told
-from middleware.runtime.storage.witness import Seen, Witness
+from middleware.runtime.storage.witness import LogEnd, Witness
 
 from .disks import disk_where, limited
 
@@ -142,7 +142,7 @@ def test_a_witness_that_is_refused_after_the_commit_is_written_again(
 ) -> None:
     refusals, write = iter([True, True]), Witness.write
 
-    def refusing(self: Witness, seen: Seen) -> None:
+    def refusing(self: Witness, seen: LogEnd) -> None:
         if next(refusals, False):
             raise OSError(code, os.strerror(code))
         write(self, seen)
@@ -287,7 +287,7 @@ def test_the_folder_of_another_node_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_node_is_not_woken_for_what_it_has_been_told() -> None:
-    told = Told()
+    told = NumberPipe()
     poller = select.poll()
     poller.register(told.wakes, select.POLLIN)
     for number in range(1, 4):
@@ -300,7 +300,7 @@ def test_a_node_is_not_woken_for_what_it_has_been_told() -> None:
 
 
 def test_a_node_that_does_not_look_for_long_does_not_stop_the_writer() -> None:
-    told = Told()
+    told = NumberPipe()
     for _ in range(100_000):  # more than a pipe holds
         told.wake()
     told.put([1])

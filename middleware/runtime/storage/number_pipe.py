@@ -8,9 +8,12 @@ from collections.abc import Iterable
 from middleware.runtime.loop.waker import Waker
 
 
-class Told:
-    """One thread calls ``put`` and ``wake``, the other one ``take``. ``wakes``: a file descriptor to poll; it is readable after
-    a ``wake``, until the next ``take``."""
+class NumberPipe:
+    """One thread calls ``put`` and ``wake``, the other one ``take``.
+
+    ``wakes``
+        a file descriptor to poll; it is readable after a ``wake``, until the next ``take``.
+    """
 
     def __init__(self) -> None:
         self._numbers: deque[int] = deque()

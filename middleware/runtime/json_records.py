@@ -101,8 +101,8 @@ def event_of(event_type: EventType, fields: Record) -> Event:
         return msgspec.convert(values, event_type)
     except msgspec.ValidationError as error:
         names = event_type.__struct_fields__
-        told = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
-        raise EventError(f"{type_name(event_type)}: {told}") from None
+        message = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
+        raise EventError(f"{type_name(event_type)}: {message}") from None
 
 
 @cache

@@ -35,7 +35,7 @@ class ArrivedColumns:
     """Events of one or several types, each in its order of arrival.
 
     ``order``
-        the places of all events, in their order of arrival, in the columns one after another; None for one type.
+        the arrival order: for each event, its position in the columns one after another; None for one type.
     """
 
     def __init__(self, columns: list[EventColumns], order: Any = None) -> None:
@@ -81,7 +81,7 @@ class ArrivedColumns:
         ranks = {name: rank for rank, name in enumerate(sorted({name for names, _ in coded for name in names}))}
         if len(ranks) < 2:
             return None
-        return np.concatenate([np.array([ranks[name] for name in names], np.int64)[places] for names, places in coded])
+        return np.concatenate([np.array([ranks[name] for name in names], np.int64)[codes] for names, codes in coded])
 
     def in_total_order(self) -> tuple[ArrivedColumns, bool] | None:
         """The same in total order, and whether any have the same time. None if some arrive after one that happened later, or
@@ -91,10 +91,10 @@ class ArrivedColumns:
 
         if not self._columns or any(columns.levels is not None for columns in self._columns):
             return None
-        times, came = self._times()
-        if (came[1:] > came[:-1]).all():
+        times, arriving = self._times()
+        if (arriving[1:] > arriving[:-1]).all():
             return self, False
-        if (came[1:] < came[:-1]).any():
+        if (arriving[1:] < arriving[:-1]).any():
             return None
         ids, sources = np.concatenate([columns.ids for columns in self._columns]), self._sources()
         order = np.lexsort((ids, times) if sources is None else (ids, sources, times))
@@ -138,8 +138,8 @@ class ArrivedColumns:
         for at in range(0, len(kinds), _AT_ONCE):
             part = kinds[at : at + _AT_ONCE]
             counts = np.bincount(part, minlength=len(makers)).tolist()
-            came = [iter(maker.take_events(count)) for maker, count in zip(makers, counts, strict=True)]
-            yield [next(came[kind]) for kind in part.tolist()]
+            by_kind = [iter(maker.take_events(count)) for maker, count in zip(makers, counts, strict=True)]
+            yield [next(by_kind[kind]) for kind in part.tolist()]
 
     def make(self, types: set[EventType]) -> None:
         """Batches are to have the events of these types already: thousands are made at once, which is faster than batch by
@@ -187,7 +187,7 @@ def _ends(count: int, size: int, after: Callable[[int], int]) -> Iterator[int]:
 
 
 class ArrivedEvents:
-    """Events as objects, in their order of arrival: the same, as far as a run in order needs it."""
+    """Events as objects, in their order of arrival, with the methods of ``ArrivedColumns`` that a run in order needs."""
 
     def __init__(self, events: list[Event]) -> None:
         self._events = events
@@ -245,7 +245,7 @@ class _Pieces:
         return piece if events is None else EventColumns(piece.event_type, piece.batch, events)
 
     def take_events(self, count: int) -> list[Event]:
-        """The same as events."""
+        """The next so many events, or the rest."""
         start, self._at = self._at, min(self._at + count, len(self.columns))
         if self._at > self._end:
             self._first, self._end = start, min(start + max(count, _MADE), len(self.columns))
