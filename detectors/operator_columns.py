@@ -44,14 +44,6 @@ def _plain(hint: Any) -> type | None:
     return kind if kind in _PLAIN else None
 
 
-def numbers(columns: EventColumns, field: str) -> Given:
-    """A column of numbers, zero where there is none. No copy where all are there."""
-    column = columns.column(field)
-    if not column.null_count:
-        return column.to_numpy(), None
-    return column.fill_null(0).to_numpy(), column.is_valid().to_numpy(zero_copy_only=False).view("uint8")
-
-
 def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
     """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
     import pyarrow as pa

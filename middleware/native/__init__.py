@@ -11,7 +11,7 @@ from middleware.model.errors import ENDING, WindowError
 from middleware.model.event import ORDER, Event
 from middleware.model.values.state import same_state
 
-_VERSION = 54
+_VERSION = 55
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
@@ -35,6 +35,7 @@ if VERSION != _VERSION:
 from middleware.native._core import (  # noqa: E402  # there is none of another version
     Block,
     BlockReader,
+    ColumnCondition,
     Counts,
     EventBatch,
     Fiba,
@@ -80,6 +81,7 @@ give_model(event=Event, order=ORDER, same_state=same_state, ending=ENDING, windo
 __all__ = [
     "Block",
     "BlockReader",
+    "ColumnCondition",
     "Counts",
     "EventBatch",
     "Fiba",

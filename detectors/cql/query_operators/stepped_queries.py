@@ -14,16 +14,19 @@ from msgspec.structs import replace
 from detectors.cql.grammar.statements import ExecutionModel
 from detectors.cql.planning.query_plan import WindowQueryPlan
 from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
+from detectors.cql.query_operators.tuple_columns import places
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code
 from detectors.language.value_types import LIMITS, Type
 from detectors.language.values import within
-from detectors.language.vectors import Columns, Vector
+from detectors.language.written import NotPlainError, ProgramWriter
 from detectors.operator_columns import joined
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
+from middleware import native
 from middleware.model.change import Delta
+from middleware.model.columns.arrays import flags
 from middleware.model.event import Event, Key
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})
@@ -101,6 +104,15 @@ def _computed(plan: WindowQueryPlan, names: list[str], parameters: dict[str, obj
     return list(range(len(names) + 4)), plan.frame.define(code, {**parameters, "Key_": key})
 
 
+def _test(before: Code, plan: WindowQueryPlan) -> native.ColumnCondition | None:
+    """The test of tuples in columns; None if the core does not know all of it."""
+    writer = ProgramWriter("e", plan.frame.globals)
+    try:
+        return native.ColumnCondition(writer.written(before.holds), places(plan.source.event_type, writer.fields[0]))
+    except NotPlainError:
+        return None
+
+
 class SteppedQuery(SteppedOperation):
     """Runs a query for which ``can_run``."""
 
@@ -110,7 +122,7 @@ class SteppedQuery(SteppedOperation):
         if plan.before is not None:
             code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"
             self._enter = plan.frame.define(code, parameters)
-            self._test = Vector(plan.before.holds, plan.frame.globals)
+            self._test = _test(plan.before, plan)
         values = [f"a[{place}]" for place in range(len(plan.aggregates))]
         names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # the parts of rows, in this order
         plain = _plain(plan, names)
@@ -148,6 +160,6 @@ class SteppedQuery(SteppedOperation):
         """The part of a change that passes the test on single tuples."""
         assert self._enter is not None
         retracts, columns = self._enter(delta.retracts), delta.columns
-        if columns is None or (holds := self._test.holds(Columns(columns))) is None:
+        if columns is None or self._test is None or (holds := self._test.of(columns.in_core)) is None:
             return Delta(self._enter(delta.inserts), retracts=retracts)
-        return Delta(retracts=retracts, columns=columns.filter(holds))
+        return Delta(retracts=retracts, columns=columns.filter(flags(holds)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Names
+from collections.abc import Sequence
 from typing import Any
 
 from detectors.cql.planning.query_plan import TuplePlan
@@ -41,6 +42,14 @@ class MappedColumns:
             return None
 
 
+def places(kind: EventType, fields: Sequence[str]) -> list[int]:
+    """Where in columns of a type these fields lie. Raises NotPlainError if the core does not read the columns of one."""
+    known: dict[str, type | None] = plain_kinds(kind) | {"ts": int, "id": int}
+    if any(known.get(field) is None for field in fields):
+        raise NotPlainError
+    return list(map(kind.__struct_fields__.index, fields))
+
+
 class _Stream:
     """The tuples of one stream, mapped in the core, one call a batch. Raises NotPlainError for code that it does not know."""
 
@@ -49,7 +58,7 @@ class _Stream:
         kind, results = plan.sources[0].event_type, stamping(self._target, name, level)
         if results is None:
             raise NotPlainError
-        given: dict[str, type | None] = plain_kinds(kind) | {"ts": int, "id": int}
+        given = plain_kinds(kind)
         writer = ProgramWriter("e", plan.frame.globals)
         test = writer.written(plan.where.holds) if plan.where is not None else None
         wanted = fields_of(self._target)
@@ -59,10 +68,7 @@ class _Stream:
             if of is str and (node[0] != "field" or given.get(code.value.removeprefix("e.")) is not str):
                 raise NotPlainError
             fields.append((node, KINDS[of], is_optional(wanted[field])))
-        names = kind.__struct_fields__
-        if any(given.get(name) is None for name in writer.fields[0]):
-            raise NotPlainError
-        self._core = native.Selection(test, fields, list(map(names.index, writer.fields[0])), results)
+        self._core = native.Selection(test, fields, places(kind, writer.fields[0]), results)
 
     def mapped(self, given: EventColumns) -> EventColumns | None:
         found = self._core.of(given.in_core, self._hashes)

@@ -46,6 +46,13 @@ def integers(data: bytes) -> Array:
     return np.frombuffer(data, np.int64)
 
 
+def flags(data: bytes) -> Array:
+    """Truth values as the native core gives them, a byte each, as an array that cannot be written to."""
+    import numpy as np
+
+    return np.frombuffer(data, np.bool_)
+
+
 def to_array(column: pa.Array | pa.ChunkedArray) -> Array:
     """A column of whole numbers, floats or booleans as an array, a view of it but for booleans. What is null is any value."""
     import numpy as np

@@ -54,7 +54,7 @@ mod _core {
     #[pymodule_export]
     use crate::expr::projection::Projection;
     #[pymodule_export]
-    use crate::expr::selection::Selection;
+    use crate::expr::selection::{ColumnCondition, Selection};
     #[pymodule_export]
     use crate::ingress::claims::{times_of_claimed, times_of_claimed_columns};
     #[pymodule_export]
@@ -82,5 +82,5 @@ mod _core {
     use crate::windows::panes::windows::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 54;
+    const VERSION: u32 = 55;
 }

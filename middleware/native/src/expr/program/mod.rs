@@ -1,5 +1,5 @@
-//! Expressions over columns, compiled to a small program that runs a block of rows at a time: the native twin of
-//! `detectors.language.vectors`, which says what it means. What it cannot decide just as Python would is left to Python.
+//! Expressions over columns, compiled to a small program that runs a block of rows at a time. The code that runs event by event
+//! (`detectors.language`) says what they mean. What a program cannot decide just as Python would is left to Python.
 
 mod input;
 mod made;

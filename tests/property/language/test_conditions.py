@@ -1,0 +1,107 @@
+"""Conditions over columns, in the core, give what they give event by event: the same answers, or none."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from detectors.cql.catalog import CatalogStream, schema_of
+from detectors.cql.planning.scopes import RangeVariable, StreamScope
+from detectors.cql.query_operators.tuple_columns import places
+from detectors.language import parse_expression
+from detectors.language.code import CodeFrame
+from detectors.language.compiler import condition
+from detectors.language.query_errors import TextSpan
+from detectors.language.written import NotPlainError, ProgramWriter
+from middleware import native
+from middleware.model.columns.columns import EventColumns
+from tests.property.language.expressions import Drawn, T, rows
+
+BLOCK = 2048
+"""How many rows the core computes at once."""
+
+
+class BothWays:
+    """A condition, event by event and over columns."""
+
+    def __init__(self, text: str) -> None:
+        frame = CodeFrame()
+        scope = StreamScope([RangeVariable(CatalogStream("T", schema_of(T, TextSpan(0, 0)), T), None)], "no aggregates")
+        code = condition(parse_expression(text), scope, frame)
+        self.holds = frame.function("e", code.holds)
+        self.in_core: native.ColumnCondition | None = None
+        writer = ProgramWriter("e", frame.globals)
+        with suppress(NotPlainError):
+            self.in_core = native.ColumnCondition(writer.written(code.holds), places(T, writer.fields[0]))
+
+    def flags(self, columns: EventColumns) -> list[bool] | None:
+        found = None if self.in_core is None else self.in_core.of(columns.in_core)
+        return None if found is None else np.frombuffer(found, np.bool_).tolist()
+
+
+def agrees(text: str, events: list[T]) -> bool:
+    """Whether the core decides; it must not decide otherwise."""
+    tested, whole = BothWays(text), EventColumns.from_events(T, events)
+    wanted = [bool(tested.holds(event)) for event in events]
+    shifted = EventColumns(T, pa.concat_batches([whole.batch] * 2).slice(len(events) - 1, len(events)))
+    found = tested.flags(whole)
+    assert found in (None, wanted), text
+    assert tested.flags(shifted) in (None, wanted[-1:] + wanted[:-1]), text
+    return found is not None
+
+
+def row(number: int, x: int = 0, y: int | None = 0, w: float = 0.0, v: float | None = 0.0, name: str | None = "a") -> T:
+    return T(x, y, w, v, name, None if number % 3 == 0 else number % 3 == 1, ts=number + 1, id=number, source="s")
+
+
+@given(st.integers(0, 2**64), st.integers(0, 4))
+@settings(max_examples=300, deadline=None)
+def test_drawn_conditions_on_hard_values(seed: int, depth: int) -> None:
+    random = Random(seed)
+    agrees(str(Drawn(random).of("Boolean", depth)), rows(random, random.randrange(1, 20)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x > 2", "y <= x", "w < 1.5 AND v > w", "x = 3 OR y = 3 OR v = 3", "name = 'a'", "name <> 'b' OR name IS NULL",
+        "NOT flag", "flag", "flag = (x > 2)", "y IS NOT NULL AND y * 2 - x < 7", "w / x > 0.5", "-x < -w",
+        "v BETWEEN 0 AND 2", "CASE WHEN w > 1 THEN x ELSE y END > 1", "x > w", "ts - x > 3", "x + y IS NULL",
+    ],
+)  # fmt: skip
+def test_the_core_decides_on_plain_values(text: str) -> None:
+    events = [
+        row(at, at % 7 - 3, None if at % 5 == 0 else at % 4, at % 9 / 4, None if at % 4 == 0 else at / 2.0, "ab"[at % 2])
+        for at in range(2 * BLOCK + 3)
+    ]
+    assert agrees(text, events)
+
+
+@pytest.mark.parametrize("text", ["x > w", "w >= x", "x = w", "y <> w", "v < y"])
+def test_whole_numbers_beyond_the_floats_are_compared_without_loss(text: str) -> None:
+    beyond = 2**53 + 1
+    numbers = [(beyond, 2.0**53), (-beyond, -(2.0**53)), (2**63 - 1, 2.0**63), (-(2**63), -(2.0**63)), (2**53, 2.0**53)]
+    agrees(text, [row(at, x, x, w, w) for at, (x, w) in enumerate(numbers)])
+
+
+@pytest.mark.parametrize("text", ["x + y > 0", "x - y < 0", "x * y > 1", "x * x + y * y > 2", "-x > 0", "x + 1 > x"])
+@pytest.mark.parametrize("number", [2**62, -(2**62), 2**63 - 1, -(2**63), 3_037_000_500])
+def test_arithmetic_beyond_64_bits_is_none_of_the_cores(text: str, number: int) -> None:
+    agrees(text, [row(0, number, number), row(1, number, -1), row(2, 1, number), row(3, number, None)])
+
+
+@pytest.mark.parametrize("text", ["w = w", "w <> w", "w < v", "NOT w < v", "v >= 0 OR NOT v >= 0", "w / v > 0", "v = -0.0"])
+def test_nan_infinities_and_zeros_with_a_sign(text: str) -> None:
+    hard = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1.5, None]
+    agrees(text, [row(at, w=w, v=v) for at, (w, v) in enumerate((w, v) for w in hard if w is not None for v in hard)])
+
+
+def test_no_events() -> None:
+    assert BothWays("x > 2").flags(EventColumns(T, EventColumns.from_events(T, [row(0)]).batch.slice(1))) == []
