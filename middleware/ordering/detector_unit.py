@@ -122,7 +122,11 @@ class DetectorUnit(Unit):
         if self._early is not None and settled >= self._early:
             self._early = None
             self._keep_history(False)
-        deltas, spent = self._runs.emit(self._lanes, ready, removed, timeline.clock, settled, timeline.final, self.costs.timer)
+        clock, timer = timeline.clock, self.costs.timer
+        if isinstance(self._lanes, BatchLanes) or settings.keeps_history:
+            deltas, spent = self._runs.emit(self._lanes, ready, removed, clock, settled, timeline.final, timer)
+        else:
+            deltas, spent = self._runs.emit_final(self._lanes, ready, removed, clock, timer)
         if (fault := self._fault()) is not None:
             deltas += self._set_aside(fault, settled)
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:  # else results are to be withdrawn first

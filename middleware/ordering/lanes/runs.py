@@ -81,6 +81,19 @@ class Runs(NamedTuple):
                 removed, settled = [], max(settled, min(final, run.ahead[-1].ts - 1))
         return deltas, spent if timer is not None else None
 
+    def emit_final(
+        self,
+        lanes: native.KeyedLanes,
+        ready: Ready,
+        removed: list[Event],
+        clock: LocalClock,
+        timer: Timer | None,
+    ) -> tuple[list[Delta], int | None]:
+        """The same for lanes that keep no history: what is ready is final, so no run has to be corrected by a later one."""
+        start = timer() if timer is not None else 0
+        deltas = lanes.emit_final((run.ahead for run in _cut(ready, self.most or RUN)), removed, clock.clk, clock.k)
+        return deltas, timer() - start if timer is not None else None
+
 
 def _packed(waiting: native.Waiting, held: HeldColumns, columns: EventColumns) -> bool:
     """Let what waits as events wait as columns, before those that come; false, and nothing is done, if these do not say all."""

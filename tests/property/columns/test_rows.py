@@ -15,11 +15,10 @@ from middleware import native
 from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.rows import PlainRows, rows_of
 from middleware.model.detector import Detector, key_function
-from middleware.model.event import END, NEVER, Event
+from middleware.model.event import END, Event
 from middleware.model.identity import Derivation
 from middleware.ordering.lanes import lanes
 from middleware.ordering.lanes.lane import Settings
-from middleware.ordering.lanes.ready import Ready
 
 
 class Plain(Event):
@@ -130,7 +129,7 @@ def test_results_are_stamped_as_the_derivation_says(kind: type[Detector], event:
     detector = kind()
     made = lanes.lanes_for("A", detector, 1, Settings(keeps_history=False))
     assert isinstance(made, native.KeyedLanes)
-    deltas = made.emit(Ready([event], []), [], 0, 0, NEVER)
+    deltas = made.emit_final([[event]], [], 0, 0)
     failures = made.purge(END)
     expected = derived(detector, event)
     if isinstance(expected, str):

@@ -18,29 +18,38 @@ pub struct Emission<'py> {
     pub k: Bound<'py, PyAny>,
     /// What lies at or below it is final.
     pub settled: i64,
-    /// The results in order: with causes, or the events alone where no lane keeps a history.
+    /// The results in order, with their causes.
     pub results: Bound<'py, PyList>,
-    /// By how much each of the events came too early, where some may.
-    pub early: Option<Early>,
     pub pending: Vec<Pending>,
 }
 
-/// K+ of results that no lane keeps, as `middleware.ordering.lanes.retraction.k_plus` has it.
+/// K+ of results that no lane keeps, as `middleware.ordering.lanes.retraction.k_plus` has it: how far causes lie above a time.
 pub struct Early {
     since: i64,
+    /// Of the results up to the last that is early.
     k_plus: Vec<i64>,
 }
 
 impl Early {
-    /// None if no event up to `newest` is early.
-    pub fn of(newest: i64, clk: i64, k: i64) -> Option<Self> {
-        let since = clk.saturating_sub(k);
-        (newest > since).then(|| Self { since, k_plus: Vec::new() })
+    pub fn since(since: i64) -> Self {
+        Self { since, k_plus: Vec::new() }
     }
 
-    /// Note the time of the cause of the results since the last call; there are `count` results by now.
-    pub fn note(&mut self, count: usize, cause: i64) {
-        self.k_plus.resize(count, cause.saturating_sub(self.since).max(0));
+    /// Note the time of the cause of results `before..count`.
+    #[inline]
+    pub fn note(&mut self, cause: i64, before: usize, count: usize) {
+        if cause > self.since && count > before {
+            self.k_plus.resize(before, 0);
+            self.k_plus.resize(count, cause.saturating_sub(self.since));
+        }
+    }
+
+    /// The change that publishes some results.
+    pub fn inserted<'py>(mut self, results: &Bound<'py, PyList>, shared: &Shared) -> PyResult<Bound<'py, PyAny>> {
+        let is_early = !self.k_plus.is_empty();
+        self.k_plus.resize(results.len(), 0);
+        let k_plus = is_early.then_some(self.k_plus);
+        shared.calls.get().delta.bind(results.py()).call1((results, None::<()>, None::<()>, k_plus))
     }
 }
 
@@ -52,15 +61,6 @@ impl<'py> Emission<'py> {
         }
         let inserted = shared.calls.get().inserted.bind(results.py());
         inserted.call1((results, &self.clk, &self.k)).map(Some)
-    }
-
-    /// The change that publishes results without causes, which no lane keeps; None if there are none.
-    pub fn inserted_for_good(&self, shared: &Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if self.results.is_empty() {
-            return Ok(None);
-        }
-        let k_plus = self.early.as_ref().map(|early| &early.k_plus).filter(|k_plus| k_plus.iter().any(|ahead| *ahead > 0));
-        shared.calls.get().delta.bind(self.results.py()).call1((&self.results, None::<()>, None::<()>, k_plus)).map(Some)
     }
 }
 

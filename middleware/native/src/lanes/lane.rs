@@ -85,7 +85,7 @@ impl Lane {
 
     /// Take the next event, which is final as it comes, and add its results to `results`. The lane keeps no history.
     #[inline]
-    pub fn advance_for_good(
+    pub fn advance_final(
         &mut self,
         event: &Bound<'_, PyAny>,
         ts: i64,

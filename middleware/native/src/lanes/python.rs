@@ -32,18 +32,6 @@ struct Ready<'py> {
     behind: Bound<'py, PyList>,
 }
 
-impl Ready<'_> {
-    /// The latest time among the events, of which those ahead are in order; None if there are none.
-    fn newest(&self) -> PyResult<Option<i64>> {
-        let mut newest = None;
-        let ahead = self.ahead.len().checked_sub(1).map(|last| self.ahead.get_item(last)).transpose()?;
-        for event in self.behind.iter().chain(ahead) {
-            newest = newest.max(Some(Stamps::get(event.py())?.ts(&event)?));
-        }
-        Ok(newest)
-    }
-}
-
 /// What lies at or below it is all there is.
 const END: i64 = 1 << 62;
 
@@ -172,13 +160,45 @@ impl KeyedLanes {
         settled: i64,
     ) -> PyResult<Bound<'py, PyList>> {
         let results = PyList::empty(removed.py());
-        let mut emission = Emission { clk, k, settled, results, early: None, pending: Vec::new() };
+        let mut emission = Emission { clk, k, settled, results, pending: Vec::new() };
         self.calls += 1;
         let outcome = self.emit_all(&ready, &removed, &mut emission);
         for work in emission.pending {
             self.lanes[work.lane].settle(); // an error came before its turn
         }
         outcome
+    }
+
+    /// Give events to the lanes of their keys, which keep no history: all come in total order, and are final as they come.
+    ///
+    /// `runs`: lists of events; each is made as it is taken, so that few events at a time are in the processor's caches.
+    fn emit_final<'py>(
+        &mut self,
+        runs: &Bound<'py, PyAny>,
+        removed: &Bound<'py, PyList>,
+        clk: i64,
+        k: i64,
+    ) -> PyResult<Bound<'py, PyList>> {
+        let py = removed.py();
+        for event in removed {
+            if !self.keyless.withdraw(&event)? {
+                self.shared.counts.get().unknown.add(1); // no lane has it any more
+            }
+        }
+        let (results, mut early) = (PyList::empty(py), Early::since(clk.saturating_sub(k)));
+        for run in runs.try_iter()? {
+            let run = run?;
+            let events = run.cast::<PyList>()?;
+            let numbers = self.look_up(events)?;
+            for (at, event) in events.iter().enumerate() {
+                let before = results.len();
+                if let Some(ts) = self.give_final(&event, numbers.get(at).copied().flatten(), &results)? {
+                    early.note(ts, before, results.len());
+                }
+            }
+        }
+        let published = if results.is_empty() { vec![] } else { vec![early.inserted(&results, &self.shared)?] };
+        PyList::new(py, published)
     }
 
     /// Run events in total order, before which no others will come, so nothing is kept to go back to; their results are added to
@@ -339,29 +359,14 @@ impl KeyedLanes {
         for event in removed {
             self.withdraw(&event, emission)?;
         }
-        if !self.shared.keeps_history
-            && let Some(newest) = ready.newest()?
-        {
-            emission.early = Early::of(newest, emission.clk.extract()?, emission.k.extract()?);
-        }
         for events in [&ready.behind, &ready.ahead] {
             let numbers = self.look_up(events)?;
             for (at, event) in events.iter().enumerate() {
-                let known = numbers.get(at).copied().flatten();
-                if self.shared.keeps_history {
-                    self.give(&event, known, emission)?;
-                } else {
-                    self.give_for_good(&event, known, emission)?;
-                }
+                self.give(&event, numbers.get(at).copied().flatten(), emission)?;
             }
         }
         let mut rounds = Rounds::default();
-        let inserted = if self.shared.keeps_history {
-            emission.inserted(&emission.results, &self.shared)?
-        } else {
-            emission.inserted_for_good(&self.shared)?
-        };
-        if let Some(inserted) = inserted {
+        if let Some(inserted) = emission.inserted(&emission.results, &self.shared)? {
             rounds.add(0, inserted);
         }
         let pending = std::mem::take(&mut emission.pending);
@@ -422,27 +427,24 @@ impl KeyedLanes {
         Ok(())
     }
 
-    /// Give an event that is final as it comes to the lane of its key: all come in total order.
+    /// Give an event that is final as it comes to the lane of its key; returns its time, or None if its key cannot be found.
     #[inline]
-    fn give_for_good<'py>(
+    fn give_final(
         &mut self,
-        event: &Bound<'py, PyAny>,
+        event: &Bound<'_, PyAny>,
         known: Option<usize>,
-        emission: &mut Emission<'py>,
-    ) -> PyResult<()> {
+        results: &Bound<'_, PyList>,
+    ) -> PyResult<Option<i64>> {
         let py = event.py();
         let found = known.map_or_else(|| self.lane_of(event), Ok);
         let (number, ts) = match found.and_then(|number| Ok((number, Stamps::get(py)?.ts(event)?))) {
             Ok(found) => found,
-            Err(error) => return self.keyless.add(event, error, &mut self.shared),
+            Err(error) => return self.keyless.add(event, error, &mut self.shared).map(|()| None),
         };
         let lane = &mut self.lanes[number];
         self.writing.before(py, number, lane, &mut self.shared)?;
-        lane.advance_for_good(event, ts, &emission.results, &mut self.shared)?;
-        if let Some(early) = &mut emission.early {
-            early.note(emission.results.len(), ts);
-        }
-        Ok(())
+        lane.advance_final(event, ts, results, &mut self.shared)?;
+        Ok(Some(ts))
     }
 
     /// The number of an event's lane. The first event of a key makes it, from the detector's initial state.
