@@ -38,8 +38,8 @@ def extensions() -> list[RustExtension]:
         binding=Binding.PyO3,
         debug=False,
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
-        # Benchmarks of a checkout measure Slackline against them; a wheel has no use for them.
-        features=["baselines"] if IN_PLACE.intersection(sys.argv) else [],
+        # Benchmarks of a checkout measure Slackline against baselines; a wheel has no use for them.
+        features=["python", *(["baselines"] if IN_PLACE.intersection(sys.argv) else [])],
     )
     return [core]
 

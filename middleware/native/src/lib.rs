@@ -4,19 +4,26 @@
 //! there is one account of what those mean. What it calls it is given (`event::model`, `lanes::calls`, arguments of
 //! constructors): it imports nothing of Slackline by name.
 
+#![cfg_attr(not(feature = "python"), allow(dead_code, unused_imports, reason = "bindings alone use most of the logic"))]
+
 mod block;
+#[cfg(test)]
+mod drawing;
 mod event;
 mod expr;
 mod hashing;
 mod ingress;
+#[cfg(feature = "python")]
 mod join;
 mod lanes;
 mod sequence;
 mod windows;
 
+#[cfg(feature = "python")]
 use pyo3::prelude::*;
 
 // pyo3 would else declare that no thread needs the interpreter's lock, which nobody has tried.
+#[cfg(feature = "python")]
 #[pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
@@ -50,17 +57,15 @@ mod _core {
     #[pymodule_export]
     use crate::event::waiting::Waiting;
     #[pymodule_export]
-    use crate::expr::pattern::Pattern;
-    #[pymodule_export]
     use crate::expr::projection::Projection;
+    #[pymodule_export]
+    use crate::expr::python::Pattern;
     #[pymodule_export]
     use crate::expr::selection::{ColumnCondition, Selection};
     #[pymodule_export]
-    use crate::ingress::claims::{times_of_claimed, times_of_claimed_columns};
+    use crate::ingress::python::{runs_of, take_ids, take_new, times_of_claimed, times_of_claimed_columns};
     #[pymodule_export]
-    use crate::ingress::ids::{runs_of, take_ids};
-    #[pymodule_export]
-    use crate::ingress::seen::{Intervals, take_new};
+    use crate::ingress::seen::Intervals;
     #[pymodule_export]
     use crate::join::pairs::Pairs;
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use pyo3::PyResult;
 
 use crate::windows::fiba::monoid::Monoid;
+use crate::windows::fiba::python::values::Values;
 use crate::windows::fiba::tree::Tree;
 
 use super::python::Contender;
@@ -13,6 +14,7 @@ pub struct WithoutFingers<M>(M);
 impl<M: Monoid> Monoid for WithoutFingers<M> {
     type Slot = M::Slot;
     type Agg = M::Agg;
+    type Failure = M::Failure;
 
     const FALLIBLE: bool = M::FALLIBLE;
     const FINGERS: bool = false;
@@ -21,25 +23,25 @@ impl<M: Monoid> Monoid for WithoutFingers<M> {
         self.0.commutes()
     }
 
-    fn lift(&self, slot: &M::Slot) -> PyResult<M::Agg> {
+    fn lift(&self, slot: &M::Slot) -> Result<M::Agg, M::Failure> {
         self.0.lift(slot)
     }
 
     #[inline]
-    fn absorb(&self, agg: &mut M::Agg, slot: &M::Slot) -> PyResult<()> {
+    fn absorb(&self, agg: &mut M::Agg, slot: &M::Slot) -> Result<(), M::Failure> {
         self.0.absorb(agg, slot)
     }
 
     #[inline]
-    fn combine(&self, agg: &mut M::Agg, right: &M::Agg) -> PyResult<()> {
+    fn combine(&self, agg: &mut M::Agg, right: &M::Agg) -> Result<(), M::Failure> {
         self.0.combine(agg, right)
     }
 
-    fn merge(&self, slot: &mut M::Slot, later: &M::Slot) -> PyResult<()> {
+    fn merge(&self, slot: &mut M::Slot, later: &M::Slot) -> Result<(), M::Failure> {
         self.0.merge(slot, later)
     }
 
-    fn same(&self, one: &M::Agg, other: &M::Agg) -> PyResult<bool> {
+    fn same(&self, one: &M::Agg, other: &M::Agg) -> Result<bool, M::Failure> {
         self.0.same(one, other)
     }
 }
@@ -52,7 +54,7 @@ impl<M: Monoid> Classic<M> {
     }
 }
 
-impl<M: Monoid> Contender<M> for Classic<M> {
+impl<M: Values> Contender<M> for Classic<M> {
     fn monoid(&self) -> &M {
         &self.0.monoid.0
     }
@@ -68,17 +70,17 @@ impl<M: Monoid> Contender<M> for Classic<M> {
 
     #[inline]
     fn insert(&mut self, time: i64, slot: M::Slot) -> PyResult<()> {
-        self.0.insert(time, slot, false)
+        self.0.insert(time, slot, false).map_err(Into::into)
     }
 
     #[inline]
     fn evict_oldest(&mut self) -> PyResult<()> {
-        self.0.evict_oldest()
+        self.0.evict_oldest().map_err(Into::into)
     }
 
     #[inline]
     fn query(&mut self) -> PyResult<Option<M::Agg>> {
-        self.0.query()
+        self.0.query().map_err(Into::into)
     }
 
     fn combines(&self) -> u64 {
@@ -86,6 +88,6 @@ impl<M: Monoid> Contender<M> for Classic<M> {
     }
 
     fn fault(&self) -> PyResult<Option<String>> {
-        self.0.fault()
+        self.0.fault().map_err(Into::into)
     }
 }

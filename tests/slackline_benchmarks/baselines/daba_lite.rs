@@ -6,8 +6,6 @@
 
 use std::collections::VecDeque;
 
-use pyo3::PyResult;
-
 use crate::windows::fiba::monoid::Monoid;
 
 use super::in_order::{Operator, Queue};
@@ -33,28 +31,28 @@ impl<M: Monoid> Default for DabaLite<M> {
 
 impl<M: Monoid> Queue<M> for DabaLite<M> {
     #[inline]
-    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> PyResult<()> {
+    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         operator.absorb(&mut self.of_back, &slot)?;
         self.items.push_back(operator.monoid.lift(&slot)?);
         self.step(operator)
     }
 
     #[inline]
-    fn pop(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn pop(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         self.items.pop_front();
         self.first += 1;
         self.step(operator)
     }
 
     #[inline]
-    fn query(&mut self, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn query(&mut self, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         operator.join(self.items.front().cloned(), self.of_back.as_ref())
     }
 }
 
 impl<M: Monoid> DabaLite<M> {
     #[inline]
-    fn step(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn step(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         let end = self.first + self.items.len();
         if self.first == self.back {
             (self.left, self.right, self.accumulated, self.back) = (end, end, end, end);
@@ -76,7 +74,7 @@ impl<M: Monoid> DabaLite<M> {
 
     /// One more of the left part is known up to `back`, and one more of the right part.
     #[inline]
-    fn shrink(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn shrink(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         if let Some(of_middle) = &self.of_middle {
             operator.combines += 1;
             operator.monoid.combine(&mut self.items[self.left - self.first], of_middle)?;

@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use pyo3::PyResult;
 
-use crate::windows::fiba::errors::window_error;
 use crate::windows::fiba::monoid::Monoid;
+use crate::windows::fiba::python::errors::window_error;
+use crate::windows::fiba::python::values::Values;
 
 use super::python::Contender;
 
@@ -18,7 +19,7 @@ pub struct Operator<M> {
 impl<M: Monoid> Operator<M> {
     /// one * other; None is the identity.
     #[inline]
-    pub fn join(&mut self, one: Option<M::Agg>, other: Option<&M::Agg>) -> PyResult<Option<M::Agg>> {
+    pub fn join(&mut self, one: Option<M::Agg>, other: Option<&M::Agg>) -> Result<Option<M::Agg>, M::Failure> {
         let Some(other) = other else { return Ok(one) };
         let Some(mut one) = one else { return Ok(Some(other.clone())) };
         self.combines += 1;
@@ -28,7 +29,7 @@ impl<M: Monoid> Operator<M> {
 
     /// agg := agg * slot; None is the identity.
     #[inline]
-    pub fn absorb(&mut self, agg: &mut Option<M::Agg>, slot: &M::Slot) -> PyResult<()> {
+    pub fn absorb(&mut self, agg: &mut Option<M::Agg>, slot: &M::Slot) -> Result<(), M::Failure> {
         if let Some(agg) = agg {
             self.combines += 1;
             return self.monoid.absorb(agg, slot);
@@ -40,10 +41,10 @@ impl<M: Monoid> Operator<M> {
 
 /// A queue of values that knows its aggregate.
 pub trait Queue<M: Monoid>: Default + Send + Sync {
-    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> PyResult<()>;
+    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> Result<(), M::Failure>;
     /// Drop the oldest; there must be one.
-    fn pop(&mut self, operator: &mut Operator<M>) -> PyResult<()>;
-    fn query(&mut self, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>>;
+    fn pop(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure>;
+    fn query(&mut self, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure>;
 }
 
 /// A queue, and the times of what is in it.
@@ -59,7 +60,7 @@ impl<M: Monoid, Q: Queue<M>> InOrder<M, Q> {
     }
 }
 
-impl<M: Monoid, Q: Queue<M>> Contender<M> for InOrder<M, Q> {
+impl<M: Values, Q: Queue<M>> Contender<M> for InOrder<M, Q> {
     fn monoid(&self) -> &M {
         &self.operator.monoid
     }
@@ -78,7 +79,7 @@ impl<M: Monoid, Q: Queue<M>> Contender<M> for InOrder<M, Q> {
         if self.times.back().is_some_and(|&youngest| youngest >= time) {
             return Err(window_error(format!("{time} is out of order: this aggregator takes events in order alone")));
         }
-        self.queue.push(slot, &mut self.operator)?;
+        self.queue.push(slot, &mut self.operator).map_err(Into::into)?;
         self.times.push_back(time);
         Ok(())
     }
@@ -86,12 +87,12 @@ impl<M: Monoid, Q: Queue<M>> Contender<M> for InOrder<M, Q> {
     #[inline]
     fn evict_oldest(&mut self) -> PyResult<()> {
         self.times.pop_front();
-        self.queue.pop(&mut self.operator)
+        self.queue.pop(&mut self.operator).map_err(Into::into)
     }
 
     #[inline]
     fn query(&mut self) -> PyResult<Option<M::Agg>> {
-        self.queue.query(&mut self.operator)
+        self.queue.query(&mut self.operator).map_err(Into::into)
     }
 
     fn combines(&self) -> u64 {

@@ -4,14 +4,13 @@ use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::windows::fiba::columns::numbers;
-use crate::windows::fiba::errors::{same_length, window_error};
-use crate::windows::fiba::monoid::Monoid;
 use crate::windows::fiba::numbers::{Last, Max, SumInt};
-use crate::windows::fiba::object::{Known, Python_};
-use crate::windows::fiba::sketches::bloom;
-use crate::windows::fiba::values::{Of, Sums, Values};
-use crate::windows::fiba::window::Object;
+use crate::windows::fiba::python::columns::numbers;
+use crate::windows::fiba::python::errors::{same_length, window_error};
+use crate::windows::fiba::python::object::{Known, Python_};
+use crate::windows::fiba::python::sketches::bloom;
+use crate::windows::fiba::python::values::{Of, Sums, Values};
+use crate::windows::fiba::python::window::Object;
 
 use super::classic::Classic;
 use super::daba_lite::DabaLite;
@@ -21,7 +20,7 @@ use super::recompute::Recompute;
 use super::two_stacks::TwoStacks;
 
 /// An aggregator of a sliding window. If the operator raises, it is of no more use.
-pub trait Contender<M: Monoid>: Send + Sync {
+pub trait Contender<M: Values>: Send + Sync {
     fn monoid(&self) -> &M;
     fn len(&self) -> usize;
     fn oldest(&self) -> Option<i64>;

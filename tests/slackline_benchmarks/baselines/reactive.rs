@@ -1,7 +1,5 @@
 //! The Reactive Aggregator (Tangwongsan et al., VLDB 2015): a perfect binary tree without pointers over a ring. O(log n).
 
-use pyo3::PyResult;
-
 use crate::windows::fiba::monoid::Monoid;
 
 use super::in_order::{Operator, Queue};
@@ -20,7 +18,7 @@ impl<M: Monoid> Default for Reactive<M> {
 }
 
 impl<M: Monoid> Queue<M> for Reactive<M> {
-    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> PyResult<()> {
+    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         if self.count == self.room() {
             self.resize(2 * self.room(), operator)?;
         }
@@ -30,7 +28,7 @@ impl<M: Monoid> Queue<M> for Reactive<M> {
         self.set(at, Some(agg), operator)
     }
 
-    fn pop(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn pop(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         let at = self.first;
         self.first = (self.first + 1) % self.room();
         self.count -= 1;
@@ -41,7 +39,7 @@ impl<M: Monoid> Queue<M> for Reactive<M> {
         Ok(())
     }
 
-    fn query(&mut self, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn query(&mut self, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         if self.first + self.count <= self.room() {
             return Ok(self.tree[1].clone());
         }
@@ -56,7 +54,7 @@ impl<M: Monoid> Reactive<M> {
         self.tree.len() / 2
     }
 
-    fn set(&mut self, leaf: usize, agg: Option<M::Agg>, operator: &mut Operator<M>) -> PyResult<()> {
+    fn set(&mut self, leaf: usize, agg: Option<M::Agg>, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         let mut i = leaf + self.room();
         self.tree[i] = agg;
         while i > 1 {
@@ -67,7 +65,7 @@ impl<M: Monoid> Reactive<M> {
     }
 
     /// Of all leaves from this one to the last.
-    fn suffix(&self, leaf: usize, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn suffix(&self, leaf: usize, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         let mut i = leaf + self.room();
         let mut agg = self.tree[i].clone();
         while i > 1 {
@@ -80,7 +78,7 @@ impl<M: Monoid> Reactive<M> {
     }
 
     /// Of all leaves up to this one.
-    fn prefix(&self, leaf: usize, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn prefix(&self, leaf: usize, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         let mut i = leaf + self.room();
         let mut agg = self.tree[i].clone();
         while i > 1 {
@@ -92,7 +90,7 @@ impl<M: Monoid> Reactive<M> {
         Ok(agg)
     }
 
-    fn resize(&mut self, room: usize, operator: &mut Operator<M>) -> PyResult<()> {
+    fn resize(&mut self, room: usize, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         let mut tree = vec![None; 2 * room];
         for offset in 0..self.count {
             let leaf = self.room() + (self.first + offset) % self.room();

@@ -2,8 +2,6 @@
 
 use std::collections::VecDeque;
 
-use pyo3::PyResult;
-
 use crate::windows::fiba::monoid::Monoid;
 
 use super::in_order::{Operator, Queue};
@@ -17,17 +15,17 @@ impl<M: Monoid> Default for Recompute<M> {
 }
 
 impl<M: Monoid> Queue<M> for Recompute<M> {
-    fn push(&mut self, slot: M::Slot, _: &mut Operator<M>) -> PyResult<()> {
+    fn push(&mut self, slot: M::Slot, _: &mut Operator<M>) -> Result<(), M::Failure> {
         self.0.push_back(slot);
         Ok(())
     }
 
-    fn pop(&mut self, _: &mut Operator<M>) -> PyResult<()> {
+    fn pop(&mut self, _: &mut Operator<M>) -> Result<(), M::Failure> {
         self.0.pop_front();
         Ok(())
     }
 
-    fn query(&mut self, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn query(&mut self, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         let mut agg = None;
         self.0.iter().try_for_each(|slot| operator.absorb(&mut agg, slot))?;
         Ok(agg)

@@ -1,7 +1,5 @@
 //! Two stacks: aggregates from each old entry to the middle, and one of all behind it. O(1) amortised, O(n) at worst.
 
-use pyo3::PyResult;
-
 use crate::windows::fiba::monoid::Monoid;
 
 use super::in_order::{Operator, Queue};
@@ -21,14 +19,14 @@ impl<M: Monoid> Default for TwoStacks<M> {
 
 impl<M: Monoid> Queue<M> for TwoStacks<M> {
     #[inline]
-    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> PyResult<()> {
+    fn push(&mut self, slot: M::Slot, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         operator.absorb(&mut self.behind, &slot)?;
         self.back.push(slot);
         Ok(())
     }
 
     #[inline]
-    fn pop(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn pop(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         if self.front.is_empty() {
             self.flip(operator)?;
         }
@@ -37,13 +35,13 @@ impl<M: Monoid> Queue<M> for TwoStacks<M> {
     }
 
     #[inline]
-    fn query(&mut self, operator: &mut Operator<M>) -> PyResult<Option<M::Agg>> {
+    fn query(&mut self, operator: &mut Operator<M>) -> Result<Option<M::Agg>, M::Failure> {
         operator.join(self.front.last().cloned(), self.behind.as_ref())
     }
 }
 
 impl<M: Monoid> TwoStacks<M> {
-    fn flip(&mut self, operator: &mut Operator<M>) -> PyResult<()> {
+    fn flip(&mut self, operator: &mut Operator<M>) -> Result<(), M::Failure> {
         while let Some(slot) = self.back.pop() {
             let agg = match self.front.last() {
                 Some(last) => {

@@ -1,91 +1,37 @@
-//! Record batches, read where they lie: those of Arrow through its C data interface, and those of the core.
+//! Columns of record batches, read where they lie: those of Arrow through its C data interface, and those of the core.
 #![expect(unsafe_code, reason = "the C data interface is pointers; their lengths and types follow from its specification")]
 
 use std::borrow::Cow;
 use std::ffi::{CStr, c_char, c_void};
 use std::slice;
 
-use pyo3::exceptions::PyValueError;
-use pyo3::ffi::PyCapsule_GetPointer;
-use pyo3::intern;
-use pyo3::prelude::*;
-
-use crate::block::export;
+use crate::block::batch;
 
 #[repr(C)]
-struct Schema {
+pub struct Schema {
     format: *const c_char,
     name: *const c_char,
     _metadata: *const c_char,
     _flags: i64,
-    n_children: i64,
-    children: *const *const Schema,
+    pub n_children: i64,
+    pub children: *const *const Schema,
     dictionary: *const Schema,
     _release: *const c_void,
     _private_data: *const c_void,
 }
 
 #[repr(C)]
-struct Array {
-    length: i64,
+pub struct Array {
+    pub length: i64,
     null_count: i64,
-    offset: i64,
+    pub offset: i64,
     n_buffers: i64,
-    n_children: i64,
+    pub n_children: i64,
     buffers: *const *const c_void,
-    children: *const *const Array,
+    pub children: *const *const Array,
     dictionary: *const Array,
     _release: *const c_void,
     _private_data: *const c_void,
-}
-
-/// A record batch. The capsules own what it reads.
-pub struct Batch {
-    schema: Py<PyAny>,
-    array: Py<PyAny>,
-}
-
-impl Batch {
-    /// From whatever has `__arrow_c_array__`, and is sound.
-    pub fn of(given: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let py = given.py();
-        let (schema, array) = given.call_method0(intern!(py, "__arrow_c_array__"))?.extract()?;
-        let batch = Self { schema, array };
-        let (_, whole) = batch.roots(py)?;
-        if whole.offset != 0 {
-            return Err(PyValueError::new_err("a record batch begins at its first row"));
-        }
-        Ok(batch)
-    }
-
-    fn roots(&self, py: Python<'_>) -> PyResult<(&Schema, &Array)> {
-        // SAFETY: a capsule of that name has a pointer to that struct, which lives as long as the capsule
-        unsafe {
-            let schema = PyCapsule_GetPointer(self.schema.as_ptr(), c"arrow_schema".as_ptr()).cast::<Schema>();
-            let array = PyCapsule_GetPointer(self.array.as_ptr(), c"arrow_array".as_ptr()).cast::<Array>();
-            match (schema.as_ref(), array.as_ref()) {
-                (Some(schema), Some(array)) => Ok((schema, array)),
-                _ => Err(PyErr::take(py).unwrap_or_else(|| PyValueError::new_err("no batch"))),
-            }
-        }
-    }
-
-    pub fn rows(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.roots(py)?.1.length as usize)
-    }
-
-    pub fn columns(&self, py: Python<'_>) -> PyResult<usize> {
-        Ok(self.roots(py)?.1.n_children as usize)
-    }
-
-    pub fn column(&self, py: Python<'_>, at: usize) -> PyResult<Column<'_>> {
-        let (schema, array) = self.roots(py)?;
-        if i64::try_from(at)? >= schema.n_children.min(array.n_children) {
-            return Err(PyValueError::new_err("the batch has too few columns"));
-        }
-        // SAFETY: there are so many children, alive as long as their parent
-        Ok(Column::Foreign(unsafe { Foreign { schema: &**schema.children.add(at), array: &**array.children.add(at) } }))
-    }
 }
 
 /// A column of a batch.
@@ -93,7 +39,7 @@ impl Batch {
 pub enum Column<'a> {
     Foreign(Foreign<'a>),
     /// Of the core, of so many rows.
-    Own(&'a export::Column, usize),
+    Own(&'a batch::Column, usize),
 }
 
 impl<'a> Column<'a> {
@@ -124,11 +70,11 @@ impl<'a> Column<'a> {
         match self {
             Self::Foreign(column) => column.cells(),
             Self::Own(column, rows) => match &column.values {
-                export::Values::Integers(cells) => Cells::Integers(Cow::Borrowed(cells)),
-                export::Values::Floats(cells) => Cells::Floats(Cow::Borrowed(cells)),
-                export::Values::Flags(bits) => Cells::Flags(bytes(bits, *rows)),
-                export::Values::Texts(texts) => Cells::Texts(texts.into()),
-                export::Values::Coded(..) => Cells::Other,
+                batch::Values::Integers(cells) => Cells::Integers(Cow::Borrowed(cells)),
+                batch::Values::Floats(cells) => Cells::Floats(Cow::Borrowed(cells)),
+                batch::Values::Flags(bits) => Cells::Flags(bytes(bits, *rows)),
+                batch::Values::Texts(texts) => Cells::Texts(texts.into()),
+                batch::Values::Coded(..) => Cells::Other,
             },
         }
     }
@@ -137,7 +83,7 @@ impl<'a> Column<'a> {
     pub fn coded(&self) -> Option<(Texts<'a>, Cow<'a, [i32]>)> {
         match self {
             Self::Foreign(column) => column.coded(),
-            Self::Own(export::Column { values: export::Values::Coded(codes, names), .. }, _) => {
+            Self::Own(batch::Column { values: batch::Values::Coded(codes, names), .. }, _) => {
                 Some((names.into(), Cow::Borrowed(codes)))
             }
             Self::Own(..) => None,
@@ -147,14 +93,14 @@ impl<'a> Column<'a> {
 
 /// Bits as bytes of 0 and 1, so many.
 fn bytes(bits: &[u8], count: usize) -> Vec<u8> {
-    (0..count).map(|at| export::is_set(bits, at).into()).collect()
+    (0..count).map(|at| batch::is_set(bits, at).into()).collect()
 }
 
 /// A column that is Arrow's.
 #[derive(Clone, Copy)]
 pub struct Foreign<'a> {
-    schema: &'a Schema,
-    array: &'a Array,
+    pub schema: &'a Schema,
+    pub array: &'a Array,
 }
 
 /// Texts, end to end, and where each begins and ends.
@@ -279,8 +225,8 @@ impl Cells<'_> {
     }
 }
 
-impl<'a> From<&'a export::Texts> for Texts<'a> {
-    fn from(texts: &'a export::Texts) -> Self {
+impl<'a> From<&'a batch::Texts> for Texts<'a> {
+    fn from(texts: &'a batch::Texts) -> Self {
         Self { ends: Cow::Borrowed(&texts.ends), bytes: Cow::Borrowed(&texts.bytes) }
     }
 }

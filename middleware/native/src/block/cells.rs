@@ -4,8 +4,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
 use crate::block::arrow;
-use crate::block::blocks::{Kind, is_time};
-use crate::block::export::{Texts, Values, bits};
+use crate::block::batch::{Texts, Values, bits};
+use crate::block::blocks::Kind;
+use crate::block::wire::cursor::is_time;
 
 /// A whole number of 64 bits.
 pub fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {

@@ -8,12 +8,13 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
-use crate::block::arrow::{Batch, Cells, Column, Texts};
+use crate::block::arrow::{Cells, Column, Texts};
+use crate::block::batch;
 use crate::block::blocks::Block;
-use crate::block::export;
+use crate::block::import::Batch;
 use crate::event::columns::{Survey, seen};
 use crate::expr::program::{Sources, bytes};
-use crate::windows::fiba::columns::numbers;
+use crate::windows::fiba::python::columns::numbers;
 
 /// Events in columns: their own fields, then ts, id and source. They are looked up once, whoever reads them.
 #[pyclass(frozen, module = "middleware.native")]
@@ -26,7 +27,7 @@ pub struct EventBatch {
 enum Given {
     Foreign(Batch),
     /// Of a block.
-    Own(Arc<export::Batch>),
+    Own(Arc<batch::Batch>),
 }
 
 #[pymethods]
@@ -103,7 +104,8 @@ impl EventBatch {
 
     /// A number for each row, by its source; None for sources in another encoding.
     pub fn sources(&self, numbers: &Bound<'_, PyAny>) -> PyResult<Option<Sources<'_>>> {
-        Sources::of(self.column(numbers.py(), self.source_place())?, numbers)
+        let py = numbers.py();
+        Sources::of(self.column(py, self.source_place())?, |name| numbers.get_item(PyString::from_bytes(py, name)?)?.extract())
     }
 
     /// A column of whole numbers; of ts and id there is nothing else.

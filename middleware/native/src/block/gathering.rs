@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::block::arrow;
 use crate::block::blocks::BlockReader;
 use crate::block::growing::{Growing, Part};
+use crate::block::import::Batch;
 use crate::block::tables::Rows;
 
 /// Most events at once.
@@ -66,7 +66,7 @@ impl Gathering {
         mut number: i64,
         by_arrival: bool,
     ) -> PyResult<Option<i64>> {
-        let batches: Vec<_> = tables.iter().map(|(_, table)| arrow::Batch::of(table)).collect::<PyResult<_>>()?;
+        let batches: Vec<_> = tables.iter().map(|(_, table)| Batch::of(table)).collect::<PyResult<_>>()?;
         let mut all = Vec::with_capacity(tables.len());
         for ((reader, _), batch) in tables.iter().zip(&batches) {
             let form = reader.get().form();

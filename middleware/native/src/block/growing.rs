@@ -8,11 +8,12 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
 use crate::block::arrow;
-use crate::block::blocks::{Block, BlockReader, Form, is_time};
+use crate::block::batch::{Column, Values};
+use crate::block::blocks::{Block, BlockReader, Form};
 use crate::block::cells::{Cells, whole};
-use crate::block::export::{Column, Values};
 use crate::block::naming::Naming;
 use crate::block::tables::Rows;
+use crate::block::wire::cursor::is_time;
 use crate::ingress::ids::runs;
 
 /// Most bytes in the name of a source, as in model/event.py: a node rejects longer ones.

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
+use crate::block::batch::{Batch, Column, Texts, Values, bits, is_set};
 use crate::block::blocks::{Block, Form, whole};
-use crate::block::export::{Batch, Column, Texts, Values, bits, is_set};
 use crate::block::naming::Naming;
 use crate::hashing::Scattered;
 

@@ -1,16 +1,30 @@
 //! Events of one type as columns: made, read and written.
 
 pub mod arrow;
+pub mod batch;
+#[cfg(feature = "python")]
 pub mod blocks;
+#[cfg(feature = "python")]
 pub mod cells;
+#[cfg(feature = "python")]
 pub mod event_batch;
+#[cfg(feature = "python")]
 pub mod export;
+#[cfg(feature = "python")]
 pub mod gathering;
+#[cfg(feature = "python")]
 pub mod growing;
+#[cfg(feature = "python")]
 pub mod held_blocks;
+#[cfg(feature = "python")]
+pub mod import;
 pub mod naming;
+#[cfg(feature = "python")]
 pub mod repacking;
+#[cfg(feature = "python")]
 pub mod results;
+#[cfg(feature = "python")]
 pub mod spelling;
+#[cfg(feature = "python")]
 pub mod tables;
 pub mod wire;

@@ -6,7 +6,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use crate::block::arrow::{Cells, Column};
-use crate::block::export::Texts;
+use crate::block::batch::Texts;
 
 /// `K`: what a text is known by, the text itself or a copy of it.
 pub struct Naming<K> {

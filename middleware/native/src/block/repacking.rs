@@ -9,12 +9,12 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::block::arrow::{self, Cells};
-use crate::block::blocks::{Block, BlockReader, Form, Kind, MOST_NAMES};
+use crate::block::batch::{Column, Texts, Values, bits};
+use crate::block::blocks::{Block, BlockReader, Form, Kind, MOST_NAMES, streamed};
 use crate::block::event_batch::EventBatch;
-use crate::block::export::{Column, Texts, Values, bits};
 use crate::block::naming::Naming;
 use crate::block::wire::ipc::spelled;
-use crate::block::wire::packing::{self, Shown, stream};
+use crate::block::wire::packing::{self, Shown, Stream};
 
 /// The block of the rows from `start` to before `stop`, which are there; None if a column is not just as the type's. O(values).
 #[pyfunction]
@@ -28,7 +28,7 @@ pub fn pack<'py>(
     let (form, rows) = (reader.form(), start..stop.min(batch.len()));
     let Some(columns) = kept(py, form, batch, &rows)? else { return Ok(None) };
     let shown = columns.iter().map(|column| column.shown(rows.clone()));
-    stream(py, form.schema(columns.len()), rows.len(), shown).map(Some)
+    streamed(py, &Stream::new(form.schema(columns.len()), rows.len(), shown)).map(Some)
 }
 
 /// The same as a block of the core. O(values).

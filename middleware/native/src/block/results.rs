@@ -6,9 +6,9 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
+use crate::block::batch::{Column, Texts, Values, bits};
 use crate::block::blocks::{Block, BlockReader, Form, Kind};
 use crate::block::cells::Cells;
-use crate::block::export::{Column, Texts, Values, bits};
 use crate::expr::program;
 
 type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);

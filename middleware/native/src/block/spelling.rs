@@ -5,8 +5,9 @@ use std::sync::Arc;
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
+use crate::block::batch::{Batch, Column, Texts, Values};
 use crate::block::blocks::Block;
-use crate::block::export::{Batch, Capsules, Column, Texts, Values, capsules};
+use crate::block::export::{Capsules, capsules};
 
 /// Columns for Arrow.
 #[pyclass(module = "middleware.native", frozen)]

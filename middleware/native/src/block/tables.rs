@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 use pyo3::prelude::*;
 
-use crate::block::arrow::{Batch, Cells, Column};
+use crate::block::arrow::{Cells, Column};
 use crate::block::blocks::Form;
+use crate::block::import::Batch;
 
 /// The order of arrival over several tables.
 const ARRIVAL: &[u8] = b"arrival";

@@ -1,4 +1,4 @@
-//! The fields of events, read and written where they lie. With `arrow` and `export`, the only unsafe code there is.
+//! The fields of events, read and written where they lie. Other unsafe code is that of Arrow's interface alone.
 //!
 //! A field of a struct is a pointer at an offset that its type's member descriptor tells, and that holds for all instances. Read
 //! there, it costs a tenth of what `getattr` costs. What is no such field is asked for by name, as Python would.

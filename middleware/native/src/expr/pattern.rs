@@ -3,11 +3,6 @@
 //! What both read in different ways is refused, so that no pattern changes its meaning. As in RE2, `\d`, `\s`, `\w` and `\b` are
 //! about ASCII, and a part is repeated 1,000 times at most.
 
-use std::borrow::Cow;
-
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyString;
 use regex::bytes::{Regex, RegexBuilder};
 use regex_syntax::ast::{
     self, AssertionKind, Ast, ClassPerl, ClassPerlKind, ClassSetItem, Flag, Flags, FlagsItemKind, GroupKind, RepetitionKind,
@@ -17,30 +12,8 @@ use regex_syntax::ast::{
 /// How often a part of a pattern may be repeated by number.
 const MOST_REPEATS: u32 = 1_000;
 
-/// A compiled pattern that texts are searched for.
-#[pyclass(frozen, module = "middleware.native")]
-pub struct Pattern(Regex);
-
-#[pymethods]
-impl Pattern {
-    /// Raises ValueError that says what is wrong with the pattern. `memory`: bytes that it may take, compiled.
-    #[new]
-    fn new(pattern: &str, memory: usize) -> PyResult<Self> {
-        compiled(pattern, memory).map(Self).map_err(PyValueError::new_err)
-    }
-
-    /// Whether the pattern is somewhere in a text. Half of a surrogate pair, which is no character, counts as `?`. O(text).
-    fn is_in(&self, text: &Bound<'_, PyString>) -> PyResult<bool> {
-        if let Ok(text) = text.to_str() {
-            return Ok(self.0.is_match(text.as_bytes()));
-        }
-        let replaced = text.call_method1("encode", ("utf-8", "replace"))?;
-        Ok(self.0.is_match(replaced.extract::<Cow<'_, [u8]>>()?.as_ref()))
-    }
-}
-
 /// A pattern that takes this many bytes at most, or why there is none.
-fn compiled(pattern: &str, memory: usize) -> Result<Regex, String> {
+pub fn compiled(pattern: &str, memory: usize) -> Result<Regex, String> {
     RegexBuilder::new(&in_ascii(pattern)?).size_limit(memory).build().map_err(|error| match error {
         regex::Error::CompiledTooBig(_) => "the pattern is too large".to_owned(),
         other => other.to_string(),

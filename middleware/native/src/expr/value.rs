@@ -2,9 +2,6 @@
 
 use std::cmp::Ordering;
 
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
-
 /// Beyond this, integers and floats are not compared here.
 const EXACT: i64 = 1 << 53;
 
@@ -26,22 +23,6 @@ pub struct Unsure;
 type Decided = Result<Value, Unsure>;
 
 impl Value {
-    pub fn of(object: &Bound<'_, PyAny>) -> Self {
-        if let Ok(number) = object.cast_exact::<PyInt>() {
-            number.extract().map_or(Self::Other, Self::Int)
-        } else if let Ok(number) = object.cast_exact::<PyFloat>() {
-            Self::Float(number.value())
-        } else if let Ok(text) = object.cast_exact::<PyString>() {
-            text.to_str().map_or(Self::Other, |text| Self::Text(text.into()))
-        } else if let Ok(truth) = object.cast_exact::<PyBool>() {
-            Self::Bool(truth.is_true())
-        } else if object.is_none() {
-            Self::Null
-        } else {
-            Self::Other
-        }
-    }
-
     /// The order of two values, None if one is NaN.
     fn order(&self, other: &Self) -> Result<Option<Ordering>, Unsure> {
         match (self, other) {

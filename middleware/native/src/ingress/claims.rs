@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
-use pyo3::prelude::*;
+use crate::block::wire::cursor::{Cursor, is_time};
 
-use crate::block::blocks::{Cursor, is_time};
+/// Source, first and last id.
+pub type Named = (String, i64, i64);
 
 type Run<'a> = (&'a [u8], i64, i64);
 
@@ -62,8 +63,7 @@ impl<'a> Claims<'a> {
 
 /// The earliest and the latest time in a block of so many raw events in rows, each of which ends with its ts, id, source and level;
 /// None if it is none, or does not hold exactly the identities of these runs (source, first, last). O(bytes + runs).
-#[pyfunction]
-pub fn times_of_claimed(block: &[u8], rows: usize, runs: Vec<(String, i64, i64)>) -> Option<(i64, i64)> {
+pub fn times_of_claimed(block: &[u8], rows: usize, runs: &[Named]) -> Option<(i64, i64)> {
     let runs: Vec<Run> = runs.iter().map(|(source, first, last)| (source.as_bytes(), *first, *last)).collect();
     let mut cursor = Cursor::new(block);
     if cursor.array()? != rows || rows > block.len() {
@@ -88,14 +88,12 @@ pub fn times_of_claimed(block: &[u8], rows: usize, runs: Vec<(String, i64, i64)>
 }
 
 /// The same of identities in columns: times and ids (int64) and the numbers of their sources (uint32), little-endian.
-#[pyfunction]
-#[expect(clippy::needless_pass_by_value, reason = "what comes from Python is owned")]
 pub fn times_of_claimed_columns(
     times: &[u8],
     ids: &[u8],
     codes: &[u8],
-    names: Vec<String>,
-    runs: Vec<(String, i64, i64)>,
+    names: &[String],
+    runs: &[Named],
 ) -> Option<(i64, i64)> {
     let (times, ids, codes) = (times.as_chunks::<8>().0, ids.as_chunks::<8>().0, codes.as_chunks::<4>().0);
     if times.len() != ids.len() || ids.len() != codes.len() {
@@ -115,7 +113,7 @@ pub fn times_of_claimed_columns(
 
 #[cfg(test)]
 mod tests {
-    use super::times_of_claimed;
+    use super::{Named, times_of_claimed};
 
     /// Rows of one field: (source, id, ts, level), all below 128.
     fn block(rows: &[(&str, u8, u8, u8)]) -> Vec<u8> {
@@ -128,7 +126,7 @@ mod tests {
         bytes
     }
 
-    fn runs(runs: &[(&str, i64, i64)]) -> Vec<(String, i64, i64)> {
+    fn runs(runs: &[(&str, i64, i64)]) -> Vec<Named> {
         runs.iter().map(|(source, first, last)| ((*source).into(), *first, *last)).collect()
     }
 
@@ -136,18 +134,18 @@ mod tests {
     fn a_block_holds_exactly_what_its_head_names() {
         let rows = block(&[("p", 2, 9, 0), ("q", 7, 5, 0), ("p", 1, 8, 0)]);
         let named = runs(&[("p", 1, 2), ("q", 7, 7)]);
-        assert_eq!(times_of_claimed(&rows, 3, named.clone()), Some((5, 9)));
+        assert_eq!(times_of_claimed(&rows, 3, &named), Some((5, 9)));
         for other in
             [&[("p", 1, 2), ("q", 6, 6)][..], &[("p", 1, 2), ("r", 7, 7)], &[("p", 1, 3)], &[("p", i64::MIN, i64::MAX)]]
         {
-            assert_eq!(times_of_claimed(&rows, 3, runs(other)), None);
+            assert_eq!(times_of_claimed(&rows, 3, &runs(other)), None);
         }
-        assert_eq!(times_of_claimed(&rows, 2, named.clone()), None);
-        assert_eq!(times_of_claimed(&rows[..rows.len() - 1], 3, named.clone()), None);
-        assert_eq!(times_of_claimed(&[&rows[..], &[0]].concat(), 3, named), None);
+        assert_eq!(times_of_claimed(&rows, 2, &named), None);
+        assert_eq!(times_of_claimed(&rows[..rows.len() - 1], 3, &named), None);
+        assert_eq!(times_of_claimed(&[&rows[..], &[0]].concat(), 3, &named), None);
         let twice = block(&[("p", 1, 9, 0), ("p", 1, 9, 0)]);
-        assert_eq!(times_of_claimed(&twice, 2, runs(&[("p", 1, 2)])), None);
+        assert_eq!(times_of_claimed(&twice, 2, &runs(&[("p", 1, 2)])), None);
         let derived = block(&[("p", 1, 9, 1)]);
-        assert_eq!(times_of_claimed(&derived, 1, runs(&[("p", 1, 1)])), None);
+        assert_eq!(times_of_claimed(&derived, 1, &runs(&[("p", 1, 1)])), None);
     }
 }

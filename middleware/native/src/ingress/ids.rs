@@ -1,29 +1,17 @@
-//! Identities in columns: which of them are new, and the runs that they make. Twins of `plain_take_ids` and `plain_runs_of` in
-//! `middleware.broker.ingress.seen`.
+//! Identities in columns: which of them are new, and the runs that they make.
 
-use std::collections::HashMap;
+use std::ops::DerefMut;
 
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyString};
-
-use crate::event::fields::Stamps;
 use crate::ingress::seen::Intervals;
 
 /// Source, id and place of an event; sources are numbered.
-pub type Entry = (u32, i64, usize);
+type Entry = (u32, i64, usize);
 
 /// Ids that lie in a range of not more than so many for each of them are close together.
 const SPREAD: usize = 64;
 
 /// First and last id of each run.
 type Spans = Vec<(i64, i64)>;
-
-type Runs<'py> = Vec<(Bound<'py, PyString>, i64, i64)>;
-
-fn numbers<const N: usize, T>(bytes: &[u8], of: fn([u8; N]) -> T) -> Vec<T> {
-    bytes.as_chunks::<N>().0.iter().copied().map(of).collect()
-}
 
 /// The identities by source and id; None if one is there twice.
 fn in_order(mut entries: Vec<Entry>) -> Option<Vec<Entry>> {
@@ -74,43 +62,23 @@ fn dense(ids: &[i64], mut codes: impl Iterator<Item = u32>) -> Option<(u32, Opti
 }
 
 /// Add identities to the intervals of their sources, unless they are there: a byte for each, 1 if it was new. None, and nothing
-/// is added, if one is there twice among them.
-#[pyfunction]
-pub fn take_ids<'py>(
-    py: Python<'py>,
-    ids: &[u8],
-    codes: &[u8],
-    of: Vec<Bound<'py, Intervals>>,
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let (ids, codes) = (numbers(ids, i64::from_le_bytes), numbers(codes, u32::from_le_bytes));
-    if ids.len() != codes.len() || codes.iter().any(|code| *code as usize >= of.len()) {
-        return Err(PyValueError::new_err("one source for each id"));
-    }
-    take(py, &ids, codes.into_iter(), &of)
-}
-
-/// The same, where each code is known to be that of a source.
-pub fn take<'py>(
-    py: Python<'py>,
+/// is added, if one is there twice among them. `of`: the intervals of a source, by its number.
+pub fn take<I: DerefMut<Target = Intervals>, E>(
     ids: &[i64],
     codes: impl Iterator<Item = u32> + Clone,
-    of: &[Bound<'py, Intervals>],
-) -> PyResult<Option<Bound<'py, PyBytes>>> {
-    let intervals = |code: u32| {
-        let found = of.get(code as usize).ok_or_else(|| PyValueError::new_err("a source without intervals"))?;
-        Ok::<_, PyErr>(found.borrow_mut())
-    };
+    of: impl Fn(u32) -> Result<I, E>,
+) -> Result<Option<Vec<u8>>, E> {
     let mut new = vec![1u8; ids.len()];
     if let Some((code, runs)) = dense(ids, codes.clone()) {
         let Some(runs) = runs else { return Ok(None) };
-        if intervals(code)?.take_all(&runs) {
-            return Ok(Some(PyBytes::new(py, &new)));
+        if of(code)?.take_all(&runs) {
+            return Ok(Some(new));
         }
     }
     let entries = codes.zip(ids).enumerate().map(|(at, (code, id))| (code, *id, at)).collect();
     let Some(entries) = in_order(entries) else { return Ok(None) };
     for own in entries.chunk_by(|one, other| one.0 == other.0) {
-        let mut intervals = intervals(own[0].0)?;
+        let mut intervals = of(own[0].0)?;
         let runs: Vec<_> = own.chunk_by(follows).map(|run| (run[0].1, run[run.len() - 1].1)).collect();
         if intervals.take_all(&runs) {
             continue;
@@ -124,37 +92,7 @@ pub fn take<'py>(
             }
         }
     }
-    Ok(Some(PyBytes::new(py, &new)))
-}
-
-/// The identities of events as runs (source, first, last); None if that takes more than `most`, or if one is there twice.
-#[pyfunction]
-pub fn runs_of<'py>(events: &Bound<'py, PyList>, most: usize) -> PyResult<Option<Runs<'py>>> {
-    let py = events.py();
-    let stamps = Stamps::get(py)?;
-    let mut names: Vec<Bound<'_, PyString>> = Vec::new();
-    let (mut ids, mut codes) = (Vec::with_capacity(events.len()), Vec::with_capacity(events.len()));
-    let mut known: HashMap<String, usize> = HashMap::new();
-    let mut now = 0;
-    for event in events {
-        let name = stamps.source(&event)?;
-        if !names.get(now).is_some_and(|last| last.is(&name)) {
-            now = match known.get(name.to_str()?) {
-                Some(at) => *at,
-                None if names.len() == most => return Ok(None),
-                None => {
-                    known.insert(name.to_str()?.to_owned(), names.len());
-                    names.push(name);
-                    names.len() - 1
-                }
-            };
-        }
-        ids.push(stamps.id(&event)?.extract()?);
-        codes.push(u32::try_from(now)?);
-    }
-    let runs = runs(&ids, codes.into_iter(), most)
-        .map(|runs| runs.into_iter().map(|(at, first, last)| (names[at].clone(), first, last)));
-    Ok(runs.map(Iterator::collect))
+    Ok(Some(new))
 }
 
 /// Identities as runs: number of the source, first and last id; None as above.
@@ -168,4 +106,86 @@ pub fn runs(ids: &[i64], codes: impl Iterator<Item = u32> + Clone, most: usize) 
         }
     };
     (found.len() <= most).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{RefCell, RefMut};
+    use std::collections::HashSet;
+    use std::convert::Infallible;
+
+    use super::{runs, take};
+    use crate::drawing::Drawn;
+    use crate::ingress::seen::Intervals;
+
+    /// Identities of a few sources: close together or far apart, in order or not, now and then one of them twice.
+    fn identities(drawn: &mut Drawn) -> (Vec<i64>, Vec<u32>) {
+        let (count, sources) = (drawn.below(40), 1 + drawn.below(3));
+        let range = [30, 300, 1 << 40][drawn.below(3) as usize];
+        let mut found: Vec<(u32, i64)> = Vec::new();
+        for _ in 0..count {
+            let one = match found.last() {
+                Some(&(code, id)) if !drawn.one_in(4) => (code, id + 1),
+                _ => (drawn.below(sources) as u32, drawn.below(range) as i64 - 10),
+            };
+            if !found.contains(&one) || drawn.one_in(50) {
+                found.push(one);
+            }
+        }
+        (found.iter().map(|(_, id)| *id).collect(), found.iter().map(|(code, _)| *code).collect())
+    }
+
+    fn are_distinct(ids: &[i64], codes: &[u32]) -> bool {
+        ids.iter().zip(codes).collect::<HashSet<_>>().len() == ids.len()
+    }
+
+    #[test]
+    fn the_first_of_each_identity_is_new() {
+        let mut drawn = Drawn(1);
+        let (mut some_twice, mut some_known) = (0, 0);
+        for _ in 0..400 {
+            let intervals: Vec<_> = (0..3).map(|_| RefCell::new(Intervals { spans: Vec::new() })).collect();
+            let mut seen = HashSet::new();
+            for _ in 0..6 {
+                let (ids, codes) = identities(&mut drawn);
+                let of = |code: u32| Ok::<RefMut<'_, _>, Infallible>(intervals[code as usize].borrow_mut());
+                let Ok(found) = take(&ids, codes.iter().copied(), of);
+                let expected = are_distinct(&ids, &codes).then(|| {
+                    let new = |(id, code)| u8::from(seen.insert((code, id)));
+                    ids.iter().copied().zip(codes.iter().copied()).map(new).collect::<Vec<_>>()
+                });
+                assert_eq!(found, expected);
+                some_twice += u32::from(found.is_none());
+                some_known += u32::from(found.is_some_and(|new| new.contains(&0)));
+                for (code, own) in (0..).zip(&intervals) {
+                    let own = own.borrow();
+                    assert_eq!(own.fault(), None);
+                    let held: i64 = own.spans.iter().map(|(first, last)| last - first + 1).sum();
+                    assert_eq!(held as usize, seen.iter().filter(|(other, _)| *other == code).count());
+                    assert!(seen.iter().all(|(other, id)| *other != code || own.has_any(*id, *id)));
+                }
+            }
+        }
+        assert!(some_twice > 20 && some_known > 200, "{some_twice} {some_known}");
+    }
+
+    #[test]
+    fn runs_hold_each_identity_once_and_are_as_long_as_can_be() {
+        let mut drawn = Drawn(2);
+        for _ in 0..2_000 {
+            let (ids, codes) = identities(&mut drawn);
+            let found = runs(&ids, codes.iter().copied(), usize::MAX - 1);
+            assert_eq!(found.is_some(), are_distinct(&ids, &codes));
+            let Some(found) = found else { continue };
+            let mut all: Vec<_> = ids.iter().copied().zip(codes.iter().map(|code| *code as usize)).collect();
+            all.sort_unstable_by_key(|(id, code)| (*code, *id));
+            let spelled = found.iter().flat_map(|&(code, first, last)| (first..=last).map(move |id| (id, code)));
+            assert!(spelled.eq(all));
+            assert!(found.windows(2).all(|pair| pair[0].0 != pair[1].0 || pair[0].2 + 1 < pair[1].1));
+            for most in 0..=found.len() {
+                let limited = runs(&ids, codes.iter().copied(), most);
+                assert_eq!(limited.is_some(), found.len() <= most);
+            }
+        }
+    }
 }

@@ -2,4 +2,6 @@
 
 pub mod claims;
 pub mod ids;
+#[cfg(feature = "python")]
+pub mod python;
 pub mod seen;

@@ -1,17 +1,9 @@
-//! Which ids of a source have been seen, as intervals. Twin of `PlainIntervals` in `middleware.broker.ingress.seen`.
-
-use std::collections::HashMap;
-
-use pyo3::exceptions::PyAssertionError;
-use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyList, PyString};
-
-use crate::event::fields::Stamps;
+//! Which ids of a source have been seen, as intervals.
 
 /// A set of ids: spans (first, last) in order, apart from each other by at least one id.
-#[pyclass(module = "middleware.native")]
+#[cfg_attr(feature = "python", pyo3::pyclass(module = "middleware.native"))]
 pub struct Intervals {
-    spans: Vec<(i64, i64)>,
+    pub spans: Vec<(i64, i64)>,
 }
 
 impl Intervals {
@@ -23,7 +15,8 @@ impl Intervals {
         }
     }
 
-    fn has_any(&self, first: i64, last: i64) -> bool {
+    /// Whether an id from `first` to `last` is there.
+    pub fn has_any(&self, first: i64, last: i64) -> bool {
         let at = self.until(last);
         at > 0 && first <= self.spans[at - 1].1
     }
@@ -78,100 +71,12 @@ impl Intervals {
         self.spans.extend(behind);
         false
     }
-}
 
-#[pymethods]
-impl Intervals {
-    #[new]
-    #[pyo3(signature = (starts = Vec::new(), stops = Vec::new()))]
-    fn new(starts: Vec<i64>, stops: Vec<Bound<'_, PyAny>>) -> PyResult<Self> {
-        let last = |stop: Bound<'_, PyAny>| match stop.extract::<i64>() {
-            Ok(stop) => Ok(stop - 1),
-            Err(_) => i64::try_from(stop.extract::<i128>()? - 1).map_err(PyErr::from),
-        };
-        let lasts = stops.into_iter().map(last).collect::<PyResult<Vec<_>>>()?;
-        Ok(Self { spans: starts.into_iter().zip(lasts).collect() })
-    }
-
-    fn __contains__(&self, number: i64) -> bool {
-        self.has_any(number, number)
-    }
-
-    fn __len__(&self) -> usize {
-        self.spans.len()
-    }
-
-    fn overlaps(&self, first: i64, last: i64) -> bool {
-        self.has_any(first, last)
-    }
-
-    fn add(&mut self, number: i64) -> bool {
-        self.take(number, number)
-    }
-
-    fn add_new_run(&mut self, first: i64, last: i64) -> bool {
-        self.take(first, last)
-    }
-
-    fn bounds<'py>(&self, py: Python<'py>) -> PyResult<(Vec<i64>, Vec<Bound<'py, PyInt>>)> {
-        let stop = |last: i64| match last.checked_add(1) {
-            Some(stop) => Ok(stop.into_pyobject(py)?),
-            None => Ok(i128::from(i64::MAX).wrapping_add(1).into_pyobject(py)?),
-        };
-        let stops = self.spans.iter().map(|span| stop(span.1)).collect::<PyResult<_>>()?;
-        Ok((self.spans.iter().map(|span| span.0).collect(), stops))
-    }
-
-    fn check(&self) -> PyResult<()> {
-        let apart = self.spans.windows(2).all(|pair| pair[0].1 < pair[1].0 && pair[0].1 + 1 < pair[1].0);
-        if apart && self.spans.iter().all(|span| span.0 <= span.1) {
-            Ok(())
-        } else {
-            Err(PyAssertionError::new_err(format!("{:?}", self.spans)))
-        }
-    }
-}
-
-/// The events whose ids were not there, in order; their ids are there now. The list itself if there is no other.
-/// `of`: a source's intervals, or None if none of its events is to be taken. Called once a source.
-#[pyfunction]
-pub fn take_new<'py>(events: &Bound<'py, PyList>, of: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyList>> {
-    let py = events.py();
-    let stamps = Stamps::get(py)?;
-    let mut known: HashMap<String, Option<Py<Intervals>>> = HashMap::new();
-    let mut now: Option<(Bound<'_, PyString>, Option<Py<Intervals>>)> = None;
-    let mut kept: Option<Vec<Bound<'_, PyAny>>> = None;
-    for (at, event) in events.iter().enumerate() {
-        let name = stamps.source(&event)?;
-        let is_same = match &now {
-            Some((last, _)) => last.is(&name) || last.to_str()? == name.to_str()?,
-            None => false,
-        };
-        if !is_same {
-            let intervals = match known.get(name.to_str()?) {
-                Some(found) => found.as_ref().map(|found| found.clone_ref(py)),
-                None => {
-                    let found: Option<Py<Intervals>> = of.call1((&name,))?.extract()?;
-                    known.insert(name.to_str()?.to_owned(), found.as_ref().map(|found| found.clone_ref(py)));
-                    found
-                }
-            };
-            now = Some((name, intervals));
-        }
-        let number: i64 = stamps.id(&event)?.extract()?;
-        let is_new = match &now {
-            Some((_, Some(intervals))) => intervals.bind(py).borrow_mut().take(number, number),
-            _ => false,
-        };
-        match &mut kept {
-            Some(kept) if is_new => kept.push(event),
-            None if !is_new => kept = Some(events.get_slice(0, at).iter().collect()),
-            _ => {}
-        }
-    }
-    match kept {
-        Some(kept) => PyList::new(py, kept),
-        None => Ok(events.clone()),
+    /// What is wrong with its spans, if anything is.
+    pub fn fault(&self) -> Option<String> {
+        let are_apart = self.spans.windows(2).all(|pair| pair[0].1 < pair[1].0 && pair[0].1 + 1 < pair[1].0);
+        let are_sound = are_apart && self.spans.iter().all(|span| span.0 <= span.1);
+        (!are_sound).then(|| format!("{:?}", self.spans))
     }
 }
 

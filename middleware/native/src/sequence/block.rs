@@ -10,8 +10,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyString};
 
 use super::identity::Encoder;
+use super::partitions::Content;
 use super::plan::{Component, Layout};
-use super::stack::Instance;
+use super::stack::{Instance, Partition};
 use crate::block::arrow::{Cells, Column};
 use crate::block::event_batch::EventBatch;
 use crate::event::fields::{Field, Stamps};
@@ -314,5 +315,21 @@ pub fn object<'py>(py: Python<'py>, cell: &Cell<'_>) -> PyResult<Bound<'py, PyAn
         Cell::Float(number) => number.into_bound_py_any(py),
         Cell::Flag(flag) => (*flag != 0).into_bound_py_any(py),
         Cell::Text(text) => Ok(PyString::from_bytes(py, text)?.into_any()),
+    }
+}
+
+impl Content for Partition {
+    type Room = Blocks;
+
+    fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
+        self.purge(upto, |each| blocks.release(each.block))
+    }
+
+    fn is_empty(&self) -> bool {
+        self.is_empty()
+    }
+
+    fn clear(&mut self) {
+        self.clear();
     }
 }

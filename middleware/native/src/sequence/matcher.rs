@@ -254,7 +254,9 @@ impl SequenceMatcher {
         let Some(negation) = component.negation else {
             let number = number.map_or(0, |number| number as usize);
             let Some(partition) = self.partitions.get(number) else { return Ok(()) };
-            let Some(at) = partition.positive(component.place).place(&self.blocks, ts, event)? else { return Ok(()) };
+            let Some(at) = partition.positive(component.place).place(ts, |each| self.blocks.is(each, event))? else {
+                return Ok(());
+            };
             self.search(py, plan, number, Wanted { given: Some((component.place, at)), ..Wanted::default() }, false)?;
             let stack = self.partitions.get_mut(number).expect("it is there").positive_mut(component.place);
             self.blocks.release(stack.take(at).block);
@@ -268,7 +270,7 @@ impl SequenceMatcher {
                 None => return Ok(()),
             },
         };
-        let Some(at) = stack.place(&self.blocks, ts, event)? else { return Ok(()) };
+        let Some(at) = stack.place(ts, |each| self.blocks.is(each, event))? else { return Ok(()) };
         let instance = stack.take(at);
         self.blocks.release(instance.block);
         self.held -= 1;
@@ -312,7 +314,8 @@ impl SequenceMatcher {
 
     fn purge(&mut self, py: Python<'_>, upto: i64) -> PyResult<()> {
         self.held -= self.partitions.purge(py, upto, &mut self.blocks)?;
-        self.held -= self.common.iter_mut().map(|stack| stack.purge(upto, &mut self.blocks)).sum::<usize>();
+        self.held -=
+            self.common.iter_mut().map(|stack| stack.purge(upto, |each| self.blocks.release(each.block))).sum::<usize>();
         Ok(())
     }
 }

@@ -3,11 +3,6 @@
 //! Instances are two words each and lie side by side, so where those before a time end is found by a look at the top, or by a
 //! binary search in a few cache lines: they keep no RIP, which each late event would have to reset (its twin in Python does).
 
-use pyo3::prelude::*;
-
-use super::block::Blocks;
-use super::partitions::Content;
-
 /// An event in one of its roles: when it is, and which row of which block.
 #[derive(Clone, Copy)]
 pub struct Instance {
@@ -91,25 +86,25 @@ impl Stack {
         self.newest = self.items().last().map_or(i64::MIN, |each| each.ts);
     }
 
-    /// Where an event lies. O(log n).
-    pub fn place(&self, blocks: &Blocks, ts: i64, event: &Bound<'_, PyAny>) -> PyResult<Option<usize>> {
+    /// Where an event of that time lies, `is_it` of all at once. O(log n).
+    pub fn place<E>(&self, ts: i64, mut is_it: impl FnMut(Instance) -> Result<bool, E>) -> Result<Option<usize>, E> {
         for at in self.below(ts)..self.up_to(ts) {
-            if blocks.is(self.items()[at], event)? {
+            if is_it(self.items()[at])? {
                 return Ok(Some(at));
             }
         }
         Ok(None)
     }
 
-    /// Forget instances with ts <= `upto`; how many. Amortised O(1) each.
+    /// Forget instances with ts <= `upto`, each of which is told to `gone`; how many. Amortised O(1) each.
     #[inline]
-    pub fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
+    pub fn purge(&mut self, upto: i64, mut gone: impl FnMut(Instance)) -> usize {
         if self.oldest > upto {
             return 0;
         }
         let count = self.items().iter().take_while(|each| each.ts <= upto).count();
         for each in &self.items[self.first..self.first + count] {
-            blocks.release(each.block);
+            gone(*each);
         }
         self.first += count;
         if 2 * self.first >= self.items.len() {
@@ -168,6 +163,24 @@ impl Partition {
     pub fn stacks(&self) -> &[Stack] {
         &self.stacks
     }
+
+    pub fn is_empty(&self) -> bool {
+        self.stacks.iter().all(Stack::is_empty)
+    }
+
+    /// See `Stack::purge`.
+    pub fn purge(&mut self, upto: i64, mut gone: impl FnMut(Instance)) -> usize {
+        self.stacks.iter_mut().map(|stack| stack.purge(upto, &mut gone)).sum()
+    }
+
+    /// Become as new, for another key; room is kept, if it is little.
+    pub fn clear(&mut self) {
+        for stack in &mut self.stacks {
+            stack.items.clear();
+            stack.items.shrink_to(ROOM);
+            stack.first = 0;
+        }
+    }
 }
 
 impl Stack {
@@ -179,44 +192,24 @@ impl Stack {
     }
 }
 
-impl Content for Partition {
-    type Room = Blocks;
-
-    fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
-        self.stacks.iter_mut().map(|stack| stack.purge(upto, blocks)).sum()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.stacks.iter().all(Stack::is_empty)
-    }
-
-    fn clear(&mut self) {
-        for stack in &mut self.stacks {
-            stack.items.clear();
-            stack.items.shrink_to(ROOM);
-            stack.first = 0;
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Blocks, Instance, Stack};
+    use super::{Instance, Stack};
 
     #[test]
     fn late_instances_find_their_place() {
-        let (mut stack, mut blocks) = (Stack::default(), Blocks::default());
-        let block = blocks.open_events();
+        let mut stack = Stack::default();
         for (row, ts) in [3, 6, 11, 7, 8, 5, 3].into_iter().enumerate() {
-            blocks.hold(block);
-            stack.add(Instance { ts, block, row: row as u32 });
+            stack.add(Instance { ts, block: 0, row: row as u32 });
             stack.check();
         }
         let rows: Vec<_> = stack.items().iter().map(|each| each.row).collect();
         assert_eq!(rows, [0, 6, 5, 1, 3, 4, 2]);
         assert_eq!((stack.below(7), stack.up_to(7), stack.below(100)), (4, 5, 7));
         assert_eq!(stack.take(1).row, 6);
-        assert_eq!(stack.purge(5, &mut blocks), 2);
+        let mut gone = Vec::new();
+        assert_eq!(stack.purge(5, |each| gone.push(each.row)), 2);
+        assert_eq!(gone, [0, 5]);
         stack.check();
         assert_eq!(stack.items()[0].ts, 6);
     }

@@ -2,7 +2,7 @@
 
 use std::str::from_utf8;
 
-use crate::block::export::{Texts, Values};
+use crate::block::batch::{Texts, Values};
 
 /// Of Arrow's format: V5, which writers of today write.
 const VERSION: i16 = 4;

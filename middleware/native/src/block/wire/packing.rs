@@ -2,10 +2,7 @@
 
 use std::ffi::CStr;
 
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-
-use crate::block::export::{Batch, Column, Texts, Values, is_set};
+use crate::block::batch::{Batch, Column, Texts, Values, is_set};
 use crate::block::wire::flat::{Flat, Slot};
 use crate::block::wire::msgpack;
 
@@ -208,40 +205,46 @@ impl<'a> Parts<'a> {
     }
 }
 
-/// Columns of so many rows as Arrow's stream, behind its schema. They are copied once.
-pub fn stream<'py, 'a>(
-    py: Python<'py>,
-    schema: &'a [u8],
-    rows: usize,
-    columns: impl Iterator<Item = Shown<'a>> + Clone,
-) -> PyResult<Bound<'py, PyBytes>> {
-    let mut runs = vec![Run::Bytes(schema)];
-    for column in columns.clone() {
-        if let Cells::Coded(_, names) = column.cells {
-            let mut parts = Parts { nodes: vec![(names.len() as i64, 0)], ..Parts::default() };
-            parts.buffer(Run::Bytes(&[]));
-            parts.texts(names);
-            let (mut flat, header) = message(DICTIONARY, parts.body);
-            let own = flat.child(header, &[Slot::Long(0), Slot::Offset]);
-            parts.head(&mut flat, own[1], names.len());
-            parts.put(&mut runs, flat);
+/// Arrow's stream, as it lies in pieces.
+pub struct Stream<'a>(Vec<Run<'a>>);
+
+impl<'a> Stream<'a> {
+    /// Columns of so many rows, behind their schema.
+    pub fn new(schema: &'a [u8], rows: usize, columns: impl Iterator<Item = Shown<'a>> + Clone) -> Self {
+        let mut runs = vec![Run::Bytes(schema)];
+        for column in columns.clone() {
+            if let Cells::Coded(_, names) = column.cells {
+                let mut parts = Parts { nodes: vec![(names.len() as i64, 0)], ..Parts::default() };
+                parts.buffer(Run::Bytes(&[]));
+                parts.texts(names);
+                let (mut flat, header) = message(DICTIONARY, parts.body);
+                let own = flat.child(header, &[Slot::Long(0), Slot::Offset]);
+                parts.head(&mut flat, own[1], names.len());
+                parts.put(&mut runs, flat);
+            }
         }
+        let mut parts = Parts::default();
+        columns.for_each(|column| parts.column(rows, column));
+        let (mut flat, header) = message(BATCH, parts.body);
+        parts.head(&mut flat, header, rows);
+        parts.put(&mut runs, flat);
+        runs.push(Run::Bytes(&END));
+        Self(runs)
     }
-    let mut parts = Parts::default();
-    columns.for_each(|column| parts.column(rows, column));
-    let (mut flat, header) = message(BATCH, parts.body);
-    parts.head(&mut flat, header, rows);
-    parts.put(&mut runs, flat);
-    runs.push(Run::Bytes(&END));
-    let size = runs.iter().map(|run| run.len().next_multiple_of(8)).sum();
-    PyBytes::new_with(py, size, |mut out| {
-        for run in &runs {
+
+    /// How many bytes it has.
+    pub fn size(&self) -> usize {
+        self.0.iter().map(|run| run.len().next_multiple_of(8)).sum()
+    }
+
+    /// Into as many bytes, all of them zeros.
+    pub fn write(&self, mut out: &mut [u8]) {
+        for run in &self.0 {
             let (own, rest) = out.split_at_mut(run.len().next_multiple_of(8));
             run.write(&mut own[..run.len()]);
             out = rest;
         }
-        Ok(())
-    })
+    }
 }
 
 /// A batch as rows, each of so many fields: those that it has no columns for are 0.

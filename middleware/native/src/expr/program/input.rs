@@ -4,9 +4,6 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use pyo3::prelude::*;
-use pyo3::types::PyString;
-
 use super::Unsuited;
 use super::made::Kind;
 use super::values::{Data, There, Values};
@@ -169,11 +166,9 @@ pub struct Sources<'a> {
 
 impl<'a> Sources<'a> {
     /// From a column of texts, or of a dictionary of them, and what tells the number of each; None for another column.
-    pub fn of(column: Column<'a>, number_of: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let number =
-            |name: &[u8]| -> PyResult<i64> { number_of.get_item(PyString::from_bytes(number_of.py(), name)?)?.extract() };
+    pub fn of<E>(column: Column<'a>, number: impl Fn(&[u8]) -> Result<i64, E>) -> Result<Option<Self>, E> {
         if let Some((names, codes)) = column.coded() {
-            let numbers = (0..names.len()).map(|at| number(names.get(at))).collect::<PyResult<Vec<_>>>()?;
+            let numbers = (0..names.len()).map(|at| number(names.get(at))).collect::<Result<Vec<_>, E>>()?;
             let codes = Some(codes).filter(|_| numbers.len() != 1);
             return Ok(Some(Self { numbers, codes }));
         }

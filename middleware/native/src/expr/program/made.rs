@@ -1,12 +1,8 @@
 //! Columns that programs make.
 
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-use pyo3::types::PyBytes;
-
 use super::Unsuited;
 use super::values::{Data, There, Values};
-use crate::block::export::{self, Texts, bits};
+use crate::block::batch::{self, Texts, bits};
 
 #[derive(Clone, Copy)]
 pub enum Kind {
@@ -16,24 +12,11 @@ pub enum Kind {
     Texts,
 }
 
-impl Kind {
-    /// "i", "f" or "b", as numpy has them, or "s" for texts.
-    pub fn named(name: &str) -> PyResult<Self> {
-        Ok(match name {
-            "i" => Self::Ints,
-            "f" => Self::Floats,
-            "b" => Self::Flags,
-            "s" => Self::Texts,
-            _ => return Err(PyValueError::new_err(format!("no column is of kind {name:?}"))),
-        })
-    }
-}
-
 /// What a column takes.
 #[derive(Clone, Copy)]
 pub struct Made {
-    kind: Kind,
-    may_miss: bool,
+    pub kind: Kind,
+    pub may_miss: bool,
 }
 
 enum Cells {
@@ -51,11 +34,6 @@ pub struct Column {
 }
 
 impl Made {
-    /// `kind`: see `Kind::named`.
-    pub fn new(kind: &str, may_miss: bool) -> PyResult<Self> {
-        Ok(Self { kind: Kind::named(kind)?, may_miss })
-    }
-
     pub fn kind(self) -> Kind {
         self.kind
     }
@@ -124,23 +102,15 @@ impl Column {
     }
 
     /// Which values are there, as a column of a block has it, and the values.
-    pub fn done(self) -> (Option<(Vec<u8>, usize)>, export::Values) {
+    pub fn done(self) -> (Option<(Vec<u8>, usize)>, batch::Values) {
         let missing = |there: &Vec<u8>| there.iter().filter(|is_there| **is_there == 0).count();
         let there = self.there.map(|there| (bits(&there), missing(&there))).filter(|(_, missing)| *missing > 0);
         let values = match self.cells {
-            Cells::Ints(cells) => export::Values::Integers(cells),
-            Cells::Floats(cells) => export::Values::Floats(cells),
-            Cells::Flags(cells) => export::Values::Flags(bits(&cells)),
-            Cells::Texts(texts) => export::Values::Texts(texts),
+            Cells::Ints(cells) => batch::Values::Integers(cells),
+            Cells::Floats(cells) => batch::Values::Floats(cells),
+            Cells::Flags(cells) => batch::Values::Flags(bits(&cells)),
+            Cells::Texts(texts) => batch::Values::Texts(texts),
         };
         (there, values)
     }
-}
-
-/// `count` numbers as the bytes of an array.
-pub fn bytes<'py>(py: Python<'py>, count: usize, numbers: impl Iterator<Item = [u8; 8]>) -> PyResult<Bound<'py, PyBytes>> {
-    PyBytes::new_with(py, 8 * count, |room| {
-        room.as_chunks_mut::<8>().0.iter_mut().zip(numbers).for_each(|(place, number)| *place = number);
-        Ok(())
-    })
 }

@@ -2,8 +2,6 @@
 
 use std::ops::Range;
 
-use pyo3::prelude::*;
-
 use super::made::{Column, Made};
 use super::values::Values;
 use super::{BLOCK, Program, Unsuited};
@@ -19,20 +17,11 @@ pub trait Rows {
 }
 
 pub struct Projector {
-    test: Option<Program>,
-    fields: Vec<(Program, Made)>,
+    pub test: Option<Program>,
+    pub fields: Vec<(Program, Made)>,
 }
 
-/// A field: an expression as nested tuples, the kind of its values, and whether they may be missing.
-pub type Spec<'py> = (Bound<'py, PyAny>, String, bool);
-
 impl Projector {
-    pub fn new(test: Option<&Bound<'_, PyAny>>, fields: Vec<Spec<'_>>) -> PyResult<Self> {
-        let field = |(node, kind, may_miss): Spec<'_>| Ok((Program::parse(&node)?, Made::new(&kind, may_miss)?));
-        let fields = fields.into_iter().map(field).collect::<PyResult<_>>()?;
-        Ok(Self { test: test.map(Program::parse).transpose()?, fields })
-    }
-
     /// Those of `count` rows that pass the test, in order of time.
     pub fn chosen(&self, count: usize, rows: &dyn Rows, time_of: impl Fn(usize) -> i64) -> Result<Vec<u32>, Unsuited> {
         let chosen = match &self.test {

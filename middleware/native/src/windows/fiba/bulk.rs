@@ -2,8 +2,6 @@
 
 use std::mem::take;
 
-use pyo3::PyResult;
-
 use super::monoid::Monoid;
 use super::tree::{NIL, Node, Side, Time, Tree};
 use super::undo_log::Undo;
@@ -13,7 +11,7 @@ const FEW: usize = 4;
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Insert a run whose times do not decrease. What is at a time already comes first, or is replaced.
-    pub fn bulk_insert(&mut self, run: impl Iterator<Item = (K, M::Slot)>, replace: bool) -> PyResult<()> {
+    pub fn bulk_insert(&mut self, run: impl Iterator<Item = (K, M::Slot)>, replace: bool) -> Result<(), M::Failure> {
         self.settle();
         self.atomic(|tree| {
             tree.insert_run(run, replace)?;
@@ -21,7 +19,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         })
     }
 
-    fn insert_run(&mut self, run: impl Iterator<Item = (K, M::Slot)>, replace: bool) -> PyResult<()> {
+    fn insert_run(&mut self, run: impl Iterator<Item = (K, M::Slot)>, replace: bool) -> Result<(), M::Failure> {
         let mut leaf = NIL;
         let mut bound = None; // of the leaf's subtree; None above the youngest
         for (time, slot) in run {
@@ -55,7 +53,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
-    fn merge_at(&mut self, x: u32, i: usize, slot: M::Slot, replace: bool) -> PyResult<()> {
+    fn merge_at(&mut self, x: u32, i: usize, slot: M::Slot, replace: bool) -> Result<(), M::Failure> {
         self.touch(x);
         self.mark(x);
         let at = x as usize * self.room + i;
@@ -90,7 +88,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Take out all that is not after `last`; returns how many entries that was. O(log of the distance), and one step for
     /// each node that becomes free.
-    pub fn bulk_evict(&mut self, last: K) -> PyResult<usize> {
+    pub fn bulk_evict(&mut self, last: K) -> Result<usize, M::Failure> {
         let (Some(oldest), Some(youngest)) = (self.oldest(), self.youngest()) else { return Ok(0) };
         if last < oldest {
             return Ok(0);
@@ -112,7 +110,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Take out all that is not after `last`: one by one if it is little, as a run if it is not.
     #[inline]
-    pub fn advance(&mut self, last: K) -> PyResult<()> {
+    pub fn advance(&mut self, last: K) -> Result<(), M::Failure> {
         for _ in 0..FEW {
             if self.oldest().is_none_or(|oldest| oldest > last) {
                 return Ok(());

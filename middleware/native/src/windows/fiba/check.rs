@@ -1,7 +1,5 @@
 //! The invariants of the paper, checked node by node.
 
-use pyo3::PyResult;
-
 use super::monoid::Monoid;
 use super::tree::{Side, Time, Tree};
 
@@ -13,7 +11,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Fault {
 
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// What is wrong, if anything: sizes, heights, order, sides, fingers, aggregates, and the bookkeeping of the arena. O(n).
-    pub fn fault(&self) -> PyResult<Option<String>> {
+    pub fn fault(&self) -> Result<Option<String>, M::Failure> {
         if let Err(fault) = self.structure() {
             return Ok(Some(fault));
         }

@@ -1,7 +1,5 @@
 //! Eviction: take the entry out, or put a leaf's in its stead; merge or fill up what is too empty; repair.
 
-use pyo3::PyResult;
-
 use super::monoid::Monoid;
 use super::search::Place;
 use super::tree::{Side, Time, Tree};
@@ -9,7 +7,7 @@ use super::tree::{Side, Time, Tree};
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Take out what is at a time; false if there is nothing. O(log d), amortised O(1) at both ends.
     #[inline]
-    pub fn evict(&mut self, time: K) -> PyResult<bool> {
+    pub fn evict(&mut self, time: K) -> Result<bool, M::Failure> {
         if M::FINGERS && self.oldest() == Some(time) {
             self.evict_oldest()?;
             return Ok(true);
@@ -24,7 +22,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// Take out the oldest entry; there must be one.
     #[inline]
-    pub fn evict_oldest(&mut self) -> PyResult<()> {
+    pub fn evict_oldest(&mut self) -> Result<(), M::Failure> {
         let x = if M::FINGERS { self.left } else { self.oldest_leaf(self.root) };
         if M::FINGERS && x != self.root {
             if self.count(x) - self.front > 1 {
@@ -42,7 +40,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// The left finger keeps an entry: its next aggregate is known, or all of them are found now, each with one combine.
     #[inline]
-    fn evict_in_order(&mut self, x: u32) -> PyResult<()> {
+    fn evict_in_order(&mut self, x: u32) -> Result<(), M::Failure> {
         if !self.knows_suffixes() {
             self.refresh_with_suffixes(x)?;
         }
@@ -57,7 +55,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// The left finger's last entry goes. Its neighbour takes in the entry between them, and is where the window begins.
-    fn evict_leaf(&mut self, x: u32, parent: u32) -> PyResult<()> {
+    fn evict_leaf(&mut self, x: u32, parent: u32) -> Result<(), M::Failure> {
         let next = self.kid(parent, 1);
         self.touch(x);
         self.touch(next);
@@ -74,7 +72,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.refresh_with_suffixes(self.left)
     }
 
-    fn evict_at(&mut self, Place { x, i, .. }: Place) -> PyResult<()> {
+    fn evict_at(&mut self, Place { x, i, .. }: Place) -> Result<(), M::Failure> {
         self.len -= 1;
         if self.height(x) == 0 {
             self.remove_entry(x, i);

@@ -5,9 +5,6 @@
 
 use std::mem::take;
 
-use pyo3::PyResult;
-use pyo3::exceptions::PyValueError;
-
 /// Above this a sum of many might overflow on the way; such values are kept apart, scaled down.
 const HUGE: f64 = f64::from_bits(0x7BF0_0000_0000_0000); // 2^960
 const SCALE: f64 = f64::from_bits(0x47F0_0000_0000_0000); // 2^128
@@ -176,21 +173,20 @@ impl Exact {
         }
     }
 
-    /// What `save` gave.
-    pub fn load(saved: &[Vec<f64>]) -> PyResult<Self> {
+    /// What `save` gave; None of anything else.
+    pub fn load(saved: &[Vec<f64>]) -> Option<Self> {
         let of_three = |three: &[f64], more| match *three {
             [sum, lost, rest] => Some(Self { sum, lost, rest, more }),
             _ => None,
         };
-        let found = match saved {
+        match saved {
             [three] => of_three(three, None),
             [three, parts, huge, special] if special.len() == 1 => {
                 let more = More { parts: parts.clone(), huge: huge.clone(), special: special[0] };
                 of_three(three, Some(Box::new(more)))
             }
             _ => None,
-        };
-        found.ok_or_else(|| PyValueError::new_err("this is no saved sum"))
+        }
     }
 
     /// Floats whose sum it is, to `what`; without huge and special values.

@@ -1,7 +1,5 @@
 //! Insertion: find the leaf, put the entry there, split what is too full, repair.
 
-use pyo3::PyResult;
-
 use super::monoid::Monoid;
 use super::search::Place;
 use super::tree::{Side, Time, Tree};
@@ -9,7 +7,7 @@ use super::tree::{Side, Time, Tree};
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// Put a value at a time. What is there already stays and comes first, or is replaced. O(log d), amortised O(1) in order.
     #[inline]
-    pub fn insert(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
+    pub fn insert(&mut self, time: K, slot: M::Slot, replace: bool) -> Result<(), M::Failure> {
         if M::FINGERS && self.len > 0 && time > self.last_time(self.right) {
             if self.count(self.right) < self.most() {
                 return self.atomic(|tree| tree.append(time, slot));
@@ -35,7 +33,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// In order, and there is room: one combine.
     #[inline]
-    fn append(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+    fn append(&mut self, time: K, slot: M::Slot) -> Result<(), M::Failure> {
         let x = self.right;
         self.absorb_at(x, &slot)?;
         self.push_entry(x, time, slot);
@@ -44,7 +42,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Before all others, where an entry was evicted in order: what is known of the left finger stays true without this one.
-    fn prepend(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+    fn prepend(&mut self, time: K, slot: M::Slot) -> Result<(), M::Failure> {
         let x = self.left as usize;
         self.suffixes[0].push(self.aggs[x].clone());
         self.monoid.prepend(&slot, &mut self.aggs[x])?;
@@ -57,7 +55,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// In order, and there is no room: the leaf is complete, a new one begins, and the parent's aggregate grows by both.
-    fn append_to_full(&mut self, time: K, slot: M::Slot) -> PyResult<()> {
+    fn append_to_full(&mut self, time: K, slot: M::Slot) -> Result<(), M::Failure> {
         let (x, parent) = (self.right, self.parent(self.right));
         self.push_entry(x, time, slot);
         self.len += 1;
@@ -71,7 +69,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.refresh(y, Side::Right)
     }
 
-    fn insert_anywhere(&mut self, time: K, slot: M::Slot, replace: bool) -> PyResult<()> {
+    fn insert_anywhere(&mut self, time: K, slot: M::Slot, replace: bool) -> Result<(), M::Failure> {
         let place = self.locate(time);
         if place.found {
             return self.insert_again(place.x, place.i, slot, replace);
@@ -97,7 +95,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// A second value at a time.
-    fn insert_again(&mut self, x: u32, i: usize, slot: M::Slot, replace: bool) -> PyResult<()> {
+    fn insert_again(&mut self, x: u32, i: usize, slot: M::Slot, replace: bool) -> Result<(), M::Failure> {
         self.touch(x);
         let at = x as usize * self.room + i;
         if replace {
@@ -207,7 +205,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Recompute what is marked below a node; all of it is off the spines.
-    fn repair_below(&mut self, top: u32) -> PyResult<()> {
+    fn repair_below(&mut self, top: u32) -> Result<(), M::Failure> {
         for height in 0..self.height(top) as usize {
             while let Some(x) = self.dirty[height].pop() {
                 self.nodes[x as usize].dirty = false;

@@ -7,22 +7,19 @@
 pub mod baselines;
 mod bulk;
 mod check;
-pub mod columns;
-pub mod errors;
 mod evict;
 pub mod exact;
 mod insert;
 pub mod moments;
 mod monoid;
 pub mod numbers;
-mod object;
+#[cfg(feature = "python")]
 pub mod python;
 mod query;
 mod repair;
 mod search;
 mod sketches;
-mod times;
+#[cfg(test)]
+mod tests;
 mod tree;
 mod undo_log;
-mod values;
-mod window;

@@ -1,8 +1,6 @@
 //! Built-in monoids over exact sums: sum, mean and geometric mean of floats, variance. The same to the last bit in any order.
 
-use pyo3::IntoPyObjectExt;
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use std::convert::Infallible;
 
 use super::exact::{Exact, two_product, two_sum};
 use super::monoid::Monoid;
@@ -26,29 +24,6 @@ pub trait Growing: Clone + Default + Send + Sync + 'static {
     fn add(&mut self, value: Self::Value);
     fn join(&mut self, other: &Self);
     fn same(&self, other: &Self) -> bool;
-    /// As Python pickles it.
-    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
-    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self>;
-}
-
-impl<V, A: Growing<Value = V>> Few<V, A>
-where
-    V: Copy + Default + for<'py> IntoPyObject<'py> + for<'a, 'py> FromPyObject<'a, 'py>,
-{
-    /// A number, or a tuple of one aggregate.
-    pub fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        match self {
-            Self::One(value) => value.into_bound_py_any(py),
-            Self::Many(agg) => (agg.save(py)?,).into_bound_py_any(py),
-        }
-    }
-
-    pub fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
-        match saved.cast::<PyTuple>() {
-            Ok(tuple) => Ok(Self::Many(Box::new(A::load(&tuple.get_item(0)?)?))),
-            Err(_) => saved.extract().map(Self::One).map_err(Into::into),
-        }
-    }
 }
 
 /// The monoid of growing aggregates: the empty one, which carries parameters, and how results are read off.
@@ -60,6 +35,7 @@ pub struct Grown<A, H> {
 impl<A: Growing, H: Send + Sync + 'static> Monoid for Grown<A, H> {
     type Slot = Few<A::Value, A>;
     type Agg = A;
+    type Failure = Infallible;
 
     #[inline]
     fn commutes(&self) -> bool {
@@ -67,7 +43,7 @@ impl<A: Growing, H: Send + Sync + 'static> Monoid for Grown<A, H> {
     }
 
     #[inline]
-    fn lift(&self, slot: &Self::Slot) -> PyResult<A> {
+    fn lift(&self, slot: &Self::Slot) -> Result<A, Infallible> {
         match slot {
             Few::One(value) => {
                 let mut agg = self.empty.clone();
@@ -79,7 +55,7 @@ impl<A: Growing, H: Send + Sync + 'static> Monoid for Grown<A, H> {
     }
 
     #[inline]
-    fn absorb(&self, agg: &mut A, slot: &Self::Slot) -> PyResult<()> {
+    fn absorb(&self, agg: &mut A, slot: &Self::Slot) -> Result<(), Infallible> {
         match slot {
             Few::One(value) => agg.add(*value),
             Few::Many(other) => agg.join(other),
@@ -88,19 +64,19 @@ impl<A: Growing, H: Send + Sync + 'static> Monoid for Grown<A, H> {
     }
 
     #[inline]
-    fn combine(&self, agg: &mut A, right: &A) -> PyResult<()> {
+    fn combine(&self, agg: &mut A, right: &A) -> Result<(), Infallible> {
         agg.join(right);
         Ok(())
     }
 
-    fn merge(&self, slot: &mut Self::Slot, later: &Self::Slot) -> PyResult<()> {
+    fn merge(&self, slot: &mut Self::Slot, later: &Self::Slot) -> Result<(), Infallible> {
         let mut agg = self.lift(slot)?;
         self.absorb(&mut agg, later)?;
         *slot = Few::Many(Box::new(agg));
         Ok(())
     }
 
-    fn same(&self, one: &A, other: &A) -> PyResult<bool> {
+    fn same(&self, one: &A, other: &A) -> Result<bool, Infallible> {
         Ok(one.same(other))
     }
 }
@@ -133,15 +109,6 @@ impl Growing for Moments {
 
     fn same(&self, other: &Self) -> bool {
         self.count == other.count && same_bits(self.sum.value(), other.sum.value())
-    }
-
-    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (self.count, self.sum.save()).into_bound_py_any(py)
-    }
-
-    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (count, sum): (i64, Vec<Vec<f64>>) = saved.extract()?;
-        Ok(Self { count, sum: Exact::load(&sum)? })
     }
 }
 
@@ -185,15 +152,6 @@ impl Growing for Spread {
 
     fn same(&self, other: &Self) -> bool {
         same_bits(self.variance(0), other.variance(0)) && same_bits(self.sum.value(), other.sum.value())
-    }
-
-    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        (self.count, self.sum.save(), self.squares.save()).into_bound_py_any(py)
-    }
-
-    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (count, sum, squares): (i64, Vec<Vec<f64>>, Vec<Vec<f64>>) = saved.extract()?;
-        Ok(Self { count, sum: Exact::load(&sum)?, squares: Exact::load(&squares)? })
     }
 }
 

@@ -1,7 +1,5 @@
 //! What is aggregated, and how: monoids. Only associativity is asked for, never commutativity or an inverse.
 
-use pyo3::prelude::*;
-
 /// An associative operator over what the entries of a window hold.
 ///
 /// An entry holds a `Slot`: often the plain value, which is smaller than its aggregate and cheaper to absorb (one hash
@@ -9,6 +7,8 @@ use pyo3::prelude::*;
 pub trait Monoid: Send + Sync + 'static {
     type Slot: Clone + Default + Send + Sync;
     type Agg: Clone + Default + Send + Sync;
+    /// What an operation fails with: `Infallible` where none does.
+    type Failure;
 
     /// Whether an operation may fail midway, so that the tree must be able to go back.
     const FALLIBLE: bool = false;
@@ -21,20 +21,20 @@ pub trait Monoid: Send + Sync + 'static {
     fn commutes(&self) -> bool;
 
     /// The aggregate of one entry.
-    fn lift(&self, slot: &Self::Slot) -> PyResult<Self::Agg>;
+    fn lift(&self, slot: &Self::Slot) -> Result<Self::Agg, Self::Failure>;
 
     /// agg := agg * slot.
-    fn absorb(&self, agg: &mut Self::Agg, slot: &Self::Slot) -> PyResult<()>;
+    fn absorb(&self, agg: &mut Self::Agg, slot: &Self::Slot) -> Result<(), Self::Failure>;
 
     /// agg := agg * right.
-    fn combine(&self, agg: &mut Self::Agg, right: &Self::Agg) -> PyResult<()>;
+    fn combine(&self, agg: &mut Self::Agg, right: &Self::Agg) -> Result<(), Self::Failure>;
 
     /// slot := slot * later, for two values at one time.
-    fn merge(&self, slot: &mut Self::Slot, later: &Self::Slot) -> PyResult<()>;
+    fn merge(&self, slot: &mut Self::Slot, later: &Self::Slot) -> Result<(), Self::Failure>;
 
     /// agg := slot * agg.
     #[inline]
-    fn prepend(&self, slot: &Self::Slot, agg: &mut Self::Agg) -> PyResult<()> {
+    fn prepend(&self, slot: &Self::Slot, agg: &mut Self::Agg) -> Result<(), Self::Failure> {
         if self.commutes() {
             return self.absorb(agg, slot);
         }
@@ -45,7 +45,7 @@ pub trait Monoid: Send + Sync + 'static {
     }
 
     /// Whether two aggregates are the same value, for checks.
-    fn same(&self, one: &Self::Agg, other: &Self::Agg) -> PyResult<bool>;
+    fn same(&self, one: &Self::Agg, other: &Self::Agg) -> Result<bool, Self::Failure>;
 }
 
 /// A product built from left to right, without spending a combine on the identity.
@@ -63,7 +63,7 @@ impl<'a, M: Monoid> Product<'a, M> {
     }
 
     #[inline]
-    pub fn slot(&mut self, slot: &M::Slot) -> PyResult<()> {
+    pub fn slot(&mut self, slot: &M::Slot) -> Result<(), M::Failure> {
         self.terms += 1;
         match &mut self.value {
             Some(value) => self.monoid.absorb(value, slot),
@@ -75,7 +75,7 @@ impl<'a, M: Monoid> Product<'a, M> {
     }
 
     #[inline]
-    pub fn agg(&mut self, agg: &M::Agg) -> PyResult<()> {
+    pub fn agg(&mut self, agg: &M::Agg) -> Result<(), M::Failure> {
         self.terms += 1;
         match &mut self.value {
             Some(value) => self.monoid.combine(value, agg),

@@ -1,6 +1,6 @@
 //! Built-in monoids over numbers: count, sum of integers, smallest and largest, range, first and last, how often the largest.
 
-use pyo3::prelude::*;
+use std::convert::Infallible;
 
 use super::monoid::Monoid;
 
@@ -61,6 +61,7 @@ macro_rules! monoid {
         impl<$($generics)*> Monoid for $type {
             type Slot = $agg;
             type Agg = $agg;
+            type Failure = Infallible;
 
             #[inline]
             fn commutes(&self) -> bool {
@@ -68,28 +69,28 @@ macro_rules! monoid {
             }
 
             #[inline]
-            fn lift(&self, slot: &$agg) -> PyResult<$agg> {
+            fn lift(&self, slot: &$agg) -> Result<$agg, Infallible> {
                 Ok(*slot)
             }
 
             #[inline]
-            fn absorb(&self, agg: &mut $agg, slot: &$agg) -> PyResult<()> {
+            fn absorb(&self, agg: &mut $agg, slot: &$agg) -> Result<(), Infallible> {
                 self.combine(agg, slot)
             }
 
             #[inline]
-            fn combine(&self, agg: &mut $agg, right: &$agg) -> PyResult<()> {
+            fn combine(&self, agg: &mut $agg, right: &$agg) -> Result<(), Infallible> {
                 let combine: fn($agg, $agg) -> $agg = $combine;
                 *agg = combine(*agg, *right);
                 Ok(())
             }
 
             #[inline]
-            fn merge(&self, slot: &mut $agg, later: &$agg) -> PyResult<()> {
+            fn merge(&self, slot: &mut $agg, later: &$agg) -> Result<(), Infallible> {
                 self.combine(slot, later)
             }
 
-            fn same(&self, one: &$agg, other: &$agg) -> PyResult<bool> {
+            fn same(&self, one: &$agg, other: &$agg) -> Result<bool, Infallible> {
                 let same: fn($agg, $agg) -> bool = $same;
                 Ok(same(*one, *other))
             }

@@ -1,7 +1,5 @@
 //! Queries: the whole window in O(1), a range of it in O(log of its distance from the ends and of its size).
 
-use pyo3::PyResult;
-
 use super::monoid::{Monoid, Product};
 use super::search::rank;
 use super::tree::{Side, Time, Tree};
@@ -9,7 +7,7 @@ use super::tree::{Side, Time, Tree};
 impl<K: Time, M: Monoid> Tree<K, M> {
     /// The product of all values in order; None of none.
     #[inline]
-    pub fn query(&mut self) -> PyResult<Option<M::Agg>> {
+    pub fn query(&mut self) -> Result<Option<M::Agg>, M::Failure> {
         if self.len == 0 {
             return Ok(None);
         }
@@ -24,7 +22,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// The product of the values from `low` to `high`, both included (section 4).
-    pub fn range(&mut self, low: K, high: K) -> PyResult<Option<M::Agg>> {
+    pub fn range(&mut self, low: K, high: K) -> Result<Option<M::Agg>, M::Failure> {
         let (Some(oldest), Some(youngest)) = (self.oldest(), self.youngest()) else { return Ok(None) };
         if low <= oldest && high >= youngest {
             return self.query();
@@ -67,7 +65,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// What lies between the bounds in the subtree of x. These four return how many nodes they looked at.
-    fn between(&self, x: u32, low: K, high: K, product: &mut Product<'_, M>) -> PyResult<u64> {
+    fn between(&self, x: u32, low: K, high: K, product: &mut Product<'_, M>) -> Result<u64, M::Failure> {
         let (times, slots) = (self.times_of(x), self.slots_of(x));
         let from = rank(times, low);
         let to = times.iter().filter(|&&time| time <= high).count();
@@ -91,7 +89,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(visits)
     }
 
-    fn at_or_above(&self, x: u32, low: K, product: &mut Product<'_, M>) -> PyResult<u64> {
+    fn at_or_above(&self, x: u32, low: K, product: &mut Product<'_, M>) -> Result<u64, M::Failure> {
         let (times, slots, mut visits) = (self.times_of(x), self.slots_of(x), 1);
         let from = rank(times, low);
         let inner = self.height(x) > 0;
@@ -107,7 +105,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(visits)
     }
 
-    fn at_or_below(&self, x: u32, high: K, product: &mut Product<'_, M>) -> PyResult<u64> {
+    fn at_or_below(&self, x: u32, high: K, product: &mut Product<'_, M>) -> Result<u64, M::Failure> {
         let (times, slots, mut visits) = (self.times_of(x), self.slots_of(x), 1);
         let to = times.iter().filter(|&&time| time <= high).count();
         let inner = self.height(x) > 0;
@@ -124,7 +122,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// A whole subtree. Nodes on a spine do not know theirs: below the root the finger does, elsewhere it is put together.
-    fn whole(&self, x: u32, product: &mut Product<'_, M>) -> PyResult<u64> {
+    fn whole(&self, x: u32, product: &mut Product<'_, M>) -> Result<u64, M::Failure> {
         match self.covers(x) {
             Side::Inner => product.agg(&self.aggs[x as usize]).map(|()| 1),
             Side::Left if self.parent(x) == self.root => product.agg(&self.aggs[self.left as usize]).map(|()| 1),
@@ -147,7 +145,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// All entries of a subtree in order, to `visit`.
-    pub fn each(&self, x: u32, visit: &mut impl FnMut(K, &M::Slot) -> PyResult<()>) -> PyResult<()> {
+    pub fn each<E>(&self, x: u32, visit: &mut impl FnMut(K, &M::Slot) -> Result<(), E>) -> Result<(), E> {
         let inner = self.height(x) > 0;
         for (i, (&time, slot)) in self.times_of(x).iter().zip(self.slots_of(x)).enumerate().skip(self.evicted(x)) {
             if inner {

@@ -5,8 +5,6 @@
 
 use std::mem::take;
 
-use pyo3::PyResult;
-
 use super::monoid::{Monoid, Product};
 use super::tree::{NIL, Side, Time, Tree};
 use super::undo_log::Undo;
@@ -22,7 +20,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Bring all aggregates up to date with what is marked.
-    pub fn repair(&mut self) -> PyResult<()> {
+    pub fn repair(&mut self) -> Result<(), M::Failure> {
         let (mut left, mut right) = (NIL, NIL);
         for height in 0..=self.height(self.root) as usize {
             let mut at = 0; // nodes stay listed until their level is done: where an operator raises, `undo` finds them there
@@ -51,7 +49,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Recompute left aggregates from this node down to the finger.
-    fn refresh_left(&mut self, mut x: u32) -> PyResult<()> {
+    fn refresh_left(&mut self, mut x: u32) -> Result<(), M::Failure> {
         if x == NIL {
             return Ok(());
         }
@@ -64,7 +62,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
 
     /// The left aggregate of the left finger or its parent, built up from its youngest entry: what there is on the way are the
     /// aggregates that it will have after each coming loss of its first entry.
-    pub fn refresh_with_suffixes(&mut self, x: u32) -> PyResult<()> {
+    pub fn refresh_with_suffixes(&mut self, x: u32) -> Result<(), M::Failure> {
         let (parent, inner) = (self.parent(x), self.height(x) > 0);
         let mut suffixes = take(&mut self.suffixes[usize::from(inner)]);
         suffixes.clear();
@@ -122,7 +120,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.suffixes.iter_mut().for_each(Vec::clear);
     }
 
-    fn refresh_right(&mut self, mut x: u32) -> PyResult<()> {
+    fn refresh_right(&mut self, mut x: u32) -> Result<(), M::Failure> {
         while x != NIL {
             self.refresh(x, Side::Right)?;
             x = if self.height(x) > 0 { self.kid(x, self.count(x)) } else { NIL };
@@ -130,7 +128,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
-    pub fn refresh(&mut self, x: u32, side: Side) -> PyResult<()> {
+    pub fn refresh(&mut self, x: u32, side: Side) -> Result<(), M::Failure> {
         let (agg, combines) = self.aggregate(x, side)?;
         self.work.combines += combines;
         self.work.visits += 1;
@@ -139,7 +137,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// What the aggregate of a node must be (figure 2), from its entries, its children, and its parent on a spine.
-    pub fn aggregate(&self, x: u32, side: Side) -> PyResult<(Option<M::Agg>, u64)> {
+    pub fn aggregate(&self, x: u32, side: Side) -> Result<(Option<M::Agg>, u64), M::Failure> {
         let mut product = Product::new(&self.monoid);
         let parent = self.parent(x);
         if side == Side::Right && parent != self.root {
@@ -170,7 +168,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// Add one more value, in or below node x, to all aggregates that cover it. Only where order never shows.
-    pub fn absorb_from(&mut self, mut x: u32, slot: &M::Slot) -> PyResult<()> {
+    pub fn absorb_from(&mut self, mut x: u32, slot: &M::Slot) -> Result<(), M::Failure> {
         loop {
             self.absorb_at(x, slot)?;
             match self.covers(x) {
@@ -186,7 +184,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
     }
 
-    fn absorb_below(&mut self, mut x: u32, side: Side, slot: &M::Slot) -> PyResult<()> {
+    fn absorb_below(&mut self, mut x: u32, side: Side, slot: &M::Slot) -> Result<(), M::Failure> {
         while self.height(x) > 0 {
             x = self.kid(x, if side == Side::Left { 0 } else { self.count(x) });
             self.absorb_at(x, slot)?;
@@ -195,7 +193,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     /// A child of x, off the spines, and the entry behind it now count to the aggregate of x, as its last.
-    pub fn absorb_kid(&mut self, x: u32, kid: u32) -> PyResult<()> {
+    pub fn absorb_kid(&mut self, x: u32, kid: u32) -> Result<(), M::Failure> {
         if M::FALLIBLE {
             self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
         }
@@ -209,7 +207,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
     }
 
     #[inline]
-    pub fn absorb_at(&mut self, x: u32, slot: &M::Slot) -> PyResult<()> {
+    pub fn absorb_at(&mut self, x: u32, slot: &M::Slot) -> Result<(), M::Failure> {
         if M::FALLIBLE {
             self.undo_log.note(Undo::Agg(x, self.aggs[x as usize].clone()));
         }

@@ -11,8 +11,8 @@ use super::correcting::Late;
 use super::windows::KeyedWindows;
 use crate::block::arrow::{Cells, Column};
 use crate::block::event_batch::EventBatch;
-use crate::windows::fiba::columns::numbers;
-use crate::windows::fiba::errors::same_length;
+use crate::windows::fiba::python::columns::numbers;
+use crate::windows::fiba::python::errors::same_length;
 
 /// Values of a column, and a byte each that says whether it is there (None: all are).
 struct Values<'a> {

@@ -1,15 +1,18 @@
 //! How each built-in monoid meets Python: what it takes, what it gives.
 
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyTuple;
 
 use super::columns::{Number, array, numbers};
-use super::moments::{Few, Grown, Moments, Spread};
-use super::monoid::Monoid;
-use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, Scalar, SumInt};
+use crate::windows::fiba::exact::Exact;
+use crate::windows::fiba::moments::{Few, Growing, Grown, Moments, Spread};
+use crate::windows::fiba::monoid::Monoid;
+use crate::windows::fiba::numbers::{Count, First, Last, Max, MaxCount, Min, Range, Scalar, SumInt};
 
 /// A monoid with its way in and out.
-pub trait Values: Monoid {
+pub trait Values: Monoid<Failure: Into<PyErr>> {
     /// A result, as it is kept until it goes to Python.
     type Out: Send;
 
@@ -35,6 +38,58 @@ pub trait Values: Monoid {
     fn pack<'py>(&self, py: Python<'py>, outs: Vec<Self::Out>) -> PyResult<Bound<'py, PyAny>> {
         let items = outs.into_iter().map(|out| self.give(py, out)).collect::<PyResult<Vec<_>>>()?;
         items.into_pyobject(py)
+    }
+}
+
+/// An aggregate as Python pickles it.
+pub trait Pickled: Growing {
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>>;
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self>;
+}
+
+impl Pickled for Moments {
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (self.count, self.sum.save()).into_bound_py_any(py)
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (count, sum): (i64, Vec<Vec<f64>>) = saved.extract()?;
+        Ok(Self { count, sum: exact(&sum)? })
+    }
+}
+
+impl Pickled for Spread {
+    fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        (self.count, self.sum.save(), self.squares.save()).into_bound_py_any(py)
+    }
+
+    fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let (count, sum, squares): (i64, Vec<Vec<f64>>, Vec<Vec<f64>>) = saved.extract()?;
+        Ok(Self { count, sum: exact(&sum)?, squares: exact(&squares)? })
+    }
+}
+
+fn exact(saved: &[Vec<f64>]) -> PyResult<Exact> {
+    Exact::load(saved).ok_or_else(|| PyValueError::new_err("this is no saved sum"))
+}
+
+impl<V, A: Pickled<Value = V>> Few<V, A>
+where
+    V: Copy + Default + for<'py> IntoPyObject<'py> + for<'a, 'py> FromPyObject<'a, 'py>,
+{
+    /// A number, or a tuple of one aggregate.
+    pub fn save<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self {
+            Self::One(value) => value.into_bound_py_any(py),
+            Self::Many(agg) => (agg.save(py)?,).into_bound_py_any(py),
+        }
+    }
+
+    pub fn load(saved: &Bound<'_, PyAny>) -> PyResult<Self> {
+        match saved.cast::<PyTuple>() {
+            Ok(tuple) => Ok(Self::Many(Box::new(A::load(&tuple.get_item(0)?)?))),
+            Err(_) => saved.extract().map(Self::One).map_err(Into::into),
+        }
     }
 }
 

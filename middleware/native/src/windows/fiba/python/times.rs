@@ -6,8 +6,8 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
 use super::columns::numbers;
-use super::monoid::Monoid;
-use super::tree::{Time, Tree};
+use crate::windows::fiba::monoid::Monoid;
+use crate::windows::fiba::tree::{Time, Tree};
 
 /// What stands for a time in the tree, and how to get there and back.
 pub trait Stamps: Send + Sync + 'static {

@@ -2,8 +2,8 @@
 
 use pyo3::prelude::*;
 
-use super::monoid::Monoid;
 use super::values::Values;
+use crate::windows::fiba::monoid::Monoid;
 
 /// A Python object, or none yet.
 #[derive(Default)]
@@ -35,6 +35,7 @@ pub struct Known {
 impl Monoid for Python_ {
     type Slot = Object;
     type Agg = Object;
+    type Failure = PyErr;
 
     const FALLIBLE: bool = true;
 

@@ -1,15 +1,23 @@
-//! `middleware.native.Fiba`: the class that Python sees. Its twin is `detectors.window.plain.PlainFiba`.
+//! `middleware.native.Fiba`: the class that Python sees.
+
+pub mod columns;
+pub mod errors;
+pub mod object;
+pub mod sketches;
+mod times;
+pub mod values;
+pub mod window;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyList};
 
-use super::errors::window_error;
-use super::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
-use super::object::{Known, Python_};
-use super::sketches::{bloom, distinct};
-use super::times::{Ordered, Plain, Stamps};
-use super::values::{Of, Sums, Values, Variance};
-use super::window::{Object, Typed, Window};
+use crate::windows::fiba::numbers::{Count, First, Last, Max, MaxCount, Min, Range, SumInt};
+use errors::window_error;
+use object::{Known, Python_};
+use sketches::{bloom, distinct};
+use times::{Ordered, Plain, Stamps};
+use values::{Of, Sums, Values, Variance};
+use window::{Object, Typed, Window};
 
 /// Holds a mutable borrow of itself while Python runs: an operator that came back in would get a `RuntimeError`.
 #[pyclass(module = "middleware.native")]

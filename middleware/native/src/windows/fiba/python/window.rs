@@ -4,9 +4,10 @@ use pyo3::exceptions::PyAssertionError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 
+use super::errors::{same_length, window_error};
 use super::times::Stamps;
-use super::tree::{Time, Tree};
 use super::values::Values;
+use crate::windows::fiba::tree::{Time, Tree};
 
 pub type Object<'py> = Bound<'py, PyAny>;
 
@@ -48,9 +49,9 @@ impl<S: Stamps, M: Values> Typed<S, M> {
 /// Evict, insert, query.
 #[inline]
 fn one_round<K: Time, M: Values>(tree: &mut Tree<K, M>, last: K, time: K, slot: M::Slot) -> PyResult<M::Out> {
-    tree.advance(last)?;
-    tree.insert(time, slot, false)?;
-    let agg = tree.query()?;
+    tree.advance(last).map_err(Into::into)?;
+    tree.insert(time, slot, false).map_err(Into::into)?;
+    let agg = tree.query().map_err(Into::into)?;
     tree.monoid.lower(agg.as_ref())
 }
 
@@ -62,20 +63,20 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
     fn insert(&mut self, time: &Object<'_>, value: &Object<'_>, replace: bool) -> PyResult<()> {
         let slot = self.tree.monoid.take(value)?;
         let time = self.stamps.take(time, &mut self.tree)?;
-        self.tree.insert(time, slot, replace)
+        self.tree.insert(time, slot, replace).map_err(Into::into)
     }
 
     fn evict(&mut self, time: &Object<'_>) -> PyResult<bool> {
         let time = self.stamps.take(time, &mut self.tree)?;
-        self.tree.evict(time)
+        self.tree.evict(time).map_err(Into::into)
     }
 
     fn evict_oldest(&mut self) -> PyResult<()> {
-        self.tree.evict_oldest()
+        self.tree.evict_oldest().map_err(Into::into)
     }
 
     fn query<'py>(&mut self, py: Python<'py>) -> PyResult<Object<'py>> {
-        let agg = self.tree.query()?;
+        let agg = self.tree.query().map_err(Into::into)?;
         let out = self.tree.monoid.lower(agg.as_ref())?;
         self.tree.monoid.give(py, out)
     }
@@ -86,7 +87,7 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         }
         let low_time = self.stamps.low(low, &mut self.tree)?;
         let high_time = self.stamps.high(high, &mut self.tree)?;
-        let agg = self.tree.range(low_time, high_time)?;
+        let agg = self.tree.range(low_time, high_time).map_err(Into::into)?;
         let out = self.tree.monoid.lower(agg.as_ref())?;
         self.tree.monoid.give(low.py(), out)
     }
@@ -94,19 +95,16 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
     fn bulk_insert(&mut self, times: &Object<'_>, values: &Object<'_>, replace: bool) -> PyResult<()> {
         let slots = self.tree.monoid.column(values)?;
         let times = self.stamps.column(times, &mut self.tree)?;
-        super::errors::same_length(times.len(), slots.len())?;
+        same_length(times.len(), slots.len())?;
         if let Some(at) = (1..times.len()).find(|&at| times[at] < times[at - 1]) {
-            return Err(super::errors::window_error(format!(
-                "the times are not sorted: the one at {at} is before the one at {}",
-                at - 1
-            )));
+            return Err(window_error(format!("the times are not sorted: the one at {at} is before the one at {}", at - 1)));
         }
-        self.tree.bulk_insert(times.into_iter().zip(slots), replace)
+        self.tree.bulk_insert(times.into_iter().zip(slots), replace).map_err(Into::into)
     }
 
     fn bulk_evict(&mut self, last: &Object<'_>) -> PyResult<usize> {
         let last = self.stamps.high(last, &mut self.tree)?;
-        self.tree.bulk_evict(last)
+        self.tree.bulk_evict(last).map_err(Into::into)
     }
 
     #[inline]
@@ -128,8 +126,8 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         }
         let lasts = self.stamps.column_high(lasts, &mut self.tree)?;
         let times = self.stamps.column(times, &mut self.tree)?;
-        super::errors::same_length(lasts.len(), slots.len())?;
-        super::errors::same_length(times.len(), slots.len())?;
+        same_length(lasts.len(), slots.len())?;
+        same_length(times.len(), slots.len())?;
         let rounds = lasts.into_iter().zip(times).zip(slots);
         let outs = self.tree.atomic(|tree| {
             rounds.map(|((last, time), slot)| one_round(tree, last, time, slot)).collect::<PyResult<Vec<_>>>()
@@ -141,7 +139,7 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
         let items = PyList::empty(py);
         let tree = &self.tree;
         tree.each(tree.root, &mut |time, slot| {
-            let value = tree.monoid.lower(Some(&tree.monoid.lift(slot)?))?;
+            let value = tree.monoid.lower(Some(&tree.monoid.lift(slot).map_err(Into::into)?))?;
             items.append((self.stamps.give(py, time)?, tree.monoid.give(py, value)?))
         })?;
         Ok(items)
@@ -178,11 +176,11 @@ impl<S: Stamps, M: Values> Window for Typed<S, M> {
     fn load(&mut self, times: &Object<'_>, slots: &Object<'_>) -> PyResult<()> {
         let times = self.stamps.column(times, &mut self.tree)?;
         let slots = slots.try_iter()?.map(|slot| self.tree.monoid.load(&slot?)).collect::<PyResult<Vec<_>>>()?;
-        super::errors::same_length(times.len(), slots.len())?;
-        self.tree.bulk_insert(times.into_iter().zip(slots), true)
+        same_length(times.len(), slots.len())?;
+        self.tree.bulk_insert(times.into_iter().zip(slots), true).map_err(Into::into)
     }
 
     fn check(&self) -> PyResult<()> {
-        self.tree.fault()?.map_or(Ok(()), |fault| Err(PyAssertionError::new_err(fault)))
+        self.tree.fault().map_err(Into::into)?.map_or(Ok(()), |fault| Err(PyAssertionError::new_err(fault)))
     }
 }
