@@ -1,4 +1,4 @@
-"""Options that several commands have: keys of nodes, and texts of the form NAME=VALUE."""
+"""Options that several commands have: keys of nodes, recordings, Spark, and texts of the form NAME=VALUE."""
 
 from __future__ import annotations
 
@@ -26,6 +26,10 @@ Master = Annotated[
         help="Whose Spark: spark://HOST:7077, yarn, k8s://..., sc://HOST (Spark Connect); without it, one on this machine.",
     ),
 ]
+Cores = Annotated[int, typer.Option("--cores", min=1, help="Spark tasks at a time, where Spark runs on this machine.")]
+Seconds = Annotated[float | None, typer.Option("--seconds", help="Length of a generated recording, instead of the scenario's.")]
+Seed = Annotated[int | None, typer.Option("--seed", help="Seed of a generated recording and its delays.")]
+TracesFolder = Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for prepared traces.")]
 NodeNames = Annotated[
     list[str] | None,
     typer.Option("--node", help="Names of the nodes in the allow-list (default: whichever of them answers)."),
@@ -42,15 +46,15 @@ def candidates(keys: Path | None, allow_list: Path | None, node: Sequence[str] |
     return own, node or (list(dict.fromkeys(each.name for each in load_allowed(allow_list))) if allow_list is not None else [])
 
 
-def tells_who_is_silent(timeout: float) -> Callable[[str], None]:
-    """What says on standard error that nobody answers at an address yet."""
+def silence_reporter(timeout: float) -> Callable[[str], None]:
+    """A function that reports on standard error that no node answers at an address yet."""
 
-    def tell(address: str) -> None:
+    def report(address: str) -> None:
         console(STANDARD_OUTPUT).print(
             f"no node answers at {redacted(address)} yet: waiting up to {timeout:g} s for it", markup=False
         )
 
-    return tell
+    return report
 
 
 def pairs(option: str, texts: list[str], form: str) -> dict[str, str]:

@@ -217,7 +217,7 @@ class Connectors:
                     event_types=self._scenario.types,
                     consistency=plan.consistency,
                     resume=plan.name,
-                    after=sink.mark if plan.consistency == "final" else None,
+                    after=sink.position if plan.consistency == "final" else None,
                     keys=self._keys,
                     patience=FOR_EVER,
                 )
@@ -230,7 +230,7 @@ class Connectors:
                 def told(number: int) -> None:
                     self.counts[label] = before + number
 
-                deliver(subscriber, sink, until=END + 1, told=told)
+                deliver(subscriber, sink, until=END + 1, on_delivery=told)
 
         self._keep_trying(label, attempt)
 

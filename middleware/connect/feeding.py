@@ -116,13 +116,13 @@ class Feed:
         """Returns once the node has all events that were sent, and the ledger why the others are none."""
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
             self._publish(sent)
-        if refused := {why: count for why, count in receipt.turned.items() if why not in LISTED}:
+        if refused := {why: count for why, count in receipt.rejected.items() if why not in LISTED}:
             raise SourceError(
                 f"the node at {self._publisher.address} refuses what comes: {counted(refused)}; nothing is acknowledged"
             )
         for message, event_type, why in unread:
             name, body = event_type or message.topic, bytes(message.body)  # it may be Gone
-            self._ledger.list_unread(name, message.source, message.id, message.at, body, why)
+            self._ledger.report_unread(name, message.source, message.id, message.at, body, why)
         if unread:
             _log.warning(
                 "messages that are no events are listed", input=self._ledger.node, count=len(unread), why=unread[0].reason

@@ -234,7 +234,7 @@ class KafkaSink:
         try:
             connection.reach(self._consumer)
             self._producer.init_transactions(ANSWERS_WITHIN)  # ends what a former one has left open, and shuts it out
-            self.mark = self._kept_mark()
+            self.position = self._kept_mark()
         except BaseException as error:
             self.close()
             if isinstance(error, KafkaException):
@@ -256,7 +256,7 @@ class KafkaSink:
         """See Sink."""
         mark = ORDER(events[-1])
         self._transact([(event, self._encode(event)) for event in events], mark)
-        self.mark = mark
+        self.position = mark
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See ChangeSink."""

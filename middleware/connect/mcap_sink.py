@@ -54,14 +54,14 @@ class McapSink:
             )
         self._schemas: Schemas = {}
         self._sink = FileSink(self._lines)
-        self.mark: Mark | None = self._sink.mark
+        self.position: Mark | None = self._sink.position
 
     def take(self, events: Sequence[Event]) -> None:
         """See middleware.runtime.sinks.sink.Sink. The lines are safe on return; the file appears on close."""
         _check_times(events)
         self._sink.take(events)
         self._schemas |= _schemas_of(events)
-        self.mark = self._sink.mark
+        self.position = self._sink.position
 
     def close(self) -> None:
         """Make the file, of all that was taken; it appears whole or not at all. Raises SinkError if it cannot be written."""

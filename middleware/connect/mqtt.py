@@ -174,7 +174,7 @@ class MqttSink:
     stands for the event type.
     """
 
-    mark: Mark | None = None
+    position: Mark | None = None
 
     def __init__(self, address: str, name: str = "finals", *, window: int = 1_000) -> None:
         self._topic = unquote(address.partition("://")[2].partition("/")[2].lstrip("/"))  # ? and # are part of it

@@ -95,7 +95,7 @@ class PostgresSink:
         except psycopg.Error as error:
             raise refused(error, f"output {name!r}", SinkError, address) from None
         try:
-            self.mark = self._begun()
+            self.position = self._begun()
         except BaseException as error:
             self.close()
             if isinstance(error, psycopg.Error):
@@ -131,7 +131,7 @@ class PostgresSink:
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
         self._write(events, [])
-        self.mark = ORDER(events[-1])
+        self.position = ORDER(events[-1])
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See ChangeSink."""

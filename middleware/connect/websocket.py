@@ -54,7 +54,7 @@ class WebSocketSink:
         web pages that may connect, such as https://plant.example; by default any at this machine's own names, and programs.
     """
 
-    mark: Mark | None = None
+    position: Mark | None = None
 
     def __init__(self, address: str, name: str = "finals", *, token: str | None = None, origins: Sequence[str] = ()) -> None:
         host, port = host_and_port(address, 80, "127.0.0.1")

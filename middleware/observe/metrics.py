@@ -136,9 +136,9 @@ def _traffic(make: _Maker, vitals: Vitals) -> Iterator[Metric]:
     drops = dict(counts.drops)
     repeats = "Events that came again with a source and id known already."
     yield single("events_duplicate_total", repeats, drops.pop(_DUPLICATE, 0))
-    turned = {(reason,): drops.pop(counted, 0) for reason, counted in TURNED.items()}
+    rejected = {(reason,): drops.pop(counted, 0) for reason, counted in TURNED.items()}
     text = "Events that the node did not take from a publisher, and listed."
-    yield make.counter("events_turned_away_total", text, turned, ["reason"])
+    yield make.counter("events_rejected_total", text, rejected, ["reason"])
     others = {(reason,): count for reason, count in _bounded(drops).items()}
     yield make.counter("dropped_total", "Events or frames dropped, by reason.", others, ["reason"])
     yield single("late_ledger_entries_total", "Events listed because they were not taken into account.", vitals.listed)

@@ -435,10 +435,10 @@ class Node:
         """Enter the events that the processor reports in the ledger: a step is settled once the ledger has them."""
         taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
         for listed in taken:
-            self._ledger.list_late(listed.unit, listed.late)
+            self._ledger.report_late(listed.unit, listed.late)
             if listed.late:
                 self._broker.found_late((late.event for late in listed.late), time.monotonic_ns())
-            self._ledger.list_failed(listed.unit, listed.failed)
+            self._ledger.report_failures(listed.unit, listed.failed)
 
     def _share(self, spent: int) -> float:
         """Of the time available to detectors (ns): the time that the broker needs to receive and send is not available."""

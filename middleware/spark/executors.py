@@ -32,7 +32,7 @@ class Executor(NamedTuple):
         return not self.missing and self.packages == versions()
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """In words."""
         slackline = f"no Slackline: {self.missing}" if self.missing else "Slackline"
         return f"{self.host}: Python {self.python}, {self.packages}; {slackline}"

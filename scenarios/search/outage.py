@@ -98,7 +98,7 @@ class Follower(threading.Thread):
         address = cluster.addresses[list(cluster.scenario.placement)[-1]]
         results: list[EventType] = [Posted, Indexed]
         sink = self._opened()
-        lasting: dict[str, Any] = {"resume": self.name, "after": sink.mark, "patience": _PATIENCE}
+        lasting: dict[str, Any] = {"resume": self.name, "after": sink.position, "patience": _PATIENCE}
         with closing(sink), Subscriber(address, results, consistency="final", **lasting) as subscriber:
             if not self.ready.is_set():
                 cluster.await_ready(subscriber.wait_ready)

@@ -155,6 +155,6 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
         unread = read_ledger(ledger)
         assert {entry.reason for entry in unread} == {"unread"}
         assert len(unread) == len({entry.id for entry in unread}) == MESSAGES // 100
-        assert "expected `float`" in unread[0].told.lower()
+        assert "expected `float`" in unread[0].details.lower()
         assert running.finish("connect") == 143, running.said("connect")
         assert "lost: trying again" in running.said("connect")

@@ -235,6 +235,6 @@ def test_each_final_once_though_the_receiver_is_killed_under_those_who_send(tmp_
         assert running.finish("connect") == 143, running.said("connect")
     found = [(each["count"], each["sum"]) for each in map(json.loads, out.read_text().splitlines())]
     assert found == [(n + 1, n * (n + 1) / 2) for n in range(count)]
-    listed = [(entry.id, entry.type, entry.told) for entry in read_ledger(ledger)]
+    listed = [(entry.id, entry.type, entry.details) for entry in read_ledger(ledger)]
     assert len({number for number, _, _ in listed}) == count
     assert all(kind == "Stroke" and "Expected `float`" in why for _, kind, why in listed)

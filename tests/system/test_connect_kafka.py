@@ -261,7 +261,7 @@ def test_a_partition_that_is_read_ahead_makes_nothing_late(broker: Kafka, tmp_pa
         finals = collect(subscriber, 1_199)  # all but the last, which others may still come before
         over.set()
         thread.join()
-        assert publisher.flush().turned == {}
+        assert publisher.flush().rejected == {}
     assert [(each.number, each.ts) for each in finals if isinstance(each, Place)] == [
         (n + 1, 3 * SECOND * n) for n in range(1_199)
     ]
@@ -270,16 +270,16 @@ def test_a_partition_that_is_read_ahead_makes_nothing_late(broker: Kafka, tmp_pa
 def test_a_transaction_has_the_finals_and_their_mark_or_neither(broker: Kafka) -> None:
     address = f"{broker.address}/out"
     with closing(open_sink(address, "once")) as sink:
-        assert sink.mark is None
+        assert sink.position is None
         sink.take([seen(1), seen(2)])
         sink.take([seen(3)])
     with closing(KafkaSink(address, "once")) as first:
-        assert first.mark == ORDER(seen(3))
+        assert first.position == ORDER(seen(3))
         with closing(KafkaSink(address, "once")) as second:
             with pytest.raises(UnreachableError):  # it is shut out, and would have to begin anew
                 first.take([seen(4, "never")])
             second.take([seen(4)])
-            assert second.mark == ORDER(seen(4))
+            assert second.position == ORDER(seen(4))
     found = stored(broker, "out", 4)
     assert sorted((key[2], value["text"]) for key, value in found) == [(number, "x") for number in range(1, 5)]
 
@@ -289,7 +289,7 @@ def test_each_type_has_its_topic_and_the_mark_goes_with_them(broker: Kafka) -> N
     with closing(KafkaSink(address, "by-type")) as sink:
         sink.take([seen(1), seen(2)])
     with closing(KafkaSink(address, "by-type")) as sink:
-        assert sink.mark == ORDER(seen(2))
+        assert sink.position == ORDER(seen(2))
     assert len(stored(broker, "of-Seen", 2)) == 2
 
 
@@ -415,4 +415,4 @@ def test_kafka_in_avro_both_ways_each_final_once_whatever_is_killed(broker: Kafk
         assert sorted(value["total"] for _, value in found if value["key"] == key) == totals
     unread = read_ledger(tmp_path / ".slackline" / "plant" / "connect" / "readings")
     assert len({(entry.source, entry.id) for entry in unread}) == 3
-    assert {"reading.avsc" in entry.told for entry in unread} == {True}
+    assert {"reading.avsc" in entry.details for entry in unread} == {True}

@@ -51,17 +51,17 @@ def reading(number: int, value: float | None = 1.5, count: int = 0) -> Reading:
 
 def test_finals_are_rows_with_their_mark_in_one_transaction(server: Postgres) -> None:
     with closing(open_sink(server.address, "first", prefix="one_")) as sink:
-        assert sink.mark is None
+        assert sink.position is None
         sink.take([reading(1), reading(2, None)])
         sink.take([reading(3, float("inf"))])
-        assert sink.mark == ORDER(reading(3))
+        assert sink.position == ORDER(reading(3))
     assert server.rows("SELECT value, tags, count, ts, id, source, level FROM one_reading ORDER BY ts") == [
         (1.5, ["a", "b"], 0, 1_001, 1, "s", 1),
         (None, ["a", "b"], 0, 1_002, 2, "s", 1),
         (float("inf"), ["a", "b"], 0, 1_003, 3, "s", 1),
     ]
     with closing(open_sink(server.address, "first", prefix="one_")) as sink:
-        assert sink.mark == ORDER(reading(3))
+        assert sink.position == ORDER(reading(3))
 
 
 def test_changes_are_upserts_and_deletions_and_may_be_repeated(server: Postgres) -> None:
@@ -76,14 +76,14 @@ def test_changes_are_upserts_and_deletions_and_may_be_repeated(server: Postgres)
         for start in (0, 3, 0, 2):  # as from a reader that was killed now and then
             sink.apply(changes[start:])
             assert server.rows("SELECT id, value FROM two_reading ORDER BY id") == [(2, 9.0), (3, 1.5)]
-        assert sink.mark is None
+        assert sink.position is None
 
 
 def test_what_the_database_refuses_is_listed_and_the_others_are_stored(server: Postgres) -> None:
     events = [reading(1), reading(2, count=2**63), reading(3), Other("a\0b", ts=1_004, id=4), Other("fine", ts=1_005, id=5)]
     with closing(PostgresSink(server.address, "odd", prefix="three_")) as sink:
         sink.take(events)
-        assert sink.mark == ORDER(events[-1])
+        assert sink.position == ORDER(events[-1])
     assert server.rows("SELECT id FROM three_reading ORDER BY id") == [(1,), (3,)]
     assert server.rows("SELECT value FROM three_other") == [("fine",)]
     rejected = server.rows("SELECT type, id, reason FROM slackline_rejected WHERE sink = 'odd' ORDER BY id")
@@ -153,7 +153,7 @@ def test_a_table_that_changes_under_a_running_sink_is_named(server: Postgres) ->
             "ALTER TABLE five_reading ALTER who DROP DEFAULT",
         )
         sink.take([reading(2)])
-        assert sink.mark == ORDER(reading(2))
+        assert sink.position == ORDER(reading(2))
     assert server.rows("SELECT id FROM five_reading") == [(1,)]
     ((number, reason),) = server.rows("SELECT id, reason FROM slackline_rejected WHERE sink = 'changing'")
     assert number == 2 and 'column "who"' in reason
@@ -186,7 +186,7 @@ def test_a_full_disk_passes_and_nothing_is_lost(server: Postgres) -> None:
             sink.take([reading(2), reading(3)])
     server.do("DROP TRIGGER full_disk ON six_reading")
     with closing(PostgresSink(server.address, "full", prefix="six_")) as sink:
-        assert sink.mark == ORDER(reading(1))
+        assert sink.position == ORDER(reading(1))
         sink.take([reading(2), reading(3)])
     assert server.rows("SELECT id FROM six_reading ORDER BY id") == [(1,), (2,), (3,)]
 
@@ -283,7 +283,7 @@ def test_each_final_is_a_row_once_though_the_server_is_killed(server: Postgres, 
             publisher.advance(Hit, 1_000 + end)
             sink = open_sink(server.address, "hits")
             with (
-                Subscriber(node.address, Hit, consistency="final", resume="hits", after=sink.mark) as subscriber,
+                Subscriber(node.address, Hit, consistency="final", resume="hits", after=sink.position) as subscriber,
                 closing(sink),
             ):
                 deliver(subscriber, sink, until=1_000 + end)

@@ -125,7 +125,7 @@ def test_a_second_file_goes_on_behind_the_first(
             running.enter_context(nodes(places, addresses, folder))
         receipt = published(tmp_path, next(iter(addresses.values())), second)
         assert receipt["repeats"] == 8, "what was there before"
-        assert receipt["turned"] == {"late for what was promised": 3}, "38 to 40: a window that ends at 40 was final"
+        assert receipt["rejected"] == {"late for what was promised": 3}, "38 to 40: a window that ends at 40 was final"
         while finals[-1].ts < 90:
             finals += [change.event for change in subscriber.receive(DEADLINE) if isinstance(change, Insert)]
         assert to_the_end(subscriber) == []

@@ -82,7 +82,7 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
         assert collect(subscriber, 1) == [hit(50 * SECOND, 2)]
     with node_thread("third", "tcp://127.0.0.1:*", types=EventTypes([Echo])) as node:
         told = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
-        assert "published 0 of 1 events" in told.stdout and "1 turned away: unknown type" in told.stdout and told.exit_code == 1
+        assert "published 0 of 1 events" in told.stdout and "1 rejected: unknown type" in told.stdout and told.exit_code == 1
 
 
 @pytest.mark.parametrize("is_bare", [True, False])
@@ -107,7 +107,7 @@ def test_what_made_a_detector_raise_is_listed_and_told(
         process.join()
     (entry,) = read_ledger(tmp_path)
     assert (entry.reason, entry.detector, entry.id) == ("failed", "Echoing", 13)
-    assert entry.told.endswith("ValueError: thirteen\n")
+    assert entry.details.endswith("ValueError: thirteen\n")
     log = capfd.readouterr().out
     assert is_bare or ("a detector has raised" in log and "test_late_ledger.py:" in log)
     assert "thirteen" not in log, "no payload gets into logs"

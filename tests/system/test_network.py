@@ -179,7 +179,7 @@ def test_encoded_batches_in_a_hurry_go_together_and_each_is_taken_as_if_alone(
             publisher.publish_encoded("Hit", encode(hits(20_010, 10)), 10, 10**6)
             assert publisher.statistics().events == 20_020 + 2 * 3 * 20
             receipt = publisher.flush(DEADLINE)
-            assert (receipt.taken, receipt.unknown) == (20_020, 0) and sum(receipt.turned.values()) == 2 * 3 * 20
+            assert (receipt.taken, receipt.unknown) == (20_020, 0) and sum(receipt.rejected.values()) == 2 * 3 * 20
             assert publisher.statistics().link.frames_out < 150
             publisher.advance(Hit, END)
         assert [change.event for change in subscriber if isinstance(change, Insert)] == hits(0, 20_020)

@@ -237,7 +237,7 @@ def test_ids_taken_in_advance_are_free_for_their_owner_and_both_are_told() -> No
         evil.publish(hits(10, 50, text="forged"))
         evil.retract(hits(3, 1)[0])
         receipt = evil.flush(DEADLINE)
-        assert (receipt.taken, receipt.turned) == (0, {"source that belongs to another": 51})
+        assert (receipt.taken, receipt.rejected) == (0, {"source that belongs to another": 51})
         assert receipt.samples[0].told == "source 'ball' belongs to publisher honest"
         honest.publish(hits(10, 50))
         assert honest.flush(DEADLINE).taken == 50
@@ -258,5 +258,5 @@ def test_a_block_whose_head_lies_goes_through_a_forwarding_node_as_what_it_holds
             evil.publish_blocks([(head, encode(hits(1, 1, text="forged")))])
         evil.publish(hits(7, 2))
         receipt = evil.flush(DEADLINE)
-        assert (receipt.taken, receipt.turned) == (5, {"clash": 2})
+        assert (receipt.taken, receipt.rejected) == (5, {"clash": 2})
         assert collect(reader, 5) == [*hits(1, 3), *hits(7, 2)]

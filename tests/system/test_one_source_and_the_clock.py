@@ -67,7 +67,7 @@ class Live:
             if self.promises:
                 self.publisher.advance(Hit, now - 1)
         receipt = self.publisher.flush(DEADLINE)
-        assert (receipt.taken, receipt.turned) == (count, {}), "nobody makes them late"
+        assert (receipt.taken, receipt.rejected) == (count, {}), "nobody makes them late"
 
 
 def finals(subscriber: Subscriber, live: Live) -> None:

@@ -96,7 +96,7 @@ def test_the_end_of_one_publisher_says_nothing_of_the_next_one_there(folder: Pat
             first.advance([Amount], 1000)
             first.flush(30)
             after.publish([amount(100, 500, "after")])
-            assert not after.flush(30).turned
+            assert not after.flush(30).rejected
             for each in (after, first):
                 each.advance([Amount], END)
                 each.flush(30)
@@ -143,6 +143,6 @@ def test_publishers_that_take_turns_to_end_lose_nothing(where: str, folder: Path
                 near.flush(30)
                 far.publish([amount(1, start + 15, "far"), amount(1, start + 30, "far")])
                 far.advance([Amount], END)
-                assert not far.flush(30).turned
+                assert not far.flush(30).rejected
                 found = totals(reader, 4)
                 assert found == [4 * turn + place for place in (1, 2, 3, 4)]

@@ -46,24 +46,24 @@ def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -
         publisher.publish(hits(0, 3, text="another"))
         receipt = publisher.flush(DEADLINE)
         assert (receipt.taken, receipt.repeats, receipt.unknown) == (5, 5, 0)
-        assert receipt.turned == {"clash": 3, "unknown type": 2}
+        assert receipt.rejected == {"clash": 3, "unknown type": 2}
         assert not receipt.is_whole
         assert {sample.type for sample in receipt.samples} == {"Hit", "Other", "Echo"}
         with Publisher(node.address) as other:
             other.publish_encoded("Hit", [b"\x96\xa1x\xa0\x01\x02\xa1s\x00"], 1, 1)
             receipt = other.flush(DEADLINE)
-            assert receipt.turned == {"malformed event": 1}
+            assert receipt.rejected == {"malformed event": 1}
             assert receipt.samples[0].told == "Expected `float`, got `str` - at `$[0][0]`"
         with Publisher(node.address, shares=True) as former:
             swapped = msgspec.defstruct("Hit", [("note", str), ("peak", float)], bases=(Event,), frozen=True, array_like=True)
             former.publish([swapped("", 0.5, ts=1, id=1, source="former")])  # type: ignore[list-item]
             former.publish(hits(50, 1))
             receipt = former.flush(DEADLINE)
-            assert (receipt.taken, receipt.turned) == (1, {"other fields": 1})
+            assert (receipt.taken, receipt.rejected) == (1, {"other fields": 1})
             assert receipt.samples[0].told == f"where it is taken, Hit has the fields {FIELDS}, in this order"
     listed = read_ledger(tmp_path)
     assert [(entry.reason, entry.id) for entry in listed] == [("clash", 0), ("clash", 1), ("clash", 2)]
-    assert "another" not in listed[0].told and "came first" in listed[0].told
+    assert "another" not in listed[0].details and "came first" in listed[0].details
 
 
 @pytest.mark.parametrize("ends_in_order", [True, False], ids=["with a checkpoint", "from the log alone"])
@@ -77,7 +77,7 @@ def test_what_was_said_holds_in_the_next_life_which_still_knows_what_came_first(
     with durable(folder) as node, Publisher(node.address) as publisher:
         publisher.publish([*hits(0, 150), *hits(150, 50, text="another"), *hits(200, 7)])
         receipt = publisher.flush(DEADLINE)
-        assert (receipt.taken, receipt.repeats, receipt.turned) == (7, 150, {"clash": 50})
+        assert (receipt.taken, receipt.repeats, receipt.rejected) == (7, 150, {"clash": 50})
 
 
 def test_a_publisher_that_lives_through_a_crash_counts_nothing_twice_and_says_what_it_cannot_know(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_publisher_that_lives_through_a_crash_counts_nothing_twice_and_says_wh
         receipt = publisher.flush(DEADLINE)
         publisher.close()
     assert receipt.taken + receipt.repeats + receipt.unknown == 100
-    assert not receipt.turned
+    assert not receipt.rejected
     assert receipt.unknown in (0, 50), "those that the first life acknowledged when it left"
 
 
@@ -108,9 +108,9 @@ def test_pub_says_what_was_turned_away_and_ends_with_1(tmp_path: Path) -> None:
         process = slackline(tmp_path, "pub", node.address, "in.jsonl", "--types-from", "test_network", "--json", "out.json")
         out, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode == 1, errors
-    assert "published 0 of 30 events" in out and "30 turned away: unknown type" in out
+    assert "published 0 of 30 events" in out and "30 rejected: unknown type" in out
     result = json.loads((tmp_path / "out.json").read_text())
-    assert (result["taken"], result["turned"], result["unknown"]) == (0, {"unknown type": 30}, 0)
+    assert (result["taken"], result["rejected"], result["unknown"]) == (0, {"unknown type": 30}, 0)
 
 
 def test_pub_twice_loses_nothing_and_under_a_name_counts_once(tmp_path: Path) -> None:
@@ -129,7 +129,7 @@ def test_pub_twice_loses_nothing_and_under_a_name_counts_once(tmp_path: Path) ->
         code, out = pub(node.address, "one.jsonl", "--source", "day")
         assert code == 0 and "30 of them it had before" in out
         code, out = pub(node.address, "two.jsonl", "--source", "day")
-        assert code == 1 and "published 0 of 30" in out and "30 turned away: clash" in out
+        assert code == 1 and "published 0 of 30" in out and "30 rejected: clash" in out
 
 
 FORGETFUL = """

@@ -105,7 +105,7 @@ class Server:
 
 
 def is_listed(ledger: Path, line: tuple[int, str, str]) -> bool:
-    return [(entry.id, entry.reason, entry.told) for entry in read_ledger(ledger)] == [line]
+    return [(entry.id, entry.reason, entry.details) for entry in read_ledger(ledger)] == [line]
 
 
 def inserted(subscriber: Subscriber, found: list[tuple[object, ...]], count: int) -> list[tuple[object, ...]]:

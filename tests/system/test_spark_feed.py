@@ -243,8 +243,8 @@ def test_without_an_end_another_recording_and_live_events_follow_into_the_same_n
         listener = Listener(node.address)
         first = feed(trace, node.address, speed=None)
         again = feed(trace, node.address, speed=None)
-        assert (first.repeats, first.turned) == (first.events - len(expected(trace)), {})
-        assert (again.repeats, again.turned) == (first.events, {})
+        assert (first.repeats, first.rejected) == (first.events - len(expected(trace)), {})
+        assert (again.repeats, again.rejected) == (first.events, {})
         with Publisher(node.address, types=[Beat]) as live:
             live.publish([Beat(7, ts=load_trace(trace).types["Beat"].last_ts + 1, id=1, source="live")])
             assert live.flush(DEADLINE).taken == 1
@@ -268,7 +268,7 @@ def test_a_feed_as_fast_as_it_goes_makes_no_event_late(trace: Path, partitions: 
         report = feed(trace, node.address, speed=None, partitions=partitions, end=True)
     (found,) = hierarchy.statistics()
     described = load_trace(trace)
-    assert (found.received, found.late, report.turned) == (len(expected(trace)), 0, {})
+    assert (found.received, found.late, report.rejected) == (len(expected(trace)), 0, {})
     assert 0 < found.k <= max(one.max_lateness for one in described.types.values())
 
 

@@ -89,7 +89,7 @@ def test_a_table_comes_out_as_it_went_in_for_readers_of_any_kind(node: Node) -> 
             publisher.retract(gone)
             publisher.advance([Hit], END)
             receipt = publisher.flush(DEADLINE)
-        assert (receipt.taken, receipt.repeats, receipt.turned) == (COUNT + 17, COUNT, {})
+        assert (receipt.taken, receipt.repeats, receipt.rejected) == (COUNT + 17, COUNT, {})
         expected = [event for event in hits(0, COUNT + 15) if event.id != 4]
         expected[3] = Hit(9.5, "new", ts=old.ts, id=old.id, source=old.source)
         assert events_in(tables_to_end(final)) == expected
@@ -147,7 +147,7 @@ def test_threads_that_share_a_publisher_number_rows_one_after_the_other(node: No
         for each in threads:
             each.join()
         receipt = publisher.flush(DEADLINE)
-    assert (receipt.taken, receipt.repeats, receipt.turned) == (2 * rounds * len(large), 0, {})
+    assert (receipt.taken, receipt.repeats, receipt.rejected) == (2 * rounds * len(large), 0, {})
 
 
 def test_closing_without_the_node_says_what_it_never_took() -> None:
@@ -186,7 +186,7 @@ def test_bad_columns_are_refused_whole_counted_and_told(node: Node) -> None:
             publisher.publish_blocks([(BlockHead("Hit", COUNT, raw=True, newest=10_000, columns=True), block)])
         publisher.publish(hits(0, 3))
         receipt = publisher.flush(DEADLINE)
-        assert receipt.taken == 3 and receipt.turned == {"malformed block": 3 * COUNT}
+        assert receipt.taken == 3 and receipt.rejected == {"malformed block": 3 * COUNT}
         assert any("compressed" in sample.told for sample in receipt.samples)
         assert collect(subscriber, 3) == hits(0, 3)
     assert drops(node) == {"malformed block": 3 * COUNT}
@@ -264,7 +264,7 @@ def test_rows_that_are_given_again_after_an_error_count_once() -> None:
                 publisher.publish_table(rows, Hit, source="rows")
                 break
         receipt = publisher.flush(DEADLINE)
-    assert receipt.taken == 200_000 and receipt.repeats > 0 and not receipt.turned
+    assert receipt.taken == 200_000 and receipt.repeats > 0 and not receipt.rejected
 
 
 def test_what_is_no_table_of_events_is_told_and_uses_up_no_numbers(node: Node) -> None:

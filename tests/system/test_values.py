@@ -166,7 +166,7 @@ def test_what_no_wire_carries_is_a_failure_of_its_event_everywhere(tmp_path: Pat
     assert [event for event in got if isinstance(event, Product)] == found.finals["P"]
     assert [event for event in got if isinstance(event, Count)] == found.finals["C"] and len(found.finals["C"]) == 4
     assert [failure.event.id for failure in found.failures["P"]] == [2, 3, 4, 5, 6]
-    listed = {entry.id: entry.told for entry in read_ledger(tmp_path / "a")}
+    listed = {entry.id: entry.details for entry in read_ledger(tmp_path / "a")}
     assert listed.keys() == {2, 3, 4, 5, 6} and "a whole number beyond 64 bits" in listed[3]
     assert "surrogate" in listed[2] and "object" in listed[4] and "bytes" in listed[6]
 

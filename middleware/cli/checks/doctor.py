@@ -121,7 +121,7 @@ def spark(start: bool, master: str | None = None) -> Iterator[Finding]:
         return
     yield Finding("Spark", "ok" if counted == 10 else "missing", f"PySpark {version} started and counted to {counted}")
     for each in found:
-        yield Finding("executor", "ok" if each.is_fit else "missing", each.told, each.advice)
+        yield Finding("executor", "ok" if each.is_fit else "missing", each.summary, each.advice)
 
 
 def sockets(host: str = LOOPBACK) -> Iterator[Finding]:

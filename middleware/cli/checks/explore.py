@@ -80,10 +80,10 @@ def _explored(
     began = time.monotonic()
     with screen.status(f"{plan.name} ...") as status:
 
-        def tell(so_far: SearchOutcome) -> None:
+        def show_progress(so_far: SearchOutcome) -> None:
             status.update(f"{plan.name}: {so_far.states:,} states, {so_far.transitions:,} steps between them")
 
-        found = explore(plan, states, seed, tell)
+        found = explore(plan, states, seed, show_progress)
     seconds = time.monotonic() - began
     kind = "[red]broken[/]" if found.broken else ("all" if found.is_whole else "the first")
     screen.print(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from middleware.testing.simulation.hunt import WorldOutcome
 
 _T = TypeVar("_T")
-_TOLD_EVERY = 500
+_REPORT_EVERY = 500
 """Worlds between two lines where nobody sees a bar."""
 
 
@@ -57,8 +57,8 @@ def simulate(
     for outcome in outcomes:
         troubles += outcome.troubles
     failures = {outcome.seed: outcome.failure for outcome in outcomes if outcome.failure is not None}
-    told = ", ".join(f"{count} {what}" for what, count in troubles.most_common())
-    screen.print(f"{len(outcomes)} worlds, {len(failures)} failures; in them: {told}")
+    counts = ", ".join(f"{count} {what}" for what, count in troubles.most_common())
+    screen.print(f"{len(outcomes)} worlds, {len(failures)} failures; in them: {counts}")
     report: dict[str, object] = {"worlds": len(outcomes), "first": first, "failures": failures, "troubles": dict(troubles)}
     if failures:
         report["smallest"] = _described(min(failures), application, shrink, screen)
@@ -71,7 +71,7 @@ def simulate(
 
 
 def _played(first: int, seeds: int, application: Application, screen: Console) -> Iterator[WorldOutcome]:
-    """The outcome of each world, until all are played or someone stops it; failures are told at once."""
+    """The outcome of each world, until all are played or someone stops it; failures are shown at once."""
     import os
 
     from rich.progress import Progress
@@ -89,14 +89,14 @@ def _played(first: int, seeds: int, application: Application, screen: Console) -
                     failed += 1
                     progress.console.print(f"[red]seed {outcome.seed}[/]: {outcome.failure}", highlight=False, markup=True)
                 progress.update(task, advance=1)
-                if not screen.is_terminal and played % _TOLD_EVERY == 0:
+                if not screen.is_terminal and played % _REPORT_EVERY == 0:
                     screen.print(f"{played} of {seeds} worlds, {failed} failures")
     except KeyboardInterrupt:
         screen.print(f"stopped after {played} of {seeds} worlds")
 
 
 def _described(seed: int, application: Application, shrink: bool, screen: Console) -> list[str]:
-    """What happens in a world that fails, or in the smallest like it; told."""
+    """Show what happens in a world that fails, or in the smallest like it."""
     from middleware.testing.simulation.drawing import draw
     from middleware.testing.simulation.hunt import shrunk
     from middleware.testing.simulation.world_plan import describe

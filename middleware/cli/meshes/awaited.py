@@ -1,4 +1,4 @@
-"""What a reader of a mesh waits for: said within two seconds, where nothing comes."""
+"""Reports what a reader of a mesh waits for, within two seconds, if no event comes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from middleware.runtime.clients.subscriber import Subscriber
 from middleware.runtime.transport.keys import Keys
 
 _AFTER = 1.0
-"""Seconds without an event after which the node is asked who publishes what is wanted."""
+"""Seconds without an event after which the node is asked who publishes the subscribed types."""
 
 _PATIENCE = 5.0
 _SHOWN = 5
 
 
 @contextmanager
-def telling_what_is_awaited(
+def report_missing_publishers(
     subscriber: Subscriber, patterns: Collection[str], keys: Keys | None = None, node: str | None = None
 ) -> Iterator[None]:
-    """Meanwhile, if no event comes, say on standard error which of the types and patterns nobody publishes, once."""
+    """Meanwhile, if no event comes, report on standard error which types and patterns nobody publishes, once."""
     over = threading.Event()
-    thread = threading.Thread(target=_tell, args=(subscriber, patterns, keys, node, over), name="awaited", daemon=True)
+    thread = threading.Thread(target=_report, args=(subscriber, patterns, keys, node, over), name="awaited", daemon=True)
     thread.start()
     try:
         yield
@@ -36,7 +36,7 @@ def telling_what_is_awaited(
         over.set()
 
 
-def _tell(
+def _report(
     subscriber: Subscriber, patterns: Collection[str], keys: Keys | None, node: str | None, over: threading.Event
 ) -> None:
     while not over.wait(_AFTER):

@@ -55,7 +55,7 @@ def new(
         markup=False,
         soft_wrap=True,
     )
-    _tell(pair, path, json_file)
+    _print_line(pair, path, json_file)
 
 
 @app.command()
@@ -69,7 +69,7 @@ def show(
 
       [bold]slackline keys show field.key >> allowed.txt[/]
     """
-    _tell(load_keys(file), file, json_file)
+    _print_line(load_keys(file), file, json_file)
 
 
 @app.command()
@@ -119,7 +119,7 @@ def allow(
     typer.echo(entry.line())
 
 
-def _tell(pair: KeyPair, path: Path, json_file: str | None) -> None:
+def _print_line(pair: KeyPair, path: Path, json_file: str | None) -> None:
     """The line of the allow-list, or the same as JSON where that has standard output."""
     if json_file != STANDARD_OUTPUT:
         typer.echo(f"{pair.public} {pair.name}")

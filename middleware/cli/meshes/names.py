@@ -17,17 +17,17 @@ def names(
     address: Annotated[str, typer.Argument(help="A node with a log, such as tcp://127.0.0.1:5701.")],
     release: Annotated[
         list[str] | None,
-        typer.Option(help="Give up the place of this name, or of all that begin so ('old-*'); may be repeated."),
+        typer.Option(help="Release this name, or all names that begin so ('old-*'); may be repeated."),
     ] = None,
     keys: KeyFile = None,
     allow_list: AllowList = None,
     node: NodeName = None,
     json: JsonFile = None,
 ) -> None:
-    """List the named subscriptions (sub --resume NAME) whose places a node keeps, and how many blocks each has yet to read.
+    """List the named subscriptions (sub --resume NAME) that a node keeps, and how many blocks each has yet to read.
 
-    A node keeps 1,000 of them for each key. --release gives places up: who comes again under that name begins anew, and is told
-    of the gap. Names that are attached, or that belong to another key, stay; then it ends with 1.
+    A node keeps 1,000 of them for each key. After --release, a subscriber of that name begins anew, and gets a
+    gap. Names that are attached, or that belong to another key, stay; then it ends with 1.
 
     Examples:
 

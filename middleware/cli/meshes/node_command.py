@@ -167,19 +167,19 @@ def _begun(
     except NetworkError as error:
         raise ScenarioError(f"node {name} cannot start: {error}") from None
     if folder is not None:
-        _tell_of(folder, name, is_new)
+        _log_folder(folder, name, is_new)
     return node
 
 
 @contextmanager
 def _fed(
-    chosen: Scenario, name: str, running: Node, keys: Keys | None, state: Path | None, wanted: bool
+    chosen: Scenario, name: str, running: Node, keys: Keys | None, state: Path | None, serves_sources: bool
 ) -> Iterator[Callable[[], bool]]:
     """Read what the node's queries read, in a thread; gives what says whether that has ended, and asks it to.
 
     If it cannot go on, the node ends, too. Raises what it met.
     """
-    if not wanted or not chosen.sources[name]:
+    if not serves_sources or not chosen.sources[name]:
         yield lambda: True
         return
     from middleware.connect.connectors import Connectors
@@ -230,7 +230,7 @@ def _pusher(metrics: MetricsPlan) -> Callable[[Node], AbstractContextManager[obj
     return partial(Pusher, collector)
 
 
-def _tell_of(folder: Path, name: str, is_new: bool) -> None:
+def _log_folder(folder: Path, name: str, is_new: bool) -> None:
     import structlog
 
     begins = "anew" if is_new else "where it ended"

@@ -15,7 +15,7 @@ import typer
 
 from middleware.broker.ingress.receipts import LISTED
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
-from middleware.cli.meshes.awaited import telling_what_is_awaited
+from middleware.cli.meshes.awaited import report_missing_publishers
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of
@@ -95,7 +95,7 @@ def sub(
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
     crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
     tells them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
-    added to what the file or table has. Ends with 1 if events are missing: after a gap that the node has told of, or because
+    added to what the file or table has. Ends with 1 if events are missing: after a gap that the node has reported, or because
     the node has let it go, as it read too slowly.
 
     Examples:
@@ -123,12 +123,12 @@ def sub(
                 consistency=chosen,
                 on_slow=on_slow,
                 resume=resume,
-                after=sink.mark if sink is not None and resume is not None else None,
+                after=sink.position if sink is not None and resume is not None else None,
                 keys=own,
                 node=node,
             )
         )
-        stack.enter_context(telling_what_is_awaited(subscriber, types, own, node))
+        stack.enter_context(report_missing_publishers(subscriber, types, own, node))
         if sink is None:
             _print(subscriber, count, json_file, resumes=resume is not None)
         else:
@@ -189,9 +189,9 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None, res
     missing = _missing(subscriber)
     if subscriber.node_has_left and not subscriber.has_ended:
         aside.print("the node has left before the streams have ended")
-        held_back = subscriber.statistics().held_back if stopped_at is None else 0  # what was not asked for is not missing
-        if held_back:
-            missing["event that was not final when the node left"] = held_back
+        not_final = subscriber.statistics().held_back if stopped_at is None else 0  # what was not asked for is not missing
+        if not_final:
+            missing["event that was not final when the node left"] = not_final
     for reason, dropped in missing.items():
         aside.print(f"not shown: {dropped} x {reason}")
     if missing:
@@ -200,7 +200,7 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None, res
 
 def _commit(subscriber: Subscriber, stopped_at: Change | None) -> None:
     """What was printed does not come again under this name; of early changes that came together, all or none."""
-    with suppress(NetworkError):  # the node has left: what it was not told of comes again
+    with suppress(NetworkError):  # the node has left: changes that it saw no commit of come again
         if isinstance(stopped_at, Insert) and subscriber.consistency == "final":
             subscriber.commit_upto(stopped_at.event)
         else:
@@ -210,7 +210,7 @@ def _commit(subscriber: Subscriber, stopped_at: Change | None) -> None:
 def _keep(subscriber: Subscriber, sink: Sink, count: int | None, json_file: str | None) -> None:
     out = console(json_file)
     with out.status("waiting for final events ...") as status:
-        kept = deliver(subscriber, sink, count=count, told=lambda number: status.update(f"{number:,} events kept ..."))
+        kept = deliver(subscriber, sink, count=count, on_delivery=lambda number: status.update(f"{number:,} events kept ..."))
     missing = _missing(subscriber)
     out.print(f"kept {kept} events")
     for reason, dropped in missing.items():
@@ -269,8 +269,8 @@ def pub(
     """Publish events read from a file or standard input: fields by name, and 'type'. Broken records are counted and skipped.
 
     Each (source, id) is taken once. Records that name no source are of one that is new with each run; with --source NAME the
-    same file may be published again, after a crash, say, and counts once. What the node turns away is told, with the reason.
-    Ends with 1 if anything was turned away (save repeats of what it has), or if there is nothing but broken records.
+    same file may be published again, after a crash, say, and counts once. Rejected events are shown, with the reason.
+    Ends with 1 if any event was rejected (save repeats of events it has), or if there is nothing but broken records.
 
     Examples:
 
@@ -299,7 +299,7 @@ def pub(
         out.print("nothing has ended: no event was published, so give a file with good records, or an empty one and its --type")
     of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats} of "
     out.print(f"published {of}{count} events; {len(broken)} broken records skipped")
-    for line in told(receipt):
+    for line in describe_receipt(receipt):
         out.print(f"  {line}", markup=False, soft_wrap=True)
     for complaint in broken[:_BAD_LINES_SHOWN]:
         out.print(f"  {complaint}", markup=False)
@@ -310,15 +310,15 @@ def pub(
         raise typer.Exit(ExitCode.FAILED)
 
 
-def told(receipt: Receipt) -> list[str]:
-    """What a node has not taken, and why, line by line."""
+def describe_receipt(receipt: Receipt) -> list[str]:
+    """The events that a node has not taken, and why, line by line."""
     lines = []
     if receipt.repeats:
         lines.append(f"{receipt.repeats:,} of them it had before: repeats, nothing is lost")
-    for reason, number in receipt.turned.items():
-        lines.append(f"{number:,} turned away: {reason}")
+    for reason, number in receipt.rejected.items():
+        lines.append(f"{number:,} rejected: {reason}")
         lines += [f"  {_described(sample)}" for sample in receipt.samples if sample.reason == reason]
-    if receipt.turned.keys() & LISTED:
+    if receipt.rejected.keys() & LISTED:
         lines.append("'slackline late list' shows them at the node's state folder")
     if receipt.unknown:
         lines.append(f"{receipt.unknown:,} of which the node cannot say what became of them: publish them again")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from middleware.cli.command_options import AllowList, KeyFile, NodeNames, tells_who_is_silent
+from middleware.cli.command_options import AllowList, KeyFile, NodeNames, silence_reporter
 from middleware.cli.meshes.mesh_tables import Addresses, Timeout, lookout, pictured
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.observe.mesh import TIMEOUT
@@ -33,7 +33,7 @@ def status(
     """
     screen = console(json)
     with lookout(addresses, keys, allow_list, node) as nodes:
-        mesh = nodes.look(timeout, tells_who_is_silent(timeout))
+        mesh = nodes.look(timeout, silence_reporter(timeout))
     screen.print(pictured(mesh))
     if json:
         write_json(mesh, json)

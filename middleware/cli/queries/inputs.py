@@ -47,7 +47,7 @@ class FileInput:
         from middleware.recordings.files.mapped import mapped_recording
         from middleware.recordings.files.mapping import load_mappings
 
-        self.mappings = load_mappings(mapping) if mapping is not None else _found(paths, types)
+        self.mappings = load_mappings(mapping) if mapping is not None else _guessed_mappings(paths, types)
         self.recording: Recording = mapped_recording(paths, mapping if mapping is not None else self.mappings)
         made = {one.type: _type_of(one, types) for one in self.mappings}
         self.types = EventTypes(made.values())
@@ -93,9 +93,9 @@ class FileInput:
             notes += [f"  {each.file}:{each.line}: {each.reason}" for each in bad.first[:5]]
         return notes
 
-    def told(self) -> list[str]:
+    def descriptions(self) -> list[str]:
         """A line for each type: its fields, and where its time and source come from."""
-        return [_told(one) for one in self.mappings]
+        return [_description(one) for one in self.mappings]
 
 
 class QueryInput(msgspec.Struct):
@@ -177,7 +177,7 @@ def _described_types(folder: Path) -> EventTypes:
     return EventTypes(types)
 
 
-def _found(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
+def _guessed_mappings(paths: Sequence[str | Path], types: EventTypes | None) -> list[Mapping]:
     """The mapping of each file by the names of its columns, and by the class of its name, if there are classes."""
     from middleware.recordings.files.guess import guessed, mapping_for
     from middleware.recordings.files.text import existing
@@ -211,7 +211,7 @@ def _type_of(mapping: Mapping, types: EventTypes | None) -> EventType:
     return event_type(mapping.type, kinds)
 
 
-def _told(mapping: Mapping) -> str:
+def _description(mapping: Mapping) -> str:
     fields = ", ".join(f"{name} {field.type}{' or none' * field.optional}" for name, field in mapping.fields.items())
     source = mapping.source.column or mapping.source.value or "the file's name"
     return f"{mapping.type} ({fields}): time from {mapping.ts.column} ({mapping.ts.format or mapping.ts.unit}), source {source}"

@@ -13,40 +13,40 @@ _PAUSE = 0.1
 
 
 class MeshFeed:
-    """The events of the wanted types at a node, as they change; empty batches now and then while nothing comes.
+    """The events of the subscribed types at a node, as they change; empty batches now and then while nothing comes.
 
     ``patience``: seconds that the node may take to answer (None: any time).
     """
 
-    def __init__(self, address: str, types: EventTypes, wanted: Collection[str], patience: float | None = None) -> None:
+    def __init__(self, address: str, types: EventTypes, subscribed: Collection[str], patience: float | None = None) -> None:
         self._address, self._known, self._patience = address, types, patience
-        self._wanted = frozenset(wanted)
+        self._subscribed = frozenset(subscribed)
         self._drops: dict[str, int] = {}
 
     @property
     def types(self) -> frozenset[str]:
         """The names of the event types it brings."""
-        return self._wanted
+        return self._subscribed
 
     def __iter__(self) -> Iterator[Batch]:
         """Net changes, with all watermarks so far, until all types have ended.
 
         Raises NetworkError where changes are missing: one of them may withdraw what came before, so no result would be final.
         """
-        from middleware.cli.meshes.awaited import telling_what_is_awaited
+        from middleware.cli.meshes.awaited import report_missing_publishers
         from middleware.runtime.clients.subscriber import Subscriber
 
-        wanted = sorted(self._wanted)
+        subscribed = sorted(self._subscribed)
         watermarks: dict[str, int] = {}
         missed = 0
         with (
-            Subscriber(self._address, wanted, event_types=self._known, on_slow="disconnect") as subscriber,
-            telling_what_is_awaited(subscriber, wanted),
+            Subscriber(self._address, subscribed, event_types=self._known, on_slow="disconnect") as subscriber,
+            report_missing_publishers(subscriber, subscribed),
         ):
             if self._patience is not None:
                 subscriber.wait_ready(self._patience)
             yield Batch()
-            while any(watermarks.get(name) != END for name in wanted):
+            while any(watermarks.get(name) != END for name in subscribed):
                 had_read = subscriber.has_read
                 batch = subscriber.receive_batch(_PAUSE)
                 self._drops = subscriber.statistics().drops

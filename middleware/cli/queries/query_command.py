@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LARGEST_STEP = 4_096
 """At most so many events of a file that grows are taken to arrive at once."""
 
-_SOURCES_TOLD = 8
+_SOURCES_SHOWN = 8
 """How many sources a message names."""
 
 
@@ -65,7 +65,8 @@ def query(
     batch: Annotated[int, typer.Option(min=1, help="Events of a trace that are taken to arrive at once.")] = 16,
     out: Annotated[Path, typer.Option(help="Folder for traces of scenarios.")] = Path("out"),
     mapping: Annotated[
-        Path | None, typer.Option(help="TOML file that maps the columns of files; without one, their names and values tell.")
+        Path | None,
+        typer.Option(help="TOML file that maps the columns of files; without one, their names and values decide."),
     ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on with what is appended to the files, until Ctrl-C.")] = False,
     results_file: Annotated[
@@ -101,34 +102,34 @@ def query(
     check_not_read(
         (results_file, json_file), [*source, *([mapping] if mapping else []), *([text[1:]] if text[:1] == "@" else [])]
     )
-    place = source_of(source, types_from or [], mapping)
-    for line in place.files.told() if place.files is not None else ():
+    data = source_of(source, types_from or [], mapping)
+    for line in data.files.descriptions() if data.files is not None else ():
         screen.print(line, style="dim", markup=False, soft_wrap=True)
-    if follow and place.files is None:
+    if follow and data.files is None:
         raise SlacklineError("--follow is for files; a node's events come as they are published anyway")
-    plan = SequenceQuery(written, place.types, "Query", algorithm)  # before anything starts, so that errors show at once
+    plan = SequenceQuery(written, data.types, "Query", algorithm)  # before anything starts, so that errors show at once
     if explained:
         screen.print("\n".join(explain(plan.plan)), markup=False)
         return
-    if place.scenario is not None:
+    if data.scenario is not None:
         from middleware.cli.runs.run import prepared
 
-        place.trace = prepared(place.scenario, out, screen)
+        data.trace = prepared(data.scenario, out, screen)
     if event is not None:
-        _explain_event(plan, place, event, screen)
+        _explain_event(plan, data, event, screen)
         return
-    lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(place.address))
-    hierarchy = _hierarchy(plan, place, lateness_of(lateness), follow)
+    lines = _Lines(json_file, screen, changes, count, results_file, follow or bool(data.address))
+    hierarchy = _hierarchy(plan, data, lateness_of(lateness), follow)
     failures = UnitFailures(hierarchy.units)
     repeats = Repeats()
-    given = _given(plan, place, hierarchy, follow, batch, repeats)
+    batches = _batches(plan, data, hierarchy, follow, batch, repeats)
     try:
         with screen.status("...") as status:
 
-            def tell(events: int) -> None:
+            def show_count(events: int) -> None:
                 status.update(f"{events:,} events ...")
 
-            for change in _results(given, hierarchy, type_name(plan.result), failures, tell):
+            for change in _results(batches, hierarchy, type_name(plan.result), failures, show_count):
                 if not lines.show(*change):
                     break
         lines.ends()
@@ -136,30 +137,28 @@ def query(
         lines.close(sum(each.late for each in hierarchy.statistics()))
         if algorithm is not None:
             screen.print(f"algorithm {algorithm}: {plan.work}")
-        _tell(place, given, repeats, failures, screen)
-    if failures.told():
+        _print_notes(data, batches, repeats, failures, screen)
+    if failures.sentences():
         raise typer.Exit(ExitCode.FAILED)
 
 
-def _tell(place: QueryInput, given: Iterable[Batch], repeats: Repeats, failures: UnitFailures, screen: Console) -> None:
+def _print_notes(data: QueryInput, batches: Iterable[Batch], repeats: Repeats, failures: UnitFailures, screen: Console) -> None:
     """What was left out, and what has failed."""
-    notes = [*place.files.notes(), *repeats.told(place.files.read)] if place.files is not None else repeats.told()
-    for note in [*notes, *(given.notes() if isinstance(given, MeshFeed) else [])]:
+    notes = [*data.files.notes(), *repeats.notes(data.files.read)] if data.files is not None else repeats.notes()
+    for note in [*notes, *(batches.notes() if isinstance(batches, MeshFeed) else [])]:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)
-    for failure in failures.told():
+    for failure in failures.sentences():
         print_error(RunError(failure))
 
 
-def _hierarchy(plan: SequenceQuery, place: QueryInput, lateness: int, follow: bool) -> Hierarchy:
+def _hierarchy(plan: SequenceQuery, data: QueryInput, lateness: int, follow: bool) -> Hierarchy:
     """The units that run the query and derive its input. No recorded event is late, since the lateness is known."""
     from middleware.ordering.hierarchy import Hierarchy
     from middleware.ordering.policies import Policies
     from middleware.ordering.slack.kslack import Lateness
 
-    bound = Lateness(floor=lateness) if follow or place.address else Lateness(1.0, place.lateness() + 1)
-    return Hierarchy(
-        {**needed(plan.subscribes, place.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound)
-    )
+    bound = Lateness(floor=lateness) if follow or data.address else Lateness(1.0, data.lateness() + 1)
+    return Hierarchy({**needed(plan.subscribes, data.detectors), plan.name: plan}, policies=Policies(alpha=0.0, lateness=bound))
 
 
 def _text(text: str) -> str:
@@ -171,30 +170,30 @@ def _text(text: str) -> str:
         raise SlacklineError(f"cannot read the query in {text[1:]}: {error.strerror}") from None
 
 
-def _given(
-    plan: SequenceQuery, place: QueryInput, hierarchy: Hierarchy, follow: bool, size: int, repeats: Repeats
+def _batches(
+    plan: SequenceQuery, data: QueryInput, hierarchy: Hierarchy, follow: bool, size: int, repeats: Repeats
 ) -> Iterable[Batch]:
     """What the query runs over: the events of a node, of files that grow, or of a recording and then its end."""
-    if place.address:
-        return MeshFeed(place.address, place.types, [type_name(each) for each in plan.subscribes])
+    if data.address:
+        return MeshFeed(data.address, data.types, [type_name(each) for each in plan.subscribes])
     if follow:
-        assert place.files is not None
-        return map(batch_of, repeats.without((some for some in place.files.follow() if some), LARGEST_STEP))
+        assert data.files is not None
+        return map(batch_of, repeats.without((some for some in data.files.follow() if some), LARGEST_STEP))
     ended = Batch({}, dict.fromkeys(hierarchy.subscriptions, END))
-    return chain(map(batch_of, repeats.without(place.arrivals(), size)), [ended])
+    return chain(map(batch_of, repeats.without(data.arrivals(), size)), [ended])
 
 
 def _results(
-    given: Iterable[Batch], hierarchy: Hierarchy, name: str, failures: UnitFailures, tell: Callable[[int], None]
+    batches: Iterable[Batch], hierarchy: Hierarchy, name: str, failures: UnitFailures, show_count: Callable[[int], None]
 ) -> Iterator[tuple[Change | None, Event | None]]:
-    """Changes, and finals, of the query, until what is given ends or something on the way has stopped."""
+    """Changes, and finals, of the query, until the batches end or a unit has stopped."""
     from middleware.delivery.barrier import Barrier
 
     barrier, count = Barrier([name]), 0
-    for batch in given:
+    for batch in batches:
         if batch.deltas:
             count += sum(map(len, batch.deltas.values()))
-            tell(count)
+            show_count(count)
         yield from _delivered(hierarchy.process(batch), name, barrier)
         if failures.take():
             return
@@ -284,25 +283,25 @@ def _named(events: Iterable[Event]) -> str:
     for event in events:
         least, most = ids.setdefault(event.source, [event.id, event.id])
         ids[event.source][:] = min(least, event.id), max(most, event.id)
-    told = [
+    ranges = [
         f"{source}:{least} to {source}:{most}" if least < most else f"{source}:{least}" for source, (least, most) in ids.items()
     ]
-    more = f" and {len(told) - _SOURCES_TOLD:,} more sources" if len(told) > _SOURCES_TOLD else ""
-    return (", ".join(sorted(told)[:_SOURCES_TOLD]) or "none") + more
+    more = f" and {len(ranges) - _SOURCES_SHOWN:,} more sources" if len(ranges) > _SOURCES_SHOWN else ""
+    return (", ".join(sorted(ranges)[:_SOURCES_SHOWN]) or "none") + more
 
 
-def _explain_event(plan: SequenceQuery, place: QueryInput, named: str, screen: Console) -> None:
+def _explain_event(plan: SequenceQuery, data: QueryInput, named: str, screen: Console) -> None:
     """Why an event of a trace is in no match."""
-    if place.address:
+    if data.address:
         raise SlacklineError("--why-not looks back: it needs files, a trace or a scenario, not a node")
     source, colon, number = named.rpartition(":")
     if not colon or not number.lstrip("-").isdigit():
-        of = _named(event for part in place.arrivals() for event in part if event.__class__ in plan.subscribes)
+        of = _named(event for part in data.arrivals() for event in part if event.__class__ in plan.subscribes)
         raise SlacklineError(f"{named!r} names no event: write SOURCE:ID; the query reads {of}")
     from middleware.runtime.engine import run
 
-    recorded = [event for part in place.arrivals() for event in part]
-    deriving = needed(plan.subscribes, place.detectors)
+    recorded = [event for part in data.arrivals() for event in part]
+    deriving = needed(plan.subscribes, data.detectors)
     derived = run(recorded, deriving).finals if deriving else {}
     read = [e for e in (*recorded, *(e for some in derived.values() for e in some)) if e.__class__ in plan.subscribes]
     there = {IDENTITY(e): e for e in reversed(read)}  # of those with one identity the first counts

@@ -32,7 +32,7 @@ def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> di
 
 
 class Repeats:
-    """What came again of recorded events: those with the source and id of an earlier one, which are left out."""
+    """Skips repeats of recorded events: those with the source and id of an earlier one."""
 
     def __init__(self) -> None:
         self._count = self._fed = 0
@@ -48,7 +48,7 @@ class Repeats:
                 self._count += len(part) - len(new)
                 yield new
 
-    def told(self, events: Sequence[Event] = ()) -> list[str]:
+    def notes(self, events: Sequence[Event] = ()) -> list[str]:
         """Sentences about them. ``events``: all of them, if they are at hand, so that others of the same name are told from
         those that came twice. O(events), if there are any."""
         others = clashing(events[: self._fed]) if self._count else []
@@ -94,11 +94,11 @@ class UnitFailures:
                 self._last[unit.name] = last_line(failed[-1].failure)
         return any(unit.halted for unit in self._units)
 
-    def told(self) -> list[str]:
+    def sentences(self) -> list[str]:
         """A sentence for each detector or operator that has failed."""
         stopped = {unit.name: last_line(unit.halted) for unit in self._units if unit.halted}
         lost = "is missing in the results: please report it, with the statement and the tuples"
         sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
-        left_out = {name: count for name, count in self._counts.items() if name not in stopped}
+        skipped = {name: count for name, count in self._counts.items() if name not in stopped}
         more = "{name}: {n} event{s} failed and left out, at last by {why}"
-        return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in left_out.items()]
+        return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in skipped.items()]

@@ -131,7 +131,7 @@ class ShellSession:
             yield from self._results(name, feed, hierarchy, failed) if detectors else (only(name, batch) for batch in feed)
         finally:
             self.late = sum(len(unit.late) for unit in hierarchy.units)
-            self.failures = failed.told()
+            self.failures = failed.sentences()
 
     @staticmethod
     def _results(name: str, feed: TupleFeed, hierarchy: Hierarchy, failed: UnitFailures) -> Iterator[Batch]:

@@ -86,7 +86,7 @@ def sql(
         FileFeed(files, follow) if files is not None else None,
     )
     runner = Runner(session, final, json_file, results, follow or connect is not None)
-    for line in files.told() if files is not None else ():
+    for line in files.descriptions() if files is not None else ():
         runner.screen.print(line, style="dim", markup=False, soft_wrap=True)
     texts = [_read(file)] if file is not None else []
     texts += execute or []

@@ -78,7 +78,7 @@ class RawSources:
             parts = [_in_time(files, ends)]
             for reader, source in self._readers:
                 if isinstance(source, s.Host):
-                    parts.append(_as_they_come(reader, _host(source, stack), ends))
+                    parts.append(_in_arrival_order(reader, _host(source, stack), ends))
             while parts:
                 for part in list(parts):
                     batch = next(part, None)
@@ -111,7 +111,7 @@ def _name(reader: LineReader) -> str:
 
 
 class _Ahead:
-    """What was read of a file and has not come yet, with the latest time up to each tuple."""
+    """Tuples that were read ahead from a file, with the latest time up to each of them."""
 
     def __init__(self, reader: LineReader, lines: Iterator[list[str]]) -> None:
         self.reader, self._lines = reader, lines
@@ -151,7 +151,7 @@ def _in_time(files: list[_Ahead], ends: Callable[[LineReader], Iterator[Batch]])
         files = [file for file in files if file.has_more or file.tuples]
 
 
-def _as_they_come(
+def _in_arrival_order(
     reader: LineReader, blocks: Iterator[list[str]], ends: Callable[[LineReader], Iterator[Batch]]
 ) -> Iterator[Batch]:
     for block in blocks:
@@ -209,7 +209,7 @@ class RecordingFeed:
         return self._folder
 
     @property
-    def _held(self) -> frozenset[str]:
+    def _recorded(self) -> frozenset[str]:
         """The names of the types that the recording holds."""
         from middleware.recordings.traces import load_trace
 
@@ -217,7 +217,7 @@ class RecordingFeed:
 
     @property
     def types(self) -> frozenset[str]:
-        return self._held | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
+        return self._recorded | (frozenset(self._scenario.types) - frozenset(self._scenario.derived))
 
     def __iter__(self) -> Iterator[Batch]:
         from middleware.recordings.traces import read_trace
@@ -227,8 +227,8 @@ class RecordingFeed:
         yield Batch({}, dict.fromkeys(self.types, END))
 
     def notes(self) -> list[str]:
-        notes = self._repeats.told()
-        if empty := sorted(self.types - self._held):
+        notes = self._repeats.notes()
+        if empty := sorted(self.types - self._recorded):
             notes.append(f"the recording holds nothing of {', '.join(empty)}")
         return notes
 
@@ -250,4 +250,4 @@ class FileFeed:
         yield Batch({}, dict.fromkeys(self.types, END))
 
     def notes(self) -> list[str]:
-        return [*self._files.notes(), *self._repeats.told(self._files.read)]
+        return [*self._files.notes(), *self._repeats.notes(self._files.read)]

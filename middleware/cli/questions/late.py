@@ -11,12 +11,12 @@ import msgspec
 import typer
 
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
-from middleware.cli.meshes.pubsub import told
+from middleware.cli.meshes.pubsub import describe_receipt
 from middleware.cli.output import ExitCode, JsonFile, console, write_json
 from middleware.link.codec import BLOCK_TARGET, BlockHead, array_of, packed
 from middleware.model.errors import LedgerError, last_line
 from middleware.model.quantities import exact_time, spoken_duration
-from middleware.runtime.storage.late_ledger import LedgerEntry, Query, gone_from, read_entry, read_ledger, summary
+from middleware.runtime.storage.late_ledger import LedgerEntry, Query, deleted_from, read_entry, read_ledger, summary
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -61,7 +61,7 @@ def list_(
     from rich.table import Table
 
     query = _query(detector, reason, type_, source)
-    counts, entries, gone = summary(ledger, query), read_ledger(ledger, query, last), gone_from(ledger)
+    counts, entries, gone = summary(ledger, query), read_ledger(ledger, query, last), deleted_from(ledger)
     screen = console(json)
     if not counts:
         everything = query == Query()
@@ -79,7 +79,7 @@ def list_(
         columns = ("number", "listed", "detector", "reason", "change", "type", "source", "id", "by")
         rows = Table(*columns, title=f"the last {len(entries)}")
         for entry in entries:
-            by = last_line(entry.told) if entry.reason in _UNTIMED else spoken_duration(entry.lateness)
+            by = last_line(entry.details) if entry.reason in _UNTIMED else spoken_duration(entry.lateness)
             about = entry.reason, entry.change, entry.type, entry.source, str(entry.id), by
             rows.add_row(str(entry.number), _moment(entry.at), *map(escape, (entry.detector, *about)))
         screen.print(rows)
@@ -94,7 +94,7 @@ def list_(
         write_json(
             {
                 "counts": [dict(zip(keys, count, strict=True)) for count in counts],
-                "entries": [_plain(each) for each in entries],
+                "entries": [_as_values(each) for each in entries],
                 "gone": total,
                 "gone_by_source": {source: count for source, count in gone.items() if source is not None},
             },
@@ -125,14 +125,14 @@ def show(
     screen.print(f"  {entry.reason}: {_why(entry)}", markup=False)
     if entry.clk is not None and entry.k is not None:
         lateness = entry.clk - entry.bound
-        told = (
+        clocks = (
             f"clk {exact_time(entry.clk)}, K {spoken_duration(entry.k)}, final up to {exact_time(entry.bound)} "
             f"({spoken_duration(lateness)} behind clk)"
         )
-        screen.print(f"  {told}", markup=False)
+        screen.print(f"  {clocks}", markup=False)
     screen.print(f"  fields: {_fields(entry)}", markup=False)
     if json:
-        write_json(_plain(entry), json)
+        write_json(_as_values(entry), json)
 
 
 @app.command()
@@ -151,7 +151,7 @@ def replay(
     """Publish what came late or ahead to a node, in order of time, each event once, under its own identity.
 
     To one that has not seen them they are new; a node that listed an event as late knows it, and drops it as a repeat: its
-    finals stand. So replay late events into a second run. What was turned away as too far ahead was never taken: its own
+    finals stand. So replay late events into a second run. An event rejected as too far ahead was never taken: its own
     node takes it once its time has come. Ends with 1 if the node does not take all of them.
 
     Examples:
@@ -165,7 +165,7 @@ def replay(
 
     own = Keys.given(keys, allow_list)
     entries = read_ledger(ledger, _query(detector, reason, type_, source))
-    chosen, left_out = _replayable(
+    chosen, skipped = _replayable(
         [entry for entry in entries if entry.reason != "unread" and (reason is not None or entry.reason not in _UNTIMED)]
     )
     with Publisher(address, keys=own, node=node, shares=True) as publisher:
@@ -174,13 +174,11 @@ def replay(
         receipt = publisher.flush()
     screen = console(json)
     of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats:,} of "
-    screen.print(
-        f"published {of}{len(chosen):,} events to {address}; left out {left_out:,} (derived, revised, or listed twice)"
-    )
-    for line in told(receipt):
+    screen.print(f"published {of}{len(chosen):,} events to {address}; skipped {skipped:,} (derived, revised, or listed twice)")
+    for line in describe_receipt(receipt):
         screen.print(line, markup=False)
     if json:
-        outcome = {"published": receipt.taken + receipt.repeats, "left_out": left_out, **msgspec.structs.asdict(receipt)}
+        outcome = {"published": receipt.taken + receipt.repeats, "skipped": skipped, **msgspec.structs.asdict(receipt)}
         write_json(outcome, json)
     if not receipt.is_whole:
         raise typer.Exit(ExitCode.FAILED)
@@ -188,15 +186,15 @@ def replay(
 
 def _blocks(batch: list[LedgerEntry]) -> list[tuple[BlockHead, bytes]]:
     """Events in order, of several types, for one frame: were one type sent first, it would make the others late."""
-    places: dict[str, list[int]] = {}
-    for place, entry in enumerate(batch):
-        places.setdefault(entry.type, []).append(place)
+    positions: dict[str, list[int]] = {}
+    for position, entry in enumerate(batch):
+        positions.setdefault(entry.type, []).append(position)
     blocks = []
-    for name, own in places.items():
-        times = [batch[place].ts for place in own]
+    for name, own in positions.items():
+        times = [batch[position].ts for position in own]
         head = BlockHead(name, len(own), raw=True, oldest=min(times), newest=max(times))
-        head.places = packed(own) if len(places) > 1 else None
-        blocks.append((head, array_of([batch[place].record for place in own])))
+        head.places = packed(own) if len(positions) > 1 else None
+        blocks.append((head, array_of([batch[position].record for position in own])))
     return blocks
 
 
@@ -232,17 +230,17 @@ def _query(detector: str | None, reason: str | None, type_: str | None, source: 
 
 def _why(entry: LedgerEntry) -> str:
     if entry.reason == "failed":
-        return f"the detector raised, and did without it\n{entry.told.rstrip()}"
+        return f"the detector raised, and did without it\n{entry.details.rstrip()}"
     if entry.reason == "unread":
-        return f"the message is no event: {entry.told}"
+        return f"the message is no event: {entry.details}"
     if entry.reason == "clash" and entry.change != "insert":
-        return f"the change is of another event than the one with this source and id, which stands\n  {entry.told}".rstrip()
+        return f"the change is of another event than the one with this source and id, which stands\n  {entry.details}".rstrip()
     if entry.reason == "clash":
-        return f"another event came first with this source and id, and stands\n  {entry.told}"
+        return f"another event came first with this source and id, and stands\n  {entry.details}"
     if entry.reason in ("source", "right"):
-        return entry.told
+        return entry.details
     if entry.reason == "derived":
-        return f"only nodes send this type: {entry.told}"
+        return f"only nodes send this type: {entry.details}"
     by = spoken_duration(entry.lateness)
     if entry.reason == "ahead":
         return f"{by} beyond {entry.bound}, which was as far as it could be believed"
@@ -258,7 +256,7 @@ def _fields(entry: LedgerEntry) -> str:
         raise LedgerError(f"entry {entry.number} is damaged: {error}") from None
 
 
-def _plain(entry: LedgerEntry) -> dict[str, object]:
+def _as_values(entry: LedgerEntry) -> dict[str, object]:
     fields = msgspec.structs.asdict(entry)
     return fields | {"record": msgspec.msgpack.decode(entry.record), "lateness": entry.lateness}
 

@@ -87,16 +87,16 @@ def why(
     if len(fitting) > 1:
         screen.print(f"{len(fitting) - 1:,} more fit, such as:")
         for event in fitting[1:_SHOWN]:
-            screen.print(f"  {_told(event)}", markup=False, soft_wrap=True)
+            screen.print(f"  {_as_line(event)}", markup=False, soft_wrap=True)
     if json:
-        write_json(_plain(answer, state), json)
+        write_json(_as_values(answer, state), json)
 
 
 def _fitting(past: Past, asked: ResultFilter, words: list[str]) -> list[Event]:
     """The results that are as asked for, in total order. Raises RunError if there are none."""
     fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
     if not fitting:
-        some = [_told(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
+        some = [_as_line(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
         name = type_name(asked.wanted)
         error = RunError(f"no {name} fits {' '.join(words) or 'that'}")
         for line in some or [f"no {name} was ever published there"]:
@@ -250,13 +250,13 @@ def _is(value: Any, text: str) -> bool:
     return text == str(value)
 
 
-def _told(event: Event) -> str:
+def _as_line(event: Event) -> str:
     from middleware.provenance.known_past import about
 
     return f"{about(event)} (id={event.id})"
 
 
-def _plain(answer: Why, state: bool) -> dict[str, Any]:
+def _as_values(answer: Why, state: bool) -> dict[str, Any]:
     from middleware.runtime.json_records import as_record
 
     def cause(one: Cause) -> dict[str, Any]:
@@ -279,7 +279,7 @@ def _plain(answer: Why, state: bool) -> dict[str, Any]:
             "by": late,
         }
 
-    told = {
+    values = {
         "event": as_record(answer.event),
         "stands": answer.stands,
         "history": [moment(each) for each in answer.history],
@@ -287,4 +287,4 @@ def _plain(answer: Why, state: bool) -> dict[str, Any]:
         "raw": [as_record(each) for each in answer.raw],
         "notes": answer.notes,
     }
-    return told | ({"before": answer.before, "after": answer.after} if state else {})
+    return values | ({"before": answer.before, "after": answer.after} if state else {})

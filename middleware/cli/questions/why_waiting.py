@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from middleware.broker.watermarks.waiting import UNENDED, NodeStatus, explain, final_by_type
-from middleware.cli.command_options import AllowList, KeyFile, NodeNames, candidates, tells_who_is_silent
+from middleware.cli.command_options import AllowList, KeyFile, NodeNames, candidates, silence_reporter
 from middleware.cli.output import JsonFile, console, write_json
 from middleware.model.errors import NetworkError
 from middleware.model.event import END
@@ -54,18 +54,18 @@ def why_waiting(
     """
     own, names = candidates(keys, allow_list, node)
     screen = console(json)
-    mesh = MeshWaits.asked(addresses, timeout, own, names, tells_who_is_silent(timeout))
+    mesh = MeshWaits.asked(addresses, timeout, own, names, silence_reporter(timeout))
     if not mesh.nodes:
         raise NetworkError("; ".join(mesh.silent))
-    told = mesh.explained(type_)
-    for line in (*mesh.silent, *(line for lines in told.values() for line in lines)):
+    explained_types = mesh.explained(type_)
+    for line in (*mesh.silent, *(line for lines in explained_types.values() for line in lines)):
         screen.print(line, markup=False, soft_wrap=True)
-    if not told:
+    if not explained_types:
         is_known = any(each.units or each.streams for each in mesh.nodes)
         all_final = "nothing waits: all that is derived is final to the end"
         screen.print(all_final if is_known else "no node that was asked knows any event type: nobody has sent one yet")
     if json:
-        write_json({"nodes": mesh.nodes, "silent": mesh.silent, "explained": told}, json)
+        write_json({"nodes": mesh.nodes, "silent": mesh.silent, "explained": explained_types}, json)
 
 
 class MeshWaits(msgspec.Struct):
@@ -81,15 +81,15 @@ class MeshWaits(msgspec.Struct):
         timeout: float,
         keys: Keys | None = None,
         names: Sequence[str] = (),
-        tell: Callable[[str], None] = lambda address: None,
+        report_silent: Callable[[str], None] = lambda address: None,
     ) -> MeshWaits:
         """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
 
         ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
-        ``tell`` is called with each address that has not answered after a second or two.
+        ``report_silent`` is called with each address that has not answered after a second or two.
         """
         with Lookout(addresses, keys, names, follows=False) as lookout:
-            found = lookout.look(timeout, tell)
+            found = lookout.look(timeout, report_silent)
         return cls(list(found.nodes), found.silent)
 
     def explained(self, types: Iterable[str] | None = None) -> dict[str, list[str]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from middleware.cli.command_options import Master
+from middleware.cli.command_options import Cores, Master, Seconds, Seed, TracesFolder
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import DetectorError, SlacklineError
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from middleware.spark.archive import Archive
     from middleware.spark.archive.files import EventFiles
 
-_TOLD = 20
-"""How many events are told of that were left out, or have the same identity as others."""
+_MOST_SHOWN = 20
+"""The most events that are shown of those that were skipped, or have the same identity as others."""
 
 
 def archive(
@@ -45,9 +45,9 @@ def archive(
         str | None,
         typer.Option(metavar="PATH", help="Folder or address for the results (default: out/SCENARIO/archive). Must be new."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
-    traces: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
+    seconds: Seconds = None,
+    seed: Seed = None,
+    traces: TracesFolder = Path("out"),
     check: Annotated[
         bool, typer.Option("--check", help="Hold the results against the in-order oracle, which runs in this process.")
     ] = False,
@@ -55,7 +55,7 @@ def archive(
         bool, typer.Option("--explain", help="Show the stages and what they cost, and those of a stream, and run nothing.")
     ] = False,
     master: Master = None,
-    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
+    cores: Cores = 2,
     json: JsonFile = None,
 ) -> None:
     """Run all detectors of a scenario over its whole recording, as Spark jobs, and write the results as Parquet.
@@ -114,8 +114,8 @@ def archive(
         if check:
             status.update("the in-order oracle runs ...")
             differences = interruptible(lambda: _differences(plan, results))
-    told = ArchiveSummary(counts, failed, took, target, None if differences is None else not differences)
-    if _show(screen, told, sum(rows.values()), differences, json):
+    outcome = ArchiveSummary(counts, failed, took, target, None if differences is None else not differences)
+    if _show(screen, outcome, sum(rows.values()), differences, json):
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -139,19 +139,19 @@ class ArchiveSummary(NamedTuple):
     oracle_equal: bool | None
 
 
-def _show(screen: Console, told: ArchiveSummary, events: int, differences: str | None, json: str | None) -> bool:
+def _show(screen: Console, outcome: ArchiveSummary, events: int, differences: str | None, json: str | None) -> bool:
     """Tell what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
-    for name, count in told.results.items():
+    for name, count in outcome.results.items():
         screen.print(f"{count:>12,} {name}", highlight=False)
-    for line in told.failed[:5]:
+    for line in outcome.failed[:5]:
         print_error(SlacklineError(line))
     of = f" of {events:,} events" if events else ""
-    screen.print(f"{sum(told.results.values()):,} results{of} in {told.seconds:.1f} s: {told.out}", soft_wrap=True)
+    screen.print(f"{sum(outcome.results.values()):,} results{of} in {outcome.seconds:.1f} s: {outcome.out}", soft_wrap=True)
     if differences is not None:
         screen.print(f"results equal the in-order oracle: {f'no: {differences}' if differences else 'yes'}", soft_wrap=True)
     if json:
-        write_json(told._asdict(), json)
-    return bool(told.failed or differences)
+        write_json(outcome._asdict(), json)
+    return bool(outcome.failed or differences)
 
 
 def _frames(
@@ -211,13 +211,13 @@ def _some(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _failed(results: Archive, is_trace: bool) -> list[str]:
-    """What detectors left out, and, unless repeats are known to be told apart, which events have the identity of others."""
-    rows = results.failures.orderBy("ts").limit(_TOLD).collect()
+    """The events that detectors skipped and, unless the first arrival counts, those that share their identity with others."""
+    rows = results.failures.orderBy("ts").limit(_MOST_SHOWN).collect()
     failed = [
         f"left out: {row.detector}: {row.type} at {row.ts} ({row.source}, {row.id}): {row.why.strip().splitlines()[-1]}"
         for row in rows
     ]
-    clashing = [] if is_trace else results.clashes.orderBy("source", "id").limit(_TOLD).collect()
+    clashing = [] if is_trace else results.clashes.orderBy("source", "id").limit(_MOST_SHOWN).collect()
     return failed + [
         f"several events are ({row.source}, {row.id}): {', '.join(row.types)} at {', '.join(map(str, sorted(row.times)))}"
         for row in clashing

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.command_options import Master
+from middleware.cli.command_options import Master, Seed, TracesFolder
 from middleware.cli.output import ExitCode, JsonFile, console, introduce, write_json
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def evaluate(
     *,
     scenario: Annotated[str, typer.Option(help="Name or folder of the scenario.")] = "soccer",
     seconds: Annotated[float | None, typer.Option(min=1.0, help="Length of a generated snippet (65; with --quick 8).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
+    seed: Seed = None,
     retraction: Annotated[
         bool, typer.Option("--retraction", help="Only the ways of retraction, over the whole recording, in virtual time.")
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="Few modes and a short snippet: checks structure, not times.")] = False,
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Gets report.html and the figures.")] = Path("out/evaluation"),
-    traces: Annotated[Path, typer.Option(metavar="FOLDER", help="Folder for prepared traces.")] = Path("out"),
+    traces: TracesFolder = Path("out"),
     master: Master = None,
     json: JsonFile = None,
 ) -> None:

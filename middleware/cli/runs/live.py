@@ -101,13 +101,13 @@ def shown(progress: Progress, screen: Console, every: float = _EVERY) -> Iterato
 
 
 @contextmanager
-def _repeated(tell: Callable[[], None], every: float) -> Iterator[None]:
+def _repeated(report: Callable[[], None], every: float) -> Iterator[None]:
     """Do something every so many seconds, in a thread, until the block is left."""
     left = threading.Event()
 
     def resume() -> None:
         while not left.wait(every):
-            tell()
+            report()
 
     teller = threading.Thread(target=resume, name="progress", daemon=True)
     teller.start()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.command_options import Master
+from middleware.cli.command_options import Master, Seconds, Seed, TracesFolder
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, introduce, kept_for_results, write_json
 from middleware.cli.result_files import KINDS, check_not_read, check_results, write_results
 from middleware.model.errors import RunError, ScenarioError, TraceError
@@ -40,12 +40,12 @@ def run(
         str | None,
         typer.Option(help="1x as recorded, 10x ten times as fast, max as fast as it goes; instead of the scenario's."),
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="Length of a generated recording, instead of the scenario's.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Seed of a generated recording and its delays.")] = None,
+    seconds: Seconds = None,
+    seed: Seed = None,
     workers: Annotated[
         int | None, typer.Option(help="How many nodes share the parted detectors, such as those of a flow.")
     ] = None,
-    out: Annotated[Path, typer.Option(help="Folder for prepared traces.")] = Path("out"),
+    out: TracesFolder = Path("out"),
     results: Annotated[
         str | None,
         typer.Option(
@@ -120,7 +120,7 @@ def run(
     with step(screen, "the in-order oracle runs"):
         result = summary(plan, trace, outcomes)
     show(result, screen, units)
-    _tell_how_to_ask(result, scenario, trace, screen)
+    _print_hint(result, scenario, trace, screen)
     if results is not None:
         write_results(next(iter(outcomes.values())).collector.finals, results)
     if json:
@@ -144,7 +144,7 @@ def _introduce(plan: Scenario, screen: Console) -> bool:
 
 
 def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
-    """The raw types that detectors read, and of which the recording has nothing; told, if there are any."""
+    """The raw types that detectors read, and of which the recording has no event; a line names them."""
     from middleware.recordings.prepare.fitting import check_fit, read_types
 
     missing = [name for name in check_fit(trace, plan.types, read_types(plan)) if name not in plan.derived]
@@ -153,12 +153,12 @@ def _missing(plan: Scenario, trace: Path, screen: Console) -> list[str]:
     return missing
 
 
-def _tell_how_to_ask(result: ScenarioSummary, scenario: str, trace: Path, screen: Console) -> None:
+def _print_hint(result: ScenarioSummary, scenario: str, trace: Path, screen: Console) -> None:
     from middleware.cli.runs.summary import most_corrected
 
     if (name := most_corrected(result)) is not None:
-        told = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
-        screen.print(told, markup=False, soft_wrap=True)
+        hint = f"why a result came or went: slackline why {name} corrected --scenario {scenario} --trace {trace}"
+        screen.print(hint, markup=False, soft_wrap=True)
 
 
 def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = False, master: str | None = None) -> Path:
@@ -197,8 +197,8 @@ def _run(
 ) -> RunOutcome:
     """One run: nodes, collector, feed; until everything is final. ``ended``: types of which the trace has nothing."""
     from middleware.cli.meshes.view import following
-    from middleware.cli.runs.left_out import kept_ledgers
     from middleware.cli.runs.live import Progress, shown, step
+    from middleware.cli.runs.skipped_events import copy_ledgers
     from middleware.cli.runs.summary import RunOutcome
     from middleware.recordings.traces import load_trace
     from middleware.spark.feed.feed import feed
@@ -231,7 +231,7 @@ def _run(
             collector.close()
         with step(screen, f"{mode}: the nodes end"):
             cluster.end()
-            ledgers = kept_ledgers(cluster, trace.parent / f"left-out-{mode}")
+            ledgers = copy_ledgers(cluster, trace.parent / f"left-out-{mode}")
     return RunOutcome(mode, report, collector, cluster.reports, ledgers)
 
 

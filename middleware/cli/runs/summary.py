@@ -1,4 +1,4 @@
-"""What ``slackline run`` has to say afterwards: what was found, how early, by whom, and whether it is right."""
+"""The summary of ``slackline run``: what was found, how early, by whom, and whether it is right."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from middleware.cli.output import table
 from middleware.cli.runs.detections import DetectionLatency, Detections, found_by_type, latest, lines, pictured
-from middleware.cli.runs.left_out import SkippedEvents, lateness, left_out, lost
+from middleware.cli.runs.skipped_events import SkippedEvents, lateness, lost, skipped_events
 from middleware.model.event import IDENTITY, ORDER, Event, type_name
 from middleware.model.quantities import exact_time, spoken_duration
 from middleware.recordings.files.tally import BadLines
@@ -86,12 +86,12 @@ class RunSummary(msgspec.Struct):
         by node, processor seconds and mean busy factor.
     ``late``
         how many events detectors listed as late.
-    ``left_out``
-        what came too late or too far ahead, by node, detector and reason.
+    ``skipped``
+        events that came too late or too far ahead, by node, detector and reason.
     ``lost``
         events that nodes could not read or send, by reason.
     ``clashes``
-        events that were turned away because another one had come first with their source and id.
+        events that were rejected because another one had come first with their source and id.
     ``found``
         detections by type.
     """
@@ -111,14 +111,14 @@ class RunSummary(msgspec.Struct):
     cpu: dict[str, float]
     busy: dict[str, float]
     memory: dict[str, int]
-    left_out: list[SkippedEvents] = []
+    skipped: list[SkippedEvents] = []
     lost: dict[str, int] = {}
     found: dict[str, Detections] = {}
 
     @property
     def is_complete(self) -> bool:
         """Whether nothing was left out but what the recording itself has too late."""
-        return not self.lost and all(one.recorded == one.count for one in self.left_out)
+        return not self.lost and all(one.recorded == one.count for one in self.skipped)
 
 
 class ScenarioSummary(msgspec.Struct):
@@ -159,7 +159,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> 
     for mode, outcome in outcomes.items():
         wanted = expected.finals(report.late for report in outcome.reports.values())
         runs[mode] = _run_summary(plan, outcome, wanted)
-        runs[mode].left_out = left_out(plan, outcome.ledgers, recorded)
+        runs[mode].skipped = skipped_events(plan, outcome.ledgers, recorded)
         runs[mode].lost = dict(sum((Counter(lost(report.broker)) for report in outcome.reports.values()), Counter()))
     results = plan.plan.results or plan.derived
     latencies = {mode: _latency(_delays(outcome, results)) for mode, outcome in outcomes.items()}
@@ -276,14 +276,14 @@ def show(result: ScenarioSummary, screen: Console, units: bool = False) -> None:
             f"{one.late:,} late · {one.early:,} early detections, {one.corrected:,} corrected, {one.finals:,} final"
         )
         _show_failures(mode, one, screen)
-        _show_left_out(mode, one, screen)
-    spoken, plain = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
-    if spoken and plain:
-        share = 1 - spoken.mean / plain.mean
+        _show_skipped(mode, one, screen)
+    speculative, buffering = result.latency_ms.get("speculative"), result.latency_ms.get("buffering")
+    if speculative and buffering:
+        share = 1 - speculative.mean / buffering.mean
         sooner = f"{abs(share):.0%} {'earlier' if share >= 0 else 'later'}"
         screen.print(
-            f"results came {sooner} with speculation: {spoken.mean:,.0f} ms on average instead of {plain.mean:,.0f} ms "
-            f"(p99 {spoken.p99:,.0f} instead of {plain.p99:,.0f} ms)"
+            f"results came {sooner} with speculation: {speculative.mean:,.0f} ms on average "
+            f"instead of {buffering.mean:,.0f} ms (p99 {speculative.p99:,.0f} instead of {buffering.p99:,.0f} ms)"
         )
     equal = "[bold green]yes[/]" if result.oracle_equal else "[bold red]no[/]"
     screen.print(f"finals equal the in-order oracle: {equal} ({result.finals:,} events){_less(result)}")
@@ -298,21 +298,21 @@ def show(result: ScenarioSummary, screen: Console, units: bool = False) -> None:
 def _less(result: ScenarioSummary) -> str:
     """What the oracle did without, too."""
     runs = result.runs.values()
-    count = max(sum(one.count for one in run.left_out) + sum(run.lost.values()) for run in runs)
+    count = max(sum(one.count for one in run.skipped) + sum(run.lost.values()) for run in runs)
     if not count:
         return ""
     if all(run.is_complete for run in runs):
         return f", without {count:,} that the recording itself has too late (raise lateness to have them)"
-    same = max(sum(one.recorded for one in run.left_out) for run in runs)
+    same = max(sum(one.recorded for one in run.skipped) for run in runs)
     return f", [bold red]but {count - same:,} events were left out that the recording has in time[/]"
 
 
-def _show_left_out(mode: str, one: RunSummary, screen: Console) -> None:
+def _show_skipped(mode: str, one: RunSummary, screen: Console) -> None:
     """Which events were left out, how late, and where all of them are listed; nothing if none were."""
     style = "yellow" if one.is_complete else "bold red"
-    for each in one.left_out:
+    for each in one.skipped:
         screen.print(f"{mode}: {each.text()}", style=style, markup=False, soft_wrap=True)
-    for ledger in dict.fromkeys(each.ledger for each in one.left_out):
+    for ledger in dict.fromkeys(each.ledger for each in one.skipped):
         screen.print(f"  all of them: slackline late list {ledger}", markup=False, soft_wrap=True)
     for reason, count in one.lost.items():
         screen.print(f"{mode}: {count:,} events were lost: {reason}", style=style, markup=False)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from middleware.cli.command_options import Master, pairs
+from middleware.cli.command_options import Cores, Master, pairs
 from middleware.cli.output import ExitCode, JsonFile, console, print_error, write_json
 from middleware.model.errors import TraceError
 
@@ -46,7 +46,7 @@ def prepare(
     ] = None,
     duplicates: Annotated[float, typer.Option(help="Probability that an event arrives twice.")] = 0.0,
     force: Annotated[bool, typer.Option(help="Replace a trace that is there.")] = False,
-    cores: Annotated[int, typer.Option(min=1, help="Spark tasks at a time, where Spark runs on this machine.")] = 2,
+    cores: Cores = 2,
     master: Master = None,
     json: JsonFile = None,
 ) -> None:
@@ -180,7 +180,7 @@ def feed(
     _show_report(out, report)
     if json:
         write_json(report, json)
-    if report.turned:
+    if report.rejected:
         raise typer.Exit(ExitCode.FAILED)
 
 
@@ -260,5 +260,5 @@ def _show_report(out: Console, report: FeedReport) -> None:
         out.print(f"[yellow]Spark started over {report.attempts - 1} times[/]")
     if report.repeats:
         out.print(f"the node had {report.repeats:,} of them already")
-    for why, count in report.turned.items():
+    for why, count in report.rejected.items():
         out.print(f"the node did not take {count:,} event{'s' if count > 1 else ''}: {why}", style="red", markup=False)

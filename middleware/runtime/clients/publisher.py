@@ -52,14 +52,14 @@ _log = structlog.get_logger()
 class PublisherStatistics(msgspec.Struct):
     """Counts since the start; ``waited``: seconds spent waiting for credit. ``drops``: frames from the node, by reason.
 
-    ``turned``: events that the node has rejected, by reason, as of its last receipt.
+    ``rejected``: events that the node has rejected, by reason, as of its last receipt.
     """
 
     events: int
     waited: float
     drops: dict[str, int]
     link: LinkStatistics
-    turned: dict[str, int] = {}
+    rejected: dict[str, int] = {}
 
 
 class Receipt(msgspec.Struct):
@@ -69,7 +69,7 @@ class Receipt(msgspec.Struct):
         the node has them: on its disk, if it has a log. A detector may still list one as late: see ``slackline late``.
     ``repeats``
         the node had taken them before; nothing is lost.
-    ``turned``
+    ``rejected``
         events rejected, by reason, with some ``samples``.
     ``unknown``
         events that the node had received when it lost the link (it was restarted, or cut off for long), and before it
@@ -78,14 +78,14 @@ class Receipt(msgspec.Struct):
 
     taken: int = 0
     repeats: int = 0
-    turned: dict[str, int] = {}
+    rejected: dict[str, int] = {}
     samples: list[Sample] = []
     unknown: int = 0
 
     @property
     def is_whole(self) -> bool:
         """Whether the node has all of them."""
-        return not self.turned and not self.unknown
+        return not self.rejected and not self.unknown
 
 
 class _Account:
@@ -109,19 +109,19 @@ class _Account:
     def total(self) -> Tally:
         """The sum over all lives."""
         former, now = self._former, self._now
-        turned = dict(Counter(former.turned) + Counter(now.turned))
-        return Tally(0, former.taken + now.taken, turned, former.samples + now.samples)
+        rejected = dict(Counter(former.turned) + Counter(now.turned))
+        return Tally(0, former.taken + now.taken, rejected, former.samples + now.samples)
 
     def receipt(self, sent: int) -> Receipt:
         """The outcome of all events since the last receipt; ``sent``: the number sent in all."""
         total, before, was_sent = self.total(), self._reported, self._sent
         self._reported, self._sent = total, sent
-        turned = Counter(total.turned) - Counter(before.turned)
-        repeats = sum(turned.pop(reason, 0) for reason in REPEATS)
+        rejected = Counter(total.turned) - Counter(before.turned)
+        repeats = sum(rejected.pop(reason, 0) for reason in REPEATS)
         taken = total.taken - before.taken
-        samples = [sample for sample in total.samples if sample.reason in turned]
-        unknown = max(0, sent - was_sent - taken - repeats - turned.total())
-        return Receipt(taken, repeats, dict(turned.most_common()), samples, unknown)
+        samples = [sample for sample in total.samples if sample.reason in rejected]
+        unknown = max(0, sent - was_sent - taken - repeats - rejected.total())
+        return Receipt(taken, repeats, dict(rejected.most_common()), samples, unknown)
 
 
 class Publisher(Connection):
@@ -338,8 +338,8 @@ class Publisher(Connection):
 
     def statistics(self) -> PublisherStatistics:
         """A record of the counts so far."""
-        events, turned = self._events + self._publication.waiting, self._account.total().turned
-        return PublisherStatistics(events, self._waited / SECOND, dict(self._drops), self.link_statistics(), turned)
+        events, rejected = self._events + self._publication.waiting, self._account.total().turned
+        return PublisherStatistics(events, self._waited / SECOND, dict(self._drops), self.link_statistics(), rejected)
 
     def _send(self, frame: Frame) -> None:
         with self._lock:

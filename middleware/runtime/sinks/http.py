@@ -54,7 +54,7 @@ class HttpSink:
         after this many seconds, a body is not tried again.
     """
 
-    mark: Mark | None = None
+    position: Mark | None = None
 
     def __init__(self, url: str, *, timeout: Seconds = 10.0, patience: Seconds = 60.0, cloudevents: bool = False) -> None:
         if "@" in re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]:  # a query may have one

@@ -1,8 +1,8 @@
 """Sinks: final events go to a file, a database or an HTTP endpoint, each once, whatever process is killed and when.
 
-A subscriber behind the barrier delivers finals in total order. So one order key, the *mark*, tells what a sink has: it is
+A subscriber behind the barrier delivers finals in total order. So one order key, its *position*, says what a sink has: it is
 stored together with the events, in one transaction, and after a restart it is passed to ``Subscriber(after=...)``.
-A sink that cannot store a mark (HTTP) gets the events at least once, each with its identity: the receiver drops repeats.
+A sink that cannot store its position (HTTP) gets the events at least once, each with its identity: the receiver drops repeats.
 Some sinks also take early changes: each replaces, or takes away, what the sink has of that identity, so repeats do no harm.
 """
 
@@ -32,16 +32,16 @@ from middleware.runtime.storage.trust import make_private
 
 
 class Sink(Protocol):
-    """A destination of events. ``mark``: the order key of the last final it has, None if it has none or cannot know.
+    """A destination of events. ``position``: the order key of the last final it has, None if it has none or cannot know.
 
-    A connector is made from an address, the name of the mark, and options of its own. What makes it, and its methods, raise
+    A connector is made from an address, the name of its position, and options of its own. What makes it, and its methods, raise
     UnreachableError if another attempt may help, made anew, and SinkError if none will.
     """
 
-    mark: Mark | None
+    position: Mark | None
 
     def take(self, events: Sequence[Event]) -> None:
-        """Store these finals, in total order and all later than the mark; they are safe on return."""
+        """Store these finals, in total order and all later than the position; they are safe on return."""
         ...
 
     def close(self) -> None:
@@ -61,7 +61,7 @@ class ChangeSink(Sink, Protocol):
 def open_sink(to: str, name: str = "finals", /, **options: Any) -> Sink:
     """The sink for a text: FILE.jsonl, FILE.sqlite (or .db), FILE.mcap, an HTTP address or a connector (``slackline.outputs``).
 
-    ``name``: under which a table or a connector keeps its mark. Raises SinkError, UnreachableError.
+    ``name``: under which a table or a connector keeps its position. Raises SinkError, UnreachableError.
     """
     scheme, separator, _ = to.partition("://")
     if separator and scheme not in ("http", "https"):
@@ -103,14 +103,14 @@ def deliver(
     sink: Sink,
     until: int = END,
     count: int | None = None,
-    told: Callable[[int], None] | None = None,
+    on_delivery: Callable[[int], None] | None = None,
 ) -> int:
     """Deliver to a sink until the watermark reaches ``until``; returns the number of finals, or of changes. Raises SinkError,
     UnreachableError, NetworkError.
 
     A subscriber with ``consistency="final"`` delivers finals, and one with "early" changes, to a ChangeSink. To survive this
-    program it must have ``resume=...`` and, with finals, ``after=sink.mark``. ``count``: end after this many. ``told``: called
-    with the number so far, after each batch.
+    program it must have ``resume=...`` and, with finals, ``after=sink.position``. ``count``: end after this many.
+    ``on_delivery``: called with the number so far, after each batch.
     """
     is_early = subscriber.consistency == "early"
     if is_early and not isinstance(sink, ChangeSink):
@@ -130,8 +130,8 @@ def deliver(
             else:
                 sink.take([change.event for change in wanted if isinstance(change, Insert)])
             delivered += len(wanted)
-            if told is not None:
-                told(delivered)
+            if on_delivery is not None:
+                on_delivery(delivered)
         if len(wanted) < len(changes):
             if not is_early:  # of early changes that came together, all or none: the next subscriber gets them again
                 subscriber.rest.extend(changes[len(wanted) :])
@@ -164,7 +164,7 @@ UNSYNCED = 64 * 2**20
 
 class FileSink:
     """JSON lines. An incomplete line after a crash is cut away, as is all that follows a hole (NULs) left by a power cut; the
-    last whole line gives the mark.
+    last whole line gives the position.
 
     A file not written by a sink is refused, and left as it is. ``unsynced``: how far from its end (bytes) a hole may be.
     """
@@ -177,7 +177,7 @@ class FileSink:
             raise SinkError(f"{path} cannot be written: {error.strerror}") from None
         try:
             _lock(self._descriptor)
-            self.mark, self._end = self._repaired()
+            self.position, self._end = self._repaired()
             _keep_name(path)
         except BlockingIOError:
             self.close()
@@ -203,7 +203,7 @@ class FileSink:
             with suppress(OSError):
                 os.ftruncate(self._descriptor, self._end)
             raise SinkError(f"{self._path} cannot be written: {error.strerror}") from None
-        self.mark, self._end = ORDER(events[-1]), end
+        self.position, self._end = ORDER(events[-1]), end
 
     def close(self) -> None:
         """See Sink."""
@@ -212,7 +212,7 @@ class FileSink:
             self._descriptor = -1
 
     def _repaired(self) -> tuple[Mark | None, int]:
-        """The mark, and the size after all behind the last whole line is cut away; only a sink's own file is cut."""
+        """The position, and the size after all behind the last whole line is cut away; only a sink's own file is cut."""
         found = os.fstat(self._descriptor).st_size
         size = self._sound(found)
         tail, length = b"", 65_536
@@ -222,13 +222,13 @@ class FileSink:
         end = size - len(tail) + tail.rfind(b"\n") + 1
         cut = tail[tail.rfind(b"\n") + 1 :]
         lines = tail[: len(tail) - len(cut)].splitlines()
-        mark = _mark_of(lines[-1]) if lines else None
-        is_own = mark is not None if lines else not found or (bool(cut) and _is_cut_off(cut))
+        position = _position_in(lines[-1]) if lines else None
+        is_own = position is not None if lines else not found or (bool(cut) and _is_cut_off(cut))
         if not is_own:
             raise SinkError(f"{self._path} is no file of this kind: its last line is no event; use another one")
         if end < found:
             os.ftruncate(self._descriptor, end)
-        return mark, end
+        return position, end
 
     def _sound(self, size: int) -> int:
         """The offset of the first NUL byte, which no line has: a page there did not reach the disk, though the size did."""
@@ -240,7 +240,7 @@ class FileSink:
         return size
 
 
-def _mark_of(line: bytes) -> Mark | None:
+def _position_in(line: bytes) -> Mark | None:
     """The order key of the event in a line; None if the line holds no event."""
     try:
         found = _line(line)
@@ -257,7 +257,7 @@ def _is_cut_off(start: bytes) -> bool:
         msgspec.json.decode(start)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return True
-    return _mark_of(start) is not None
+    return _position_in(start) is not None
 
 
 def _lock(descriptor: int) -> None:
@@ -280,7 +280,7 @@ def _keep_name(path: Path) -> None:
 
 
 class SqliteSink:
-    """A table ``finals`` (type, source, id, ts, record) in a SQLite file, with the mark beside it: one transaction per batch.
+    """A table ``finals`` (type, source, id, ts, record) and the position in a SQLite file: one transaction per batch.
 
     Several sinks may share a file, each under a ``name`` of its own.
     """
@@ -291,13 +291,13 @@ class SqliteSink:
             try:
                 make_private(path)
                 self._connection = undo.enter_context(closing(sqlite3.connect(path, isolation_level=None)))
-                self.mark = self._begun()
+                self.position = self._begun()
             except (OSError, sqlite3.Error, msgspec.MsgspecError) as error:
                 raise SinkError(f"{path} cannot be used: {error}") from None
             undo.pop_all()
 
     def _begun(self) -> Mark | None:
-        """Make the tables if they do not exist; returns the mark."""
+        """Make the tables if they do not exist; returns the position."""
         execute = self._connection.execute
         execute("PRAGMA journal_mode = WAL")
         execute("PRAGMA synchronous = FULL")
@@ -313,19 +313,19 @@ class SqliteSink:
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
         rows = [(type_name(e.__class__), e.source, e.id, e.ts, msgspec.json.encode(as_record(e)).decode()) for e in events]
-        mark = ORDER(events[-1])
-        had = bisect_right(events, self.mark, key=ORDER) if self.mark is not None else 0
+        position = ORDER(events[-1])
+        had = bisect_right(events, self.position, key=ORDER) if self.position is not None else 0
         try:
             with self._connection:
                 self._connection.execute("BEGIN IMMEDIATE")
                 self._connection.executemany("INSERT INTO finals VALUES (?, ?, ?, ?, ?)", rows[:had])  # a repeat is an error,
                 self._connection.executemany("INSERT OR REPLACE INTO finals VALUES (?, ?, ?, ?, ?)", rows[had:])  # if its own
                 self._connection.execute(
-                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._name, msgspec.json.encode(mark).decode())
+                    "INSERT OR REPLACE INTO marks VALUES (?, ?)", (self._name, msgspec.json.encode(position).decode())
                 )
         except sqlite3.Error as error:
             raise SinkError(f"{self._path} cannot be written: {error}") from None
-        self.mark = mark
+        self.position = position
 
     def close(self) -> None:
         """See Sink."""

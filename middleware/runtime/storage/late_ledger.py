@@ -1,7 +1,7 @@
-"""The late ledger: every event that was left out, with the reason and what the node knew at that moment.
+"""The late ledger: every event that was skipped, with the reason, and clock, slack and bound of that moment.
 
 A SQLite file in the node's state folder, or memory only. An entry is on disk before the event is acknowledged, and is there
-once, however often a node lists it again (after a crash it takes the same events anew). The node never waits for a database
+once, however often a node reports it (after a crash it takes the same events anew). The node never waits for a database
 that another program has locked: entries go to a spill file beside it, and from there into the database once that is free.
 If the disk refuses both, entries wait in memory (a node with a log waits with them), and those that do not fit are dropped
 and counted.
@@ -66,19 +66,19 @@ CREATE TABLE IF NOT EXISTS entries (
 _FIELDS = "number, at, node, detector, reason, change, type, source, id, ts, clk, k, bound, record"
 _ENTRY = f"{_FIELDS}, told"
 _INSERT = f"INSERT INTO entries ({_FIELDS.removeprefix('number, ')}, digest, told) VALUES ({', '.join('?' * 15)})"
-_MOST_TOLD = 4_096
+_MOST_DETAILS = 4_096
 _log = structlog.get_logger()
 
 
 class LedgerEntry(msgspec.Struct, frozen=True):
-    """An event that was left out.
+    """An event that was skipped.
 
     ``number``
         its number in this ledger, from 1.
     ``at``
         when it was listed, Unix time (ns).
     ``detector``
-        the detector that left it out; "" if the node turned it away, so that no detector got it.
+        the detector that skipped it; "" if the node rejected it, so that no detector got it.
     ``reason``
         "late": results of that time had become final by the clock, or the node had promised a watermark beyond it; "ahead": too
         far ahead of all other publishers, or of the wall clock; "clash": another event with the same source and id came
@@ -90,9 +90,9 @@ class LedgerEntry(msgspec.Struct, frozen=True):
         the time up to which all was final, or promised; for "ahead", the largest time that would have been taken; for a clash,
         the time of the event that came first.
     ``record``
-        the event as msgpack; what was not read, as bytes.
-    ``told``
-        for a failure, the end of the traceback; for a clash, the event that came first; for what was not read, why.
+        the event as msgpack; an unread message as bytes.
+    ``details``
+        for a failure, the end of the traceback; for a clash, the event that came first; for an unread message, the reason.
     """
 
     number: int
@@ -109,7 +109,7 @@ class LedgerEntry(msgspec.Struct, frozen=True):
     k: int | None
     bound: int
     record: bytes
-    told: str = ""
+    details: str = ""
 
     @property
     def lateness(self) -> int:
@@ -127,7 +127,7 @@ class Ledger:
     """The ledger of one node. ``folder``: its state folder; None: memory only, and only the counts are kept.
 
     ``listed``: entries so far, in this life. ``lost``: entries dropped in this life, because there was no room in memory, or
-    because they were the oldest of more than ``most_kept``; the file has the count of all lives (``gone_from``). ``retry``:
+    because they were the oldest of more than ``most_kept``; the file has the count of all lives (``deleted_from``). ``retry``:
     seconds after which a disk that refused is tried again. Raises LedgerError.
     """
 
@@ -154,8 +154,8 @@ class Ledger:
             self._database = _opened(folder / FILE, self._spill)
             self._kept = int(self._database.execute("SELECT COUNT(*) FROM entries").fetchone()[0])
 
-    def list_late(self, detector: str, entries: Iterable[Late]) -> None:
-        """Enter the events that a detector's unit lists as late."""
+    def report_late(self, detector: str, entries: Iterable[Late]) -> None:
+        """Enter the events that a detector's unit reports as late."""
         now = time.time_ns()
         for late in entries:
             event = late.event
@@ -164,30 +164,32 @@ class Ledger:
             record = encode(event)
             self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record), ""))
 
-    def list_failed(self, detector: str, failures: Iterable[Published]) -> None:
+    def report_failures(self, detector: str, failures: Iterable[Published]) -> None:
         """Enter the events at which a detector raised; they are final, and it runs without them."""
         now = time.time_ns()
         for cause, _, failure in failures:
             about = type_name(cause.__class__), cause.source, cause.id, cause.ts
-            record, told = encode(cause), (failure or "")[-_MOST_TOLD:].encode(errors="replace").decode()
-            what = None, None, cause.ts, record, _digest(record), told
+            record, details = encode(cause), (failure or "")[-_MOST_DETAILS:].encode(errors="replace").decode()
+            what = None, None, cause.ts, record, _digest(record), details
             self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
 
     def list_turned(self, entries: Iterable[Turned]) -> None:
-        """Enter the events that the node turned away."""
+        """Enter the events that the node rejected."""
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
-            what = each.bound, each.record, _digest(each.record), each.told[:_MOST_TOLD]
+            what = each.bound, each.record, _digest(each.record), each.told[:_MOST_DETAILS]
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
-    def list_unread(self, type: str, source: str, id: int, at: int, body: bytes, told: str) -> None:  # noqa: A002
+    def report_unread(self, type: str, source: str, id: int, at: int, body: bytes, details: str) -> None:  # noqa: A002
         """Enter a message from a server beside the mesh that is no event of this type; ``at``: its time, whatever that is."""
         at = min(max(at, MIN_TS), MAX_TS)
         record, seen = msgspec.msgpack.encode(body), (None, None, at)
-        told = told[:_MOST_TOLD].encode(errors="replace").decode()
+        details = details[:_MOST_DETAILS].encode(errors="replace").decode()
         about = type, source, id, at
-        self._waiting.append((time.time_ns(), self.node, "", "unread", "insert", *about, *seen, record, _digest(record), told))
+        self._waiting.append(
+            (time.time_ns(), self.node, "", "unread", "insert", *about, *seen, record, _digest(record), details)
+        )
 
     def commit(self) -> bool:
         """Write the new entries to the disk, in one transaction. O(entries); free if there are none.
@@ -214,7 +216,7 @@ class Ledger:
                 inserted = transaction.executemany(_INSERT, self._waiting).rowcount
                 surplus = self._kept + inserted - self._most_kept
                 trimmed = _trim(transaction, surplus, self._most_kept) if surplus >= self._trim_every else 0
-                _note_gone(transaction, self._unrecorded, None)
+                _count_deleted(transaction, self._unrecorded, None)
         except sqlite3.Error as error:
             if self._refused_at is None:
                 _log.warning("the late ledger cannot be written; its entries wait beside it", node=self.node, why=str(error))
@@ -265,11 +267,11 @@ def _trim(transaction: sqlite3.Connection, surplus: int, most: int) -> int:
             break
         chosen = "SELECT number FROM entries WHERE source = ? ORDER BY number LIMIT ?"
         transaction.execute(f"DELETE FROM entries WHERE number IN ({chosen})", (source, many))
-        _note_gone(transaction, many, source)
+        _count_deleted(transaction, many, source)
         left -= many
     if left:
         transaction.execute("DELETE FROM entries WHERE number IN (SELECT number FROM entries ORDER BY number LIMIT ?)", (left,))
-        _note_gone(transaction, left, None)
+        _count_deleted(transaction, left, None)
     return surplus
 
 
@@ -287,7 +289,7 @@ def _even(counts: list[int], surplus: int) -> int:
     return 0
 
 
-def _note_gone(transaction: sqlite3.Connection, entries: int, source: str | None) -> None:
+def _count_deleted(transaction: sqlite3.Connection, entries: int, source: str | None) -> None:
     """Count deleted entries, in one row for each source."""
     if not entries:
         return
@@ -346,7 +348,7 @@ def summary(path: Path, query: Query | None = None) -> list[tuple[str, str, str,
         return list(rows.execute(text, values))
 
 
-def gone_from(path: Path) -> dict[str | None, int]:
+def deleted_from(path: Path) -> dict[str | None, int]:
     """The number of entries that a ledger has deleted, by source; None: of any source. Raises LedgerError."""
     with _reader(path) as rows:
         return dict(rows.execute("SELECT source, entries FROM gone ORDER BY entries DESC").fetchall())

@@ -75,8 +75,8 @@ class FeedReport(msgspec.Struct):
         more than 1 if Spark had to start over; nothing was sent twice.
     ``repeats``
         events that the node had already.
-    ``turned``
-        events that it did not take, by reason.
+    ``rejected``
+        events that the node rejected, by reason.
     """
 
     timetable: Timetable
@@ -89,7 +89,7 @@ class FeedReport(msgspec.Struct):
     attempts: int
     partitions: list[PartitionReport]
     repeats: int = 0
-    turned: dict[str, int] = {}
+    rejected: dict[str, int] = {}
 
 
 class EventPublisher(Protocol):
@@ -244,7 +244,7 @@ class _Sender:
         self._began = time.monotonic()
         self._held_back = 0.0
         self._seconds = 0.0
-        self._turned: dict[str, int] = {}
+        self._rejected: dict[str, int] = {}
         self._repeats = 0
         self._pace = FeedPace(0, timetable.first_arrival, None)
 
@@ -277,8 +277,8 @@ class _Sender:
             if ended:
                 self._publisher.advance(ended, END)
             if (receipt := self._publisher.flush(FLUSH_TIMEOUT)) is not None:
-                self._turned = {why: count for why, count in receipt.turned.items() if why != UNCOMPARED}
-                self._repeats = receipt.repeats + receipt.turned.get(UNCOMPARED, 0)
+                self._rejected = {why: count for why, count in receipt.rejected.items() if why != UNCOMPARED}
+                self._repeats = receipt.repeats + receipt.rejected.get(UNCOMPARED, 0)
         self._seconds += time.monotonic() - began
 
     def report(self, attempts: int, partitions: list[PartitionReport]) -> FeedReport:
@@ -297,7 +297,7 @@ class _Sender:
             attempts,
             partitions,
             self._repeats,
-            self._turned,
+            self._rejected,
         )
 
 

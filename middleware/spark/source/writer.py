@@ -112,10 +112,10 @@ def _publish(options: Options, batches: Iterator[pa.RecordBatch], number: int) -
                 columns |= _identities(f"{options.source}-{part}", number * _A_BATCH + made, batch.num_rows)
             publisher.publish(schema.events(columns))
             made += batch.num_rows
-        turned = publisher.flush(FLUSH_TIMEOUT)
-        if refused := {why: count for why, count in turned.turned.items() if why != UNCOMPARED}:
-            told = ", ".join(f"{count:,} {why}" for why, count in refused.items())
-            raise TraceError(f"the node at {options.target.address} did not take all events: {told}")
+        receipt = publisher.flush(FLUSH_TIMEOUT)
+        if rejected := {why: count for why, count in receipt.rejected.items() if why != UNCOMPARED}:
+            reasons = ", ".join(f"{count:,} {why}" for why, count in rejected.items())
+            raise TraceError(f"the node at {options.target.address} did not take all events: {reasons}")
     return made
 
 

@@ -44,9 +44,9 @@ def test_a_run_tells_how_many_events_it_left_out() -> None:
 def test_a_feed_tells_them_apart_where_it_can() -> None:
     repeats = Repeats()
     assert [event.ts for part in repeats.without([EVENTS], 2) for event in part] == [1, 2]
-    assert repeats.told(EVENTS + [seen(9, 9, 7)] * 50) == repeats.told(EVENTS), "of those that have come"
-    assert repeats.told() == ["3 events came twice, and were taken once"]
-    assert repeats.told(EVENTS) == [
+    assert repeats.notes(EVENTS + [seen(9, 9, 7)] * 50) == repeats.notes(EVENTS), "of those that have come"
+    assert repeats.notes() == ["3 events came twice, and were taken once"]
+    assert repeats.notes(EVENTS) == [
         "2 events came twice, and were taken once",
         "left out 1 event with the source and id of another one, but other content: (plant, 7); "
         "each event needs an id of its own",

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from middleware.cli.runs.detections import DetectionLatency, Detections, found_by_type, latest, lines
-from middleware.cli.runs.left_out import SkippedEvents
+from middleware.cli.runs.skipped_events import SkippedEvents
 from middleware.cli.runs.summary import RunSummary, ScenarioSummary, UnitSummary, show
 from middleware.model.event import Event
 from middleware.model.time import SECOND
@@ -62,7 +62,7 @@ LEFT = SkippedEvents("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gat
 
 
 def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
-    text = told(late=140, left_out=[LEFT])
+    text = told(late=140, skipped=[LEFT])
     assert (
         "Stops on node gate did without 140 events that came too late, at most by 28.7s: 100 yard.Speed, 40 yard.Gate" in text
     )
@@ -70,18 +70,18 @@ def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
     assert text.endswith(
         "oracle: yes (40 events), without 140 that the recording itself has too late (raise lateness to have them)\n"
     )
-    assert replace(RUN, left_out=[LEFT]).is_complete
+    assert replace(RUN, skipped=[LEFT]).is_complete
 
 
 def test_what_the_run_made_too_late_is_a_failure() -> None:
     fewer = replace(LEFT, recorded=100)
-    text = told(late=140, left_out=[fewer])
+    text = told(late=140, skipped=[fewer])
     assert "the recording itself has 100 of them so late" in text
     assert text.endswith("oracle: yes (40 events), but 40 events were left out that the recording has in time\n")
-    assert not replace(RUN, left_out=[fewer]).is_complete
+    assert not replace(RUN, skipped=[fewer]).is_complete
     ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
-    assert "node gate turned away 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(left_out=[ahead])
-    assert not replace(RUN, left_out=[LEFT, ahead]).is_complete
+    assert "node gate rejected 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(skipped=[ahead])
+    assert not replace(RUN, skipped=[LEFT, ahead]).is_complete
     assert not replace(RUN, lost={"unknown type": 1}).is_complete
     assert "1 events were lost: unknown type" in told(lost={"unknown type": 1})
 

@@ -149,7 +149,7 @@ def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:
     assert (done.taken, done.unread) == (2, 1)
     (entry,) = read_ledger(tmp_path)
     assert (entry.reason, entry.type, entry.source, entry.id, entry.ts) == ("unread", "Place", "src", 2, 1_002)
-    assert "Expected `float`" in entry.told
+    assert "Expected `float`" in entry.details
 
 
 def test_what_a_server_has_no_more_is_listed_and_acknowledged(tmp_path: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_a_server_has_no_more_is_listed_and_acknowledged(tmp_path: Path) ->
     feed(script, tmp_path)
     assert script.log == [("published", [4, 10]), ("flushed", None), ("acknowledged", [4, 9, 10])]
     (entry,) = read_ledger(tmp_path)
-    assert (entry.reason, entry.told, entry.id) == ("unread", "5 to 9 were deleted", 9)
+    assert (entry.reason, entry.details, entry.id) == ("unread", "5 to 9 were deleted", 9)
 
 
 def test_what_the_node_cannot_answer_for_is_published_again(tmp_path: Path) -> None:
@@ -174,10 +174,10 @@ def test_what_the_node_cannot_answer_for_is_published_again(tmp_path: Path) -> N
 
 
 def test_late_events_are_the_nodes_to_list_and_others_that_it_refuses_end_it(tmp_path: Path) -> None:
-    script = Script([[message(1)]], [Receipt(turned={"late for what was promised": 1})])
+    script = Script([[message(1)]], [Receipt(rejected={"late for what was promised": 1})])
     feed(script, tmp_path)
     assert script.log[-1] == ("acknowledged", [1])
-    refused = Script([[message(1)]], [Receipt(turned={"unknown type": 1})])
+    refused = Script([[message(1)]], [Receipt(rejected={"unknown type": 1})])
     with pytest.raises(SourceError, match="1 x unknown type; nothing is acknowledged"):
         feed(refused, tmp_path)
     assert "acknowledged" not in dict(refused.log)

@@ -94,7 +94,7 @@ os.kill(os.getpid(), signal.SIGKILL)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert not file.exists()
     sink = open_sink(str(file))
-    assert sink.mark == (9, 1, "referee", 9)
+    assert sink.position == (9, 1, "referee", 9)
     sink.take(results(10, 12))
     sink.close()
     assert read(file) == expected(results(1, 12))

@@ -68,8 +68,8 @@ def test_what_is_told_is_what_the_status_says() -> None:
 
     assert value("events_received_total") == 100
     assert value("events_duplicate_total") == 7
-    assert value("events_turned_away_total", reason="late") == 2
-    assert value("events_turned_away_total", reason="ahead") == 0
+    assert value("events_rejected_total", reason="late") == 2
+    assert value("events_rejected_total", reason="ahead") == 0
     assert found["slackline_dropped_total"] == {(("reason", "malformed frame"),): 3}
     assert value("peers", role="subscriber") == 2
     assert value("peers_slow", role="subscriber") == 1

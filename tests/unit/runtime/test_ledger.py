@@ -25,7 +25,7 @@ from middleware.model.errors import LedgerError
 from middleware.model.event import Event
 from middleware.ordering.lanes.retraction import Published
 from middleware.ordering.records import Late
-from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, gone_from, read_entry, read_ledger, summary
+from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, deleted_from, read_entry, read_ledger, summary
 from middleware.runtime.storage.spill import Spill
 
 
@@ -44,7 +44,7 @@ def turned(number: int) -> Turned:
 
 def test_entries_come_back_as_they_were_listed(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
-    ledger.list_late("Hits", [late(1), late(2)])
+    ledger.report_late("Hits", [late(1), late(2)])
     ledger.list_turned([turned(3)])
     ledger.commit()
     first, _, third = read_ledger(tmp_path)  # while it is open
@@ -71,8 +71,8 @@ def test_entries_come_back_as_they_were_listed(tmp_path: Path) -> None:
 def test_what_is_listed_again_after_a_crash_stands_there_once(tmp_path: Path) -> None:
     for _ in range(2):
         ledger = Ledger("field", tmp_path)
-        ledger.list_late("Hits", [late(1), late(2)])
-        ledger.list_late("Passes", [late(1)])
+        ledger.report_late("Hits", [late(1), late(2)])
+        ledger.report_late("Passes", [late(1)])
         ledger.close()
     assert [(entry.detector, entry.id) for entry in read_ledger(tmp_path)] == [("Hits", 1), ("Hits", 2), ("Passes", 1)]
 
@@ -85,7 +85,7 @@ def test_late_revisions_of_one_event_are_entries_of_their_own(tmp_path: Path) ->
     for _ in range(2):  # again after a crash
         ledger = Ledger("field", tmp_path)
         for peak in (0.7, 0.8, 0.7):
-            ledger.list_late("Hits", [revised(peak)])
+            ledger.report_late("Hits", [revised(peak)])
             ledger.commit()
         ledger.list_turned([turned(3), turned(3)])
         ledger.close()
@@ -110,9 +110,9 @@ def test_what_was_committed_survives_a_kill(tmp_path: Path) -> None:
 
         ledger = Ledger("field", Path({str(tmp_path)!r}))
         for number in range(100):
-            ledger.list_late("Hits", [Late(Hit(0.5, ts=1, id=number, source="s"), "insert", 5, 5, 2)])
+            ledger.report_late("Hits", [Late(Hit(0.5, ts=1, id=number, source="s"), "insert", 5, 5, 2)])
             ledger.commit()
-        ledger.list_late("Hits", [Late(Hit(0.5, ts=1, id=100, source="s"), "insert", 5, 5, 2)])
+        ledger.report_late("Hits", [Late(Hit(0.5, ts=1, id=100, source="s"), "insert", 5, 5, 2)])
         os.kill(os.getpid(), signal.SIGKILL)
     """
     ended = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=False)
@@ -138,7 +138,7 @@ def test_a_disk_that_refuses_costs_nothing_and_is_tried_again(tmp_path: Path, mo
     pages = database.execute("PRAGMA page_count").fetchone()[0]
     database.execute(f"PRAGMA max_page_count = {pages + 2}")  # as a full disk: SQLITE_FULL
     for number in range(500):
-        ledger.list_late("Hits", [late(number)])
+        ledger.report_late("Hits", [late(number)])
         ledger.commit()
     assert 0 < ledger.listed < 500
     assert ledger.lost == 0
@@ -163,12 +163,12 @@ def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (database,), ledger = opened_by(lambda: Ledger("field", tmp_path), monkeypatch)
-    ledger.list_late("Hits", [late(1)])
+    ledger.report_late("Hits", [late(1)])
     assert ledger.commit()
     with locked(tmp_path):
         assert database.execute("PRAGMA busy_timeout").fetchone() == (0,)
         for number in (2, 3):
-            ledger.list_late("Hits", [late(number)])
+            ledger.report_late("Hits", [late(number)])
             ledger.list_turned([turned(number + 10)])
             assert ledger.commit(), "it is on the disk"
         assert ledger.listed == 1
@@ -186,7 +186,7 @@ def test_once_the_lock_is_gone_the_database_has_what_waited(tmp_path: Path) -> N
     for first in (0, 20):
         with locked(tmp_path):
             for number in range(first, first + 10):
-                ledger.list_late("Hits", [late(number)])
+                ledger.report_late("Hits", [late(number)])
                 assert ledger.commit()
             assert (tmp_path / SPILL).read_bytes().count(b"\n") == 10, "each once"
         ledger.commit()
@@ -199,7 +199,7 @@ def test_once_the_lock_is_gone_the_database_has_what_waited(tmp_path: Path) -> N
 def test_what_was_torn_off_while_it_was_spilled_costs_that_alone(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
     with locked(tmp_path):
-        ledger.list_late("Hits", [late(number) for number in range(4)])
+        ledger.report_late("Hits", [late(number) for number in range(4)])
         ledger.commit()
     whole = (tmp_path / SPILL).read_bytes()
     lines = whole.splitlines(keepends=True)
@@ -212,11 +212,11 @@ def test_without_room_beside_it_what_is_listed_is_not_on_the_disk(tmp_path: Path
     ledger = Ledger("field", tmp_path, retry=0.0)
     (tmp_path / SPILL).mkdir()
     with locked(tmp_path):
-        ledger.list_late("Hits", [late(1)])
+        ledger.report_late("Hits", [late(1)])
         assert not ledger.commit()
         assert not ledger.commit()
         (tmp_path / SPILL).rmdir()
-        ledger.list_late("Hits", [late(2)])
+        ledger.report_late("Hits", [late(2)])
         assert ledger.commit()
         assert (tmp_path / SPILL).read_bytes().count(b"\n") == 2
     ledger.close()
@@ -251,7 +251,7 @@ def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(tmp_
     ledger = Ledger("field", tmp_path, most_waiting=10)
     with locked(tmp_path):
         for number in range(45):
-            ledger.list_late("Hits", [late(number)])
+            ledger.report_late("Hits", [late(number)])
             ledger.commit()
     assert (ledger.listed, ledger.lost) == (35, 35)
     spilled = sum(len(file.read_bytes().splitlines()) for file in tmp_path.glob(SPILL + "*"))
@@ -260,7 +260,7 @@ def test_memory_for_a_disk_that_refuses_is_bounded_and_what_goes_is_counted(tmp_
     shutil.copytree(tmp_path, copy)
     ledger.close()
     assert [entry.id for entry in read_ledger(tmp_path)] == list(range(35, 45))
-    assert sum(gone_from(tmp_path).values()) == 35
+    assert sum(deleted_from(tmp_path).values()) == 35
     Ledger("field", copy).close()
     assert [entry.id for entry in read_ledger(copy)][-10:] == list(range(35, 45))
 
@@ -269,15 +269,15 @@ def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path:
     for first in range(0, 300, 60):  # lives, each of which lists twice what the one before had listed last
         ledger = Ledger("field", tmp_path, most_kept=100, trim_every=10)
         for number in range(max(0, first - 7), first + 60, 5):
-            ledger.list_late("Hits", [late(each) for each in range(number, min(number + 5, first + 60))])
+            ledger.report_late("Hits", [late(each) for each in range(number, min(number + 5, first + 60))])
             ledger.commit()
             entries = [entry.id for entry in read_ledger(tmp_path)]
             last = entries[-1] + 1
             assert entries == list(range(last - len(entries), last))
             assert len(entries) < 110 and (last <= 100 or len(entries) >= 100)
-            assert sum(gone_from(tmp_path).values()) == last - len(entries)
+            assert sum(deleted_from(tmp_path).values()) == last - len(entries)
         ledger.close()
-    gone = sum(gone_from(tmp_path).values())
+    gone = sum(deleted_from(tmp_path).values())
     assert gone > 0
     listed = CliRunner().invoke(app, ["list", str(tmp_path)])
     assert f"{gone} older entries" in listed.stdout
@@ -285,7 +285,7 @@ def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path:
 
 def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_counted(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
-    ledger.list_late("Hits", [late(number) for number in range(20)])
+    ledger.report_late("Hits", [late(number) for number in range(20)])
     for first in range(0, 1_000, 50):
         ledger.list_turned([turned(number) for number in range(first, first + 50)])
         ledger.commit()
@@ -294,13 +294,13 @@ def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_
     assert [number for source, number in kept if source == "ball"] == list(range(20)), "what an honest source has listed"
     flood = [number for source, number in kept if source == "liar"]
     assert flood == list(range(1_000 - len(flood), 1_000)) and 180 <= len(flood) < 200
-    assert gone_from(tmp_path) == {"liar": 1_000 - len(flood)}
+    assert deleted_from(tmp_path) == {"liar": 1_000 - len(flood)}
     assert f"{1_000 - len(flood)} of liar" in CliRunner().invoke(app, ["list", str(tmp_path)]).stdout
 
 
 def test_without_a_folder_it_only_counts() -> None:
     ledger = Ledger("field")
-    ledger.list_late("Hits", [late(1)])
+    ledger.report_late("Hits", [late(1)])
     ledger.commit()
     ledger.close()
     assert (ledger.listed, ledger.lost) == (1, 0)
@@ -321,7 +321,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
 
 def test_the_command_lists_and_shows(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
-    ledger.list_late("Hits", [late(1), late(2)])
+    ledger.report_late("Hits", [late(1), late(2)])
     ledger.list_turned([turned(3)])
     ledger.close()
     listed = CliRunner().invoke(app, ["list", str(tmp_path)])
@@ -342,10 +342,10 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
     failure = 'Traceback:\n  File "x.py", line 3\nValueError: [no] peak'
     for _ in range(2):  # once more, after a crash
         ledger = Ledger("field", tmp_path)
-        ledger.list_failed("Hits", [Published(Hit(0.5, ts=7, id=9, source="ball"), [], failure)])
+        ledger.report_failures("Hits", [Published(Hit(0.5, ts=7, id=9, source="ball"), [], failure)])
         ledger.close()
     (entry,) = read_ledger(tmp_path)
-    assert (entry.reason, entry.detector, entry.id, entry.ts, entry.told) == ("failed", "Hits", 9, 7, failure)
+    assert (entry.reason, entry.detector, entry.id, entry.ts, entry.details) == ("failed", "Hits", 9, 7, failure)
     listed = CliRunner().invoke(app, ["list", str(tmp_path)])
     assert "ValueError: [no] peak" in listed.stdout
     shown = CliRunner().invoke(app, ["show", str(tmp_path), "1"])
@@ -359,7 +359,7 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
 
 def test_a_source_is_shown_as_it_is_called(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
-    ledger.list_late("Hits", [Late(Hit(0.5, ts=100, id=1, source="line[/a][b]"), "insert", 400, 120, 150)])
+    ledger.report_late("Hits", [Late(Hit(0.5, ts=100, id=1, source="line[/a][b]"), "insert", 400, 120, 150)])
     ledger.close()
     listed = CliRunner().invoke(app, ["list", str(tmp_path)], env={"COLUMNS": "200"})
     assert listed.exit_code == 0 and "line[/a][b]" in listed.stdout

@@ -35,13 +35,13 @@ def goals(first: int, last: int) -> list[Event]:
 def test_a_file_that_was_cut_off_goes_on_behind_its_last_whole_line(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "goals.jsonl"
     sink = FileSink(file)
-    assert sink.mark is None
+    assert sink.position is None
     sink.take(goals(1, 5))
     sink.close()
     whole = file.read_bytes()
     file.write_bytes(whole[: len(whole) - cut])
     sink = FileSink(file)
-    mark = sink.mark
+    mark = sink.position
     assert mark == ORDER(goals(5 - (cut + 76) // 77 if cut else 5, 9)[0])
     sink.take([goal for goal in goals(1, 9) if ORDER(goal) > mark])
     sink.close()
@@ -120,7 +120,7 @@ def test_the_first_line_may_be_cut_off_anywhere(tmp_path: Path) -> None:
     for cut in range(len(line) + 1):
         file.write_text(line[:cut])
         sink = FileSink(file)
-        assert sink.mark is None
+        assert sink.position is None
         sink.take(goals(1, 1))
         sink.close()
         assert file.read_text() == line + "\n"
@@ -135,7 +135,7 @@ def test_a_power_cut_leaves_holes_anywhere(tmp_path: Path, hole: int) -> None:
             file.write_bytes(lines[:place] + b"\0" * hole + behind)
             sink = FileSink(file)
             kept = lines[:place].count(b"\n")
-            assert sink.mark == (ORDER(goals(kept, kept)[0]) if kept else None)
+            assert sink.position == (ORDER(goals(kept, kept)[0]) if kept else None)
             if kept < 3:
                 sink.take(goals(kept + 1, 3))
             sink.close()
@@ -147,7 +147,7 @@ def test_holes_are_looked_for_where_a_batch_can_be(tmp_path: Path) -> None:
     lines = b"".join(json.dumps(as_record(goal), separators=(",", ":")).encode() + b"\n" for goal in goals(1, 100))
     file.write_bytes(lines[:-200] + b"\0" * 200)
     sink = FileSink(file, unsynced=300)
-    assert sink.mark == ORDER(goals(97, 97)[0])
+    assert sink.position == ORDER(goals(97, 97)[0])
     sink.close()
 
 
@@ -167,7 +167,7 @@ def test_a_full_disk_costs_no_event_and_doubles_none(tmp_path: Path, monkeypatch
     file = tmp_path / "goals.jsonl"
     sink = FileSink(file)
     sink.take(goals(1, 10))
-    size, mark = file.stat().st_size, sink.mark
+    size, mark = file.stat().st_size, sink.position
 
     def broken(*_: object) -> None:
         raise OSError(5, "Input/output error")
@@ -178,7 +178,7 @@ def test_a_full_disk_costs_no_event_and_doubles_none(tmp_path: Path, monkeypatch
         for error in ("File too large", "File too large" if truncates else "Input/output error"):
             with pytest.raises(SinkError, match=error):
                 sink.take(goals(11, 60))
-            assert sink.mark == mark
+            assert sink.position == mark
             assert (file.stat().st_size == size) is truncates
     sink.take(goals(11, 60))
     sink.close()
@@ -196,7 +196,7 @@ def test_a_file_is_one_sinks_alone(tmp_path: Path) -> None:
     sink.take(goals(3, 3))
     sink.close()
     again = FileSink(file)
-    assert again.mark == ORDER(goals(3, 3)[0])
+    assert again.position == ORDER(goals(3, 3)[0])
     again.close()
 
 
@@ -256,10 +256,10 @@ def test_a_table_keeps_events_and_mark_together(tmp_path: Path) -> None:
     sink.take(goals(1, 3))
     with pytest.raises(SinkError, match="UNIQUE"):
         sink.take(goals(3, 6))  # a repeat that should never have come: nothing of the batch is kept
-    assert sink.mark == ORDER(goals(3, 3)[0])
+    assert sink.position == ORDER(goals(3, 3)[0])
     sink.close()
     sink = SqliteSink(file)
-    assert sink.mark == ORDER(goals(3, 3)[0])
+    assert sink.position == ORDER(goals(3, 3)[0])
     sink.take(goals(4, 4))
     sink.close()
     rows = sqlite3.connect(file).execute("SELECT id, type FROM finals ORDER BY ts").fetchall()
@@ -270,10 +270,10 @@ def test_outputs_that_share_a_file_have_marks_of_their_own(tmp_path: Path) -> No
     file = str(tmp_path / "results.sqlite")
     with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
         fast.take(goals(5, 9))
-        assert slow.mark is None, "it would leave out what the other has not had"
+        assert slow.position is None, "it would leave out what the other has not had"
         slow.take([Odd("mine", 0.5, ts=1, id=1, source="a")])
     with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
-        assert (fast.mark, slow.mark) == (ORDER(goals(9, 9)[0]), (1, 0, "a", 1))
+        assert (fast.position, slow.position) == (ORDER(goals(9, 9)[0]), (1, 0, "a", 1))
 
 
 class Endpoint(BaseHTTPRequestHandler):
@@ -458,6 +458,6 @@ def test_two_outputs_in_one_database_may_have_the_same_finals(tmp_path: Path) ->
     for name in ("a", "b"):
         with closing(SqliteSink(tmp_path / "both.sqlite", name)) as sink:
             sink.take(goals(1, 2))
-            assert sink.mark == ORDER(goals(2, 2)[-1])
+            assert sink.position == ORDER(goals(2, 2)[-1])
     with closing(sqlite3.connect(tmp_path / "both.sqlite")) as connection:
         assert connection.execute("SELECT count(*) FROM finals").fetchone() == (2,)

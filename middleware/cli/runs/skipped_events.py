@@ -1,4 +1,4 @@
-"""What a run left out: events that came too late or too far ahead, and whether the recording itself has them so."""
+"""Events that a run skipped because they came too late or too far ahead, and whether the recording itself has them so."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TYPES_SHOWN = 5
 
 
 class SkippedEvents(msgspec.Struct, frozen=True):
-    """Events that one detector of a node did without (``detector`` "": all of them), for one reason.
+    """Events that one detector of a node skipped (``detector`` "": all of them), for one reason.
 
     ``types``
         how many of each type.
@@ -49,7 +49,7 @@ class SkippedEvents(msgspec.Struct, frozen=True):
         """It all in one sentence."""
         types = ", ".join(f"{count:,} {name}" for name, count in Counter(self.types).most_common(_TYPES_SHOWN))
         rest = f" and {len(self.types) - _TYPES_SHOWN} more types" if len(self.types) > _TYPES_SHOWN else ""
-        who = f"{self.detector} on node {self.node} did without" if self.detector else f"node {self.node} turned away"
+        who = f"{self.detector} on node {self.node} did without" if self.detector else f"node {self.node} rejected"
         how = "too far ahead, at most by" if self.reason == "ahead" else "too late, at most by"
         same = (
             "the recording itself has " + ("all" if self.recorded == self.count else f"{self.recorded:,}") + " of them so late"
@@ -57,7 +57,7 @@ class SkippedEvents(msgspec.Struct, frozen=True):
         return f"{who} {self.count:,} events that came {how} {spoken_duration(self.worst)}: {types}{rest}; {same}"
 
 
-def kept_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:
+def copy_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:
     """The late ledgers of the nodes in which there is anything, copied to ``folder`` (instead of those of the run before), as
     the cluster's own go with it.
     """
@@ -73,8 +73,8 @@ def kept_ledgers(cluster: Cluster, folder: Path) -> dict[str, Path]:
     return found
 
 
-def left_out(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Identity, int]) -> list[SkippedEvents]:
-    """What stands in ledgers of a run, by node, detector and reason. ``recorded``: the lateness of events in the recording."""
+def skipped_events(plan: Scenario, ledgers: Mapping[str, Path], recorded: Mapping[Identity, int]) -> list[SkippedEvents]:
+    """The entries in ledgers of a run, by node, detector and reason. ``recorded``: the lateness of events in the recording."""
     policies = plan.policies()
     found = []
     for node, ledger in ledgers.items():

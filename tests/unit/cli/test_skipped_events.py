@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from middleware.cli.runs.left_out import kept_ledgers, lateness, left_out
+from middleware.cli.runs.skipped_events import copy_ledgers, lateness, skipped_events
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import Late
@@ -48,16 +48,16 @@ def test_ledgers_are_kept_and_held_against_the_recording(tmp_path: Path) -> None
     arrived = [speed(1, 10 * SECOND), speed(2, 8 * SECOND), speed(3, 10 * SECOND - 5)]
     ledger = Ledger("gate", yard.state("gate"))
     for detector in ("Stops", "Patient"):
-        ledger.list_late(detector, [Late(event, "insert", 12 * SECOND, 7, 11 * SECOND) for event in arrived[1:]])
+        ledger.report_late(detector, [Late(event, "insert", 12 * SECOND, 7, 11 * SECOND) for event in arrived[1:]])
     ledger.commit()
     ledger.close()
     Ledger("quiet", yard.state("quiet")).close()
     stale = tmp_path / "kept" / "quiet"
     stale.mkdir(parents=True)
-    ledgers = kept_ledgers(yard, tmp_path / "kept")
+    ledgers = copy_ledgers(yard, tmp_path / "kept")
     assert ledgers == {"gate": tmp_path / "kept" / "gate"}
     assert not stale.exists(), "of the run before"
-    found = {one.detector: one for one in left_out(yard, ledgers, lateness(arrived))}
+    found = {one.detector: one for one in skipped_events(yard, ledgers, lateness(arrived))}
     stops = found["Stops"]
     assert (stops.node, stops.reason, stops.count, stops.worst) == ("gate", "late", 2, 3 * SECOND)
     assert list(stops.types.values()) == [2]
