@@ -124,6 +124,21 @@ def test_a_commit_in_the_middle_of_an_iteration_commits_nothing_that_was_not_giv
             assert {event.id for event in collect(subscriber, 9)} >= set(range(1, 10))
 
 
+def test_a_commit_up_to_a_final_leaves_those_behind_it_for_the_next_reader_of_that_name(tmp_path: Path) -> None:
+    store = Store(tmp_path, "a")
+    with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, Publisher(node.address) as publisher:
+        with Subscriber(node.address, Hit, consistency="final", resume="reader") as subscriber:
+            subscriber.wait_ready(DEADLINE)
+            publisher.publish(hits(0, 10))
+            publisher.advance(Hit, END)  # all ten become final, and arrive, at once
+            finals = iter(subscriber)
+            third = [next(finals) for _ in range(3)][-1]
+            assert isinstance(third, Insert)
+            subscriber.commit_upto(third.event)
+        with Subscriber(node.address, Hit, consistency="final", resume="reader") as subscriber:
+            assert [change.event.id for change in subscriber if isinstance(change, Insert)] == list(range(3, 10))
+
+
 def test_types_without_columns_are_told_before_anything_is_taken_or_left_out_if_a_pattern_covers_them() -> None:
     types = EventTypes([Hit, Either])
     with node_thread("a", "tcp://127.0.0.1:*", types=types) as node, Publisher(node.address, types=[Hit, Either]) as publisher:

@@ -92,3 +92,14 @@ def test_who_hops_among_old_blocks_has_only_so_much_read() -> None:
     assert sum(found) == found.index(False) == -(-MOST_READ // 100_540)
     copies.begin()
     assert copies.find("a", 39_000) is not None, "the next block is looked up again"
+
+
+def test_a_block_without_the_event_is_not_read() -> None:
+    copies = Copies()
+    for number in range(32):  # all in one bucket, and three times as many bytes as may be read
+        event = reading("a", number, "x" * 100_000)
+        copies.keep(BlockHead("Reading", 1), encode([event]), [("a", number, number)])
+    copies.begin()
+    assert copies.find("a", 31) is not None
+    assert copies.find("b", 31) is None
+    assert copies.find("a", 0) is not None

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.copies import Copies
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Record
+from middleware.broker.log.records import Record, Withheld
 from middleware.delivery.publication import Publication
 from middleware.durability import lives
 from middleware.durability.durable_core import DurableCore
@@ -244,3 +244,28 @@ def test_a_type_that_a_publisher_offers_later_is_its_own_after_a_crash() -> None
     recover(again, None, PINGS, None, records)
     (origin,) = again.waiting([]).streams["Ping"].origins
     assert origin.name == "p"
+
+
+def test_a_promise_of_which_only_a_part_counts_yet_is_known_whole_to_the_next_life() -> None:
+    """Nobody may say it again: its publisher may be gone for good before the others get there."""
+    talk, wall, year = (
+        Talk(Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(())))),
+        10**18,
+        365 * 86_400 * SECOND,
+    )
+    talk.broker.wall_is(wall, 0)
+    reader = readers_of(talk)
+    one = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(10)
+    one.publish(Ping(ts=wall, id=1, source="p"), watermarks={"Ping": wall + year})
+    talk.go(10)
+    assert {"Ping": wall + year} not in reader.watermarks()
+    key, logged = ("publisher", "p"), len(talk.records)
+    assert talk.broker.admission.room.of(key).promised == {"Ping": wall + year}
+    one.publish(Ping(ts=wall + 1, id=2, source="p"), watermarks={"Ping": wall + year})
+    talk.go(10)
+    again = Broker("b", 2, 0, types=PINGS, log=Log(77, lambda offset, size: iter(())))
+    recover(again, None, PINGS, None, talk.records)
+    assert again.admission.room.of(key).promised == {"Ping": wall + year}
+    repeated = [entry for record in talk.records[logged:] for entry in record.entries if isinstance(entry, Withheld)]
+    assert repeated == [], "the log holds it once"

@@ -283,6 +283,18 @@ def test_the_oldest_entries_go_when_there_are_too_many_and_are_counted(tmp_path:
     assert f"{gone} older entries" in listed.stdout
 
 
+def test_of_many_sources_with_few_entries_each_the_oldest_go_and_are_counted_together(tmp_path: Path) -> None:
+    ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
+    for first in range(0, 500, 50):
+        hits = [Hit(0.5, ts=100, id=number, source=f"ball {number}") for number in range(first, first + 50)]
+        ledger.list_late("Hits", [Late(hit, "insert", 400, 120, 150) for hit in hits])
+        ledger.commit()
+    ledger.close()
+    kept = [entry.id for entry in read_ledger(tmp_path)]
+    assert kept == list(range(500 - len(kept), 500)) and 200 <= len(kept) < 220
+    assert gone_from(tmp_path) == {None: 500 - len(kept)}
+
+
 def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_counted(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
     ledger.report_late("Hits", [late(number) for number in range(20)])
