@@ -11,6 +11,7 @@ import msgspec
 from detectors.cql.grammar import statements as s
 from detectors.cql.times import Read, time_reader
 from detectors.language.code import Code
+from detectors.language.expression import FieldRead, FunctionCall
 from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.value_types import INTEGERS, PYTHON, Type, ValueKind, kind_of, kind_of_members
 from middleware.model.event import MAX_TS, Event, EventType, type_name
@@ -34,9 +35,9 @@ class Attribute(NamedTuple):
 
     def code(self, variable: str = "e") -> Code:
         """The code that reads the attribute from an event."""
-        value = f"{variable}.{self.field}"
+        value = FieldRead(variable, self.field)
         if self.is_enum:
-            return Code(f"enum_value({value})", self.kind)
+            return Code(FunctionCall("enum_value", [value]), self.kind)
         return Code(value, self.kind, most=MAX_TS - 1 if self.name == TS else 0)
 
 

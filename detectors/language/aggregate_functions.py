@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from detectors.language.code import Code, CodeFrame
+from detectors.language.expression import Expression
 from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.value_types import INTEGERS, LIMITS, NUMBERS, REALS, Type, ValueKind
 from detectors.language.values import within
@@ -281,14 +282,14 @@ def _aggregate(known: str, name: str, arguments: list[Code], is_star: bool, span
     return QueryAggregate(known, real, ValueKind(Type.DOUBLE, True))
 
 
-def values_code(frame: CodeFrame, arguments: Sequence[Code], variable: str, events: str) -> str:
-    """Code for the list of values that an aggregate takes from the events: NULLs left out, pairs for two arguments.
+def values_code(frame: CodeFrame, arguments: Sequence[Code], variable: str, events: str) -> Expression:
+    """The list of values that an aggregate takes from the events: NULLs left out, pairs for two arguments.
 
     Arguments may assign names on the way, which Python allows in a comprehension's condition but not in its iterable.
     """
     if len(arguments) == 1 and not arguments[0].nullable:
-        return f"[{arguments[0].value} for {variable} in {events}]"
+        return Expression(f"[{arguments[0].value} for {variable} in {events}]")
     names = [frame.temporary() for _ in arguments]
     known = " and ".join(f"({name} := {code.value}) is not None" for name, code in zip(names, arguments, strict=True))
     shown = names[0] if len(names) == 1 else f"({', '.join(names)})"
-    return f"[{shown} for {variable} in {events} if {known}]"
+    return Expression(f"[{shown} for {variable} in {events} if {known}]")

@@ -1,14 +1,32 @@
-"""Python code for expressions: code fragments with their kind, and functions made of them."""
+"""Compiled expressions with their kind, and functions of Python made of them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType
 from typing import Any
 
+from detectors.language.expression import (
+    FALSE,
+    NULL,
+    Assignment,
+    Conditional,
+    Conjunction,
+    ConstantValue,
+    Disjunction,
+    Expression,
+    FalseTest,
+    FieldRead,
+    FunctionCall,
+    Negation,
+    NullTest,
+    Parenthesis,
+    RangeTest,
+    Variable,
+)
 from detectors.language.value_types import LIMITS, Type, ValueKind
 from detectors.language.values import enum_value, single
 from middleware.model.event import Value
@@ -17,14 +35,18 @@ Made = Callable[..., Any]
 """A function made of generated code."""
 
 
+NO_TEST = Expression()
+"""The test follows from the value."""
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A fragment of Python that computes an expression.
+    """A compiled expression.
 
     ``value``
         its value; None stands for NULL.
     ``true``, ``false``
-        for Booleans: code that tests whether the expression is true, or false. Neither test holds for NULL. Both are cheaper
+        for Booleans: tests of whether the expression is true, or false. Neither test holds for NULL. Both are cheaper
         than the value, since a WHERE need not know whether a condition is false or NULL.
     ``constant``
         whether the expression reads no attribute.
@@ -32,10 +54,10 @@ class Code:
         for whole numbers: the largest magnitude, if it is known to differ from that of the type; else 0.
     """
 
-    value: str
+    value: Expression
     kind: ValueKind
-    true: str = ""
-    false: str = ""
+    true: Expression = NO_TEST
+    false: Expression = NO_TEST
     constant: bool = False
     most: int = 0
 
@@ -58,14 +80,19 @@ class Code:
         return self.type in LIMITS and self.most >= LIMITS[self.type]
 
     @property
-    def holds(self) -> str:
-        """Code that is true exactly when this Boolean is true."""
+    def holds(self) -> Expression:
+        """A test that is true exactly when this Boolean is true."""
         return self.true or self.value
 
     @property
-    def fails(self) -> str:
-        """Code that is true exactly when this Boolean is false."""
-        return self.false or (f"({self.value}) is False" if self.nullable else f"not ({self.value})")
+    def fails(self) -> Expression:
+        """A test that is true exactly when this Boolean is false."""
+        return self.false or (FalseTest(self.value) if self.nullable else Negation(Parenthesis(self.value)))
+
+    def field_of(self, event: str) -> str | None:
+        """The field of the event of that name which is the value, unchanged; None if it is another value."""
+        read = self.value
+        return read.field if isinstance(read, FieldRead) and read.event == event else None
 
 
 class CodeFrame:
@@ -84,33 +111,40 @@ class CodeFrame:
             self.globals[name] = value  # kept here, so its id stays its own
         return name
 
-    def temporary(self) -> str:
+    def temporary(self) -> Variable:
         """A fresh name for an intermediate value."""
         self._temporaries += 1
-        return f"t{self._temporaries}"
+        return Variable(f"t{self._temporaries}")
 
-    def strict(self, operands: list[Code], build: Callable[..., str]) -> str:
-        """Code of ``build`` over the operands' values; None if an operand is NULL."""
-        tests, names = [], []
+    def known(self, operands: Sequence[Code], is_null: bool) -> tuple[list[Expression], list[Expression]]:
+        """Tests of whether operands that may be NULL are, or are not; and what reads all operands after these tests."""
+        tests: list[Expression] = []
+        names: list[Expression] = []
         for operand in operands:
             if operand.nullable:
                 name = self.temporary()
-                tests.append(f"({name} := {operand.value}) is None")
+                tests.append(NullTest(Assignment(name, operand.value), not is_null))
                 names.append(name)
             else:
                 names.append(operand.value)
-        return f"(None if {' or '.join(tests)} else {build(*names)})" if tests else f"({build(*names)})"
+        return tests, names
+
+    def strict(self, operands: Sequence[Code], build: Callable[..., Expression]) -> Parenthesis:
+        """What ``build`` makes of the operands' values; NULL if an operand is."""
+        tests, names = self.known(operands, True)
+        made = build(*names)
+        return Parenthesis(Conditional(Disjunction(tests), NULL, made) if tests else made)
 
     def sealed(self, code: Code) -> Code:
-        """The code, giving NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
+        """The same, but NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
         if not code.is_loose:
             return code
         name, limit = self.temporary(), LIMITS[code.type]
-        test, start = f"-{limit} <= {name} < {limit}", f"({name} := {code.value})"
-        some = f"{start} is not None and {test}" if code.nullable else test.replace(name, start, 1)
-        return Code(f"({name} if {some} else None)", ValueKind(code.type, True), constant=code.constant)
+        first = Assignment(name, code.value)
+        fits = Conjunction([NullTest(first, True), RangeTest(name, limit)]) if code.nullable else RangeTest(first, limit)
+        return Code(Parenthesis(Conditional(fits, name, NULL)), ValueKind(code.type, True), constant=code.constant)
 
-    def function(self, parameters: str, body: str) -> Made:
+    def function(self, parameters: str, body: Expression) -> Made:
         """A function of ``parameters`` that returns the value of ``body``."""
         return self.define(f"def made({parameters}):\n    return {body}\n")
 
@@ -137,15 +171,15 @@ def converted(frame: CodeFrame, code: Code, target: Type) -> Code:
     if code.type is target or code.type is Type.NULL:
         return Code(code.value, ValueKind(target, code.nullable), code.true, code.false, code.constant, code.most)
     code = frame.sealed(code)
-    value = code.value
+    value: Expression = code.value
     if code.type is Type.CHAR:
         frame.globals["number_of"] = number_of
-        value = frame.strict([code], lambda name: f"number_of({name})")
+        value = frame.strict([code], lambda name: FunctionCall("number_of", [name]))
         code = Code(value, ValueKind(Type.INT, True), constant=code.constant)
     if target in (Type.DOUBLE, Type.FLOAT) and code.type not in (Type.DOUBLE, Type.FLOAT):
         make = "float" if target is Type.DOUBLE else "single"
         frame.globals.update(float=float, single=single)
-        value = frame.strict([code], lambda name: f"{make}({name})")
+        value = frame.strict([code], lambda name: FunctionCall(make, [name]))
     return Code(value, ValueKind(target, code.nullable), constant=code.constant)
 
 
@@ -155,15 +189,15 @@ def number_of(character: str) -> int | None:
 
 
 def literal(frame: CodeFrame, value: object, kind: Type) -> Code:
-    """The code of a constant."""
+    """A constant."""
     if value is None:
-        return Code("None", ValueKind(Type.NULL, True), "False", "False", constant=True)
+        return Code(NULL, ValueKind(Type.NULL, True), FALSE, FALSE, constant=True)
     if isinstance(value, bool):
-        return Code(str(value), ValueKind(kind), constant=True)
+        return Code(ConstantValue(str(value), value), ValueKind(kind), constant=True)
     if isinstance(value, float | int) and value - value == 0:
-        source = f"({value!r})" if value < 0 else repr(value)
-        return Code(source, ValueKind(kind), constant=True, most=abs(value) if kind in LIMITS else 0)  # type: ignore[arg-type]
-    return Code(frame.constant(value), ValueKind(kind), constant=True)
+        read = ConstantValue(f"({value!r})" if value < 0 else repr(value), value)
+        return Code(read, ValueKind(kind), constant=True, most=abs(value) if kind in LIMITS else 0)  # type: ignore[arg-type]
+    return Code(ConstantValue(frame.constant(value), value), ValueKind(kind), constant=True)
 
 
 def constant_value(frame: CodeFrame, code: Code) -> Value:

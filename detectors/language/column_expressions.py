@@ -8,6 +8,7 @@ from typing import Any
 from detectors.language import parse_expression, tree
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Attributes, analyse
+from detectors.language.expression import ElementRead, Variable
 from detectors.language.value_types import kind_of
 
 
@@ -15,14 +16,14 @@ class _Used(Attributes):
     """Columns by name; it notes which an expression reads, and where in a row they stand then."""
 
     def __init__(self, kinds: Mapping[str, type]) -> None:
-        super().__init__({name: Code(name, kind_of(kind)) for name, kind in kinds.items()}, "the table")
+        super().__init__({name: Code(Variable(name), kind_of(kind)) for name, kind in kinds.items()}, "the table")
         self.columns: list[str] = []
 
     def attribute(self, name: tree.Name) -> Code:
         code = super().attribute(name)
         if code.value not in self.columns:
             self.columns.append(code.value)
-        return Code(f"e[{self.columns.index(code.value)}]", code.kind)
+        return Code(ElementRead("e", self.columns.index(code.value)), code.kind)
 
 
 def column_expression(text: str, kinds: Mapping[str, type]) -> tuple[tuple[str, ...], Callable[[tuple[Any, ...]], Any]]:

@@ -2,12 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NoReturn, Protocol
 
 from detectors.language import patterns, tree, values
 from detectors.language.code import Code, CodeFrame, constant_value, converted, literal
 from detectors.language.conversions import caster
+from detectors.language.expression import (
+    Arithmetic,
+    Comparison,
+    Conditional,
+    Conjunction,
+    ConstantValue,
+    Disjunction,
+    Expression,
+    FunctionCall,
+    Membership,
+    Negation,
+    NullTest,
+    Parenthesis,
+    SignedValue,
+    ValueTuple,
+)
 from detectors.language.expression_builder import check_depth
 from detectors.language.functions import FUNCTIONS, KNOWN, NUMBER, SAME, SYNONYMS, Function
 from detectors.language.query_errors import QueryError, TextSpan, nearest
@@ -94,9 +111,9 @@ class Analysis:
             case tree.TextMatch():
                 return self._maybe_not(self._match(node), node.negated)
             case tree.IsNull(operand, negated):
-                test = "is not" if negated else "is"
                 code = self.frame.sealed(self.visit(operand))
-                return Code(f"({code.value} {test} None)", ValueKind(Type.BOOLEAN), constant=code.constant)
+                test = Parenthesis(NullTest(code.value, negated))
+                return Code(test, ValueKind(Type.BOOLEAN), constant=code.constant)
             case tree.Call():
                 return self._call(node)
             case tree.Cast(operand, target):
@@ -113,18 +130,20 @@ class Analysis:
     def _maybe_not(self, code: Code, negated: bool) -> Code:
         if not negated:
             return code
-        value = self.frame.strict([code], lambda name: f"not {name}")
+        value = self.frame.strict([code], Negation)
         return Code(value, ValueKind(Type.BOOLEAN, code.nullable), code.fails, code.holds, code.constant)
 
     def _junction(self, operator: str, codes: list[Code]) -> Code:
-        word, helper = ("and", "both") if operator == "AND" else ("or", "either")
-        opposite = "or" if word == "and" else "and"
+        joins: tuple[type[Conjunction | Disjunction], ...] = (Conjunction, Disjunction)
+        join, opposite = joins if operator == "AND" else reversed(joins)
+        helper = "both" if operator == "AND" else "either"
         nullable = any(code.nullable for code in codes)
         value = codes[0].value
         for code in codes[1:]:
-            value = f"{helper}({value}, {code.value})" if nullable else f"({value} {word} {code.value})"
-        true = f"({f' {word} '.join(code.holds for code in codes)})"
-        false = f"({f' {opposite} '.join(code.fails for code in codes)})"
+            both = [value, code.value]
+            value = FunctionCall(helper, both) if nullable else Parenthesis(join(both))
+        true = Parenthesis(join([code.holds for code in codes]))
+        false = Parenthesis(opposite([code.fails for code in codes]))
         return Code(value, ValueKind(Type.BOOLEAN, nullable), true, false, all(code.constant for code in codes))
 
     def _comparison(self, operator: str, one: SyntaxNode, other: SyntaxNode, span: TextSpan) -> Code:
@@ -132,24 +151,17 @@ class Analysis:
         left, right = self._alike(codes[0], one, codes[1], other, span, operator)
         if left.type is Type.BOOLEAN and operator not in ("=", "<>"):
             raise QueryError(f"Booleans have no order: {operator} cannot compare them; use = or <>", span)
-        python = {"=": "==", "<>": "!="}.get(operator, operator)
         kind = ValueKind(Type.BOOLEAN, left.nullable or right.nullable)
-        value = self.frame.strict([left, right], lambda a, b: f"{a} {python} {b}")
-        test = f"{{}} {python} {{}}"
-        true, false = (self._known([left, right], each) for each in (test, f"not {test}"))
+        test = partial(Comparison, operator)
+        value = self.frame.strict([left, right], test)
+        true = self._known([left, right], test)
+        false = self._known([left, right], lambda a, b: Negation(test(a, b)))
         return Code(value, kind, true, false, left.constant and right.constant)
 
-    def _known(self, operands: list[Code], test: str) -> str:
+    def _known(self, operands: list[Code], test: Callable[..., Expression]) -> Expression:
         """A test of both values that fails if one is NULL."""
-        tests, names = [], []
-        for operand in operands:
-            if operand.nullable:
-                name = self.frame.temporary()
-                tests.append(f"({name} := {operand.value}) is not None")
-                names.append(name)
-            else:
-                names.append(operand.value)
-        return f"({' and '.join([*tests, test.format(*names)])})"
+        tests, names = self.frame.known(operands, False)
+        return Parenthesis(Conjunction([*tests, test(*names)]))
 
     def _alike(
         self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: TextSpan, what: str
@@ -193,7 +205,7 @@ class Analysis:
         if node.operator == "-" and isinstance(node.operand, tree.Literal) and node.operand.type in NUMBERS:
             return literal(self.frame, -node.operand.value, node.operand.type)  # type: ignore[operator]
         code = self._number(self.visit(node.operand), node.operator, node.operand.span, node.operator == "~")
-        value = self.frame.strict([code], lambda name: f"{node.operator}{name}")
+        value = self.frame.strict([code], partial(SignedValue, node.operator))
         most = 0 if code.type not in INTEGERS or (node.operator == "~" and not code.is_loose) else code.magnitude
         return Code(value, code.kind, constant=code.constant, most=most)
 
@@ -222,14 +234,14 @@ class Analysis:
         nullable, constant = left.nullable or right.nullable, left.constant and right.constant
         helper = _HELPED.get((operator, target is Type.DOUBLE))
         if helper is not None:
-            value = self.frame.strict([left, right], lambda a, b: f"{helper}({a}, {b})")
+            value = self.frame.strict([left, right], _call(helper))
             return Code(value, ValueKind(target, True), constant=constant, most=most)
-        value = self.frame.strict([left, right], lambda a, b: f"{a} {operator} {b}")
+        value = self.frame.strict([left, right], partial(Arithmetic, operator))
         return Code(value, ValueKind(target, nullable), constant=constant, most=most)
 
     def _concatenation(self, node: tree.Binary) -> Code:
         parts = [self._text(self.visit(each), each) for each in (node.left, node.right)]
-        value = self.frame.strict(parts, lambda a, b: f"{a} + {b}")
+        value = self.frame.strict(parts, partial(Arithmetic, "+"))
         return Code(value, ValueKind(Type.STRING, any(p.nullable for p in parts)), constant=all(p.constant for p in parts))
 
     def _text(self, code: Code, node: SyntaxNode) -> Code:
@@ -252,23 +264,25 @@ class Analysis:
         may_be_nan = operand.type in REALS
         if all(code.constant for code in codes):
             known = tuple(constant_value(self.frame, code) for code in codes)
-            name = self.frame.constant(known if None in known else frozenset(known))
+            values = known if None in known else frozenset(known)
+            among: Expression = ConstantValue(self.frame.constant(values), values)
             may_be_nan = may_be_nan and any(value != value for value in known)  # noqa: PLR0124 (NaN)
         else:
-            name = f"({', '.join(code.value for code in codes)},)"
+            among = ValueTuple([code.value for code in codes])
         if nullable or may_be_nan:
-            return Code(f"is_in({operand.value}, {name})", ValueKind(Type.BOOLEAN, nullable))
-        return Code(f"({operand.value} in {name})", ValueKind(Type.BOOLEAN), false=f"({operand.value} not in {name})")
+            return Code(FunctionCall("is_in", [operand.value, among]), ValueKind(Type.BOOLEAN, nullable))
+        is_in, is_not = (Parenthesis(Membership(operand.value, among, negated)) for negated in (False, True))
+        return Code(is_in, ValueKind(Type.BOOLEAN), false=is_not)
 
     def _match(self, node: tree.TextMatch) -> Code:
         text = self._argument(self.visit(node.operand), node.operand, Type.STRING, node.operator)
         pattern = self._argument(self.visit(node.pattern), node.pattern, Type.STRING, node.operator)
         if isinstance(node.pattern, tree.Literal) and isinstance(node.pattern.value, str):
             name = self.frame.constant(self._compiled(node.operator, node.pattern.value, node.pattern.span))
-            value = self.frame.strict([text], lambda a: f"{name}({a})")
+            value = self.frame.strict([text], _call(name))
             return Code(value, ValueKind(Type.BOOLEAN, text.nullable))
         helper = "matches_like" if node.operator == "LIKE" else "matches_regex"
-        value = self.frame.strict([text, pattern], lambda a, b: f"{helper}({a}, {b})")
+        value = self.frame.strict([text, pattern], _call(helper))
         return Code(value, ValueKind(Type.BOOLEAN, True))  # a pattern that comes with the data may be invalid
 
     @staticmethod
@@ -299,9 +313,9 @@ class Analysis:
         result = self._result(function, arguments)
         called = self.frame.constant(function.call)
         if function.is_lenient:
-            value = f"{called}({', '.join(code.value for code in arguments)})"
+            value: Expression = FunctionCall(called, [code.value for code in arguments])
             return Code(value, ValueKind(result, function.is_partial or all(code.nullable for code in arguments)))
-        value = self.frame.strict(arguments, lambda *given: f"{called}({', '.join(given)})")
+        value = self.frame.strict(arguments, _call(called))
         nullable = function.is_partial or any(code.nullable for code in arguments)
         return Code(
             value, ValueKind(result, nullable), most=arguments[0].magnitude if name == "abs" and result in INTEGERS else 0
@@ -354,7 +368,7 @@ class Analysis:
         if convert is None:
             raise QueryError(f"there is no conversion from {code.type} to {target}", span)
         name = self.frame.constant(convert)
-        return Code(self.frame.strict([code], lambda a: f"{name}({a})"), ValueKind(target, True))
+        return Code(self.frame.strict([code], _call(name)), ValueKind(target, True))
 
     def _case(self, node: tree.Case) -> Code:
         tests = [self._boolean(test, "WHEN") for test, _ in node.branches]
@@ -371,7 +385,7 @@ class Analysis:
         codes = [converted(self.frame, code, shared) for code in codes]
         value = codes[-1].value
         for test, code in zip(reversed(tests), reversed(codes[:-1]), strict=True):
-            value = f"({code.value} if {test.holds} else {value})"
+            value = Parenthesis(Conditional(test.holds, code.value, value))
         return Code(value, ValueKind(shared, any(code.nullable for code in codes)))
 
     @staticmethod
@@ -379,9 +393,16 @@ class Analysis:
         raise QueryError(f"the values of CASE must be of one type, not {listed(str(c.type) for c in codes)}: CAST them", span)
 
 
+def _call(name: str) -> Callable[..., Expression]:
+    """What makes a call of that function with some arguments."""
+    return lambda *arguments: FunctionCall(name, arguments)
+
+
 def _as_values(code: Code) -> Code:
     """What may be a member of an enum, as what it stands for."""
-    return Code(f"enum_value({code.value})", code.kind, constant=code.constant) if code.type is Type.ANY else code
+    if code.type is not Type.ANY:
+        return code
+    return Code(FunctionCall("enum_value", [code.value]), code.kind, constant=code.constant)
 
 
 def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:
@@ -389,7 +410,7 @@ def _as_real(code: Code, node: SyntaxNode, other: Type) -> Code:
     value = node.value if isinstance(node, tree.Literal) else None
     if other not in (Type.FLOAT, Type.DOUBLE) or type(value) is not int or abs(value) > 2**53:
         return code
-    return Code(repr(float(value)), code.kind, constant=True)
+    return Code(ConstantValue(repr(float(value)), float(value)), code.kind, constant=True)
 
 
 def _most(operator: str, left: Code, right: Code, limit: int) -> int:

@@ -1,97 +1,108 @@
-"""Compiled code as the native core takes it: nested tuples, an operator and its operands.
+"""Compiled expressions as the native core takes them: nested tuples, an operator and its operands.
 
-Code fragments are Python (``code``), and are read as Python. What the core does not know is left to Python.
+What the core does not know is left to Python.
 """
 
 from __future__ import annotations
 
-import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-Written = tuple[Any, ...]
-"""A piece of code as nested tuples."""
+from detectors.language.expression import (
+    NULL,
+    Arithmetic,
+    Assignment,
+    Comparison,
+    Conditional,
+    Conjunction,
+    ConstantValue,
+    Disjunction,
+    Expression,
+    FalseTest,
+    FieldRead,
+    FunctionCall,
+    Negation,
+    NullTest,
+    Parenthesis,
+    RangeTest,
+    SignedValue,
+    Variable,
+)
 
-_SIGNS = {ast.Eq: "=", ast.NotEq: "<>", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">="}
-_ARITHMETIC = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*"}
-_JUNCTIONS = {ast.And: "all", ast.Or: "any"}
+Written = tuple[Any, ...]
+"""An expression as nested tuples."""
+
 _CALLS = {"quotient": 2, "float": 1}
+"""Functions that the core knows, and how many arguments they take."""
 
 
 class NotPlainError(Exception):
-    """The code does more than the core knows."""
+    """The expression does more than the core knows."""
 
 
-class ConditionWriter:
-    """Writes code that reads tuples under these names, and constants: tests and plain arithmetic on fields that are there.
+class ExpressionWriter:
+    """Writes expressions that read events under these names, for programs over columns.
 
-    ``fields``: those it reads, of each tuple.
+    ``fields``: those they read, of each event.
     """
 
-    def __init__(self, names: Sequence[str], constants: Mapping[str, Any]) -> None:
-        self._names = names
-        self._constants = constants
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = tuple(names)
+        self._kept: dict[str, int] = {}
         self.fields: list[list[str]] = [[] for _ in names]
 
-    def written(self, code: str) -> Written:
+    def written(self, node: Expression) -> Written:  # noqa: PLR0912
         """Raises NotPlainError."""
-        try:
-            return self._node(ast.parse(code.strip(), mode="eval").body)
-        except (SyntaxError, RecursionError) as error:
-            raise NotPlainError from error
-
-    def _node(self, node: ast.expr) -> Written:
         match node:
-            case ast.Attribute(ast.Name(name), field) if name in self._names:
-                which = self._names.index(name)
+            case Parenthesis(inner):
+                return self.written(inner)
+            case FieldRead(event, field) if event in self._names:
+                which = self._names.index(event)
                 if field not in self.fields[which]:
                     self.fields[which].append(field)
                 return "field", which, self.fields[which].index(field)
-            case ast.Constant(bool() | int() | float() | str() as value):
+            case ConstantValue(value) if value is None or type(value) in (bool, int, float, str):
                 return "constant", value
-            case ast.Name(name) if type(self._constants.get(name)) in (bool, int, float, str):
-                return "constant", self._constants[name]
-            case ast.UnaryOp(ast.Not(), operand):
-                return "not", self._node(operand)
-            case ast.UnaryOp(ast.USub(), ast.Constant(int() | float() as value)):
-                return "constant", -value
-            case ast.BoolOp(junction, operands):
-                return _JUNCTIONS[type(junction)], *map(self._node, operands)
-            case ast.Compare(left, [sign], [right]) if type(sign) in _SIGNS:
-                return _SIGNS[type(sign)], self._node(left), self._node(right)
-            case ast.BinOp(left, operator, right) if type(operator) in _ARITHMETIC:
-                return _ARITHMETIC[type(operator)], self._node(left), self._node(right)
+            case Assignment(name, value):
+                return "keep", self._kept.setdefault(name, len(self._kept)), self.written(value)
+            case Variable() if node in self._kept:
+                return "kept", self._kept[node]
+            case Arithmetic("+" | "-" | "*" as sign, left, right) | Comparison(sign, left, right):
+                return sign, self.written(left), self.written(right)
+            case SignedValue("-", operand):
+                return "negate", self.written(operand)
+            case Negation(operand):
+                return "not", self.written(operand)
+            case NullTest(operand, negated):
+                is_there = "there", self.written(operand)
+                return is_there if negated else ("not", is_there)
+            case FalseTest(operand):
+                return "=", self.written(operand), ("constant", False)
+            case RangeTest(value, limit):
+                again = value.name if isinstance(value, Assignment) else value
+                least = "<=", ("constant", -limit), self.written(value)
+                return "all", least, ("<", self.written(again), ("constant", limit))
+            case Conjunction((one,)) | Disjunction((one,)):
+                return self.written(one)
+            case Conjunction(operands):
+                return "all", *map(self.written, operands)
+            case Disjunction(operands):
+                return "any", *map(self.written, operands)
+            case Conditional(test, one, other):  # as it runs: the test keeps what the values read
+                return "choose", self.written(test), self.written(one), self.written(other)
+            case FunctionCall(name, arguments) if _CALLS.get(name) == len(arguments):
+                return name, *map(self.written, arguments)
         raise NotPlainError
 
 
-class ProgramWriter(ConditionWriter):
-    """Writes all that programs over columns know (``native``): NULL, intermediate values, choices and division as well."""
+class RowWriter(ExpressionWriter):
+    """Writes expressions for rows: tests and plain arithmetic on fields that are there."""
 
-    def __init__(self, names: Sequence[str], constants: Mapping[str, Any]) -> None:
-        super().__init__(names, constants)
-        self._kept: dict[str, int] = {}
+    def written(self, node: Expression) -> Written:
+        if not isinstance(node, _OF_ROWS) or node == NULL:
+            raise NotPlainError
+        return super().written(node)
 
-    def _node(self, node: ast.expr) -> Written:
-        match node:
-            case ast.Constant(None):
-                return "constant", None
-            case ast.NamedExpr(ast.Name(name), value):
-                return "keep", self._kept.setdefault(name, len(self._kept)), self._node(value)
-            case ast.Name(name) if name in self._kept:
-                return "kept", self._kept[name]
-            case ast.UnaryOp(ast.USub(), operand) if not isinstance(operand, ast.Constant):
-                return "negate", self._node(operand)
-            case ast.Compare(left, [ast.IsNot()], [ast.Constant(None)]):
-                return "there", self._node(left)
-            case ast.Compare(left, [ast.Is()], [ast.Constant(None)]):
-                return "not", ("there", self._node(left))
-            case ast.Compare(left, [ast.Is()], [ast.Constant(bool() as truth)]):
-                return "=", self._node(left), ("constant", truth)
-            case ast.Compare(left, [first, second], [ast.NamedExpr() | ast.Name() as middle, right]):
-                again = middle.target if isinstance(middle, ast.NamedExpr) else middle
-                return "all", *map(self._node, (ast.Compare(left, [first], [middle]), ast.Compare(again, [second], [right])))
-            case ast.IfExp(test, body, otherwise):  # as it runs: the test keeps what the body reads
-                return "choose", self._node(test), self._node(body), self._node(otherwise)
-            case ast.Call(ast.Name(name), arguments) if _CALLS.get(name) == len(arguments):
-                return name, *map(self._node, arguments)
-        return super()._node(node)
+
+_OF_ROWS = (Arithmetic, Comparison, Conjunction, ConstantValue, Disjunction, FieldRead, Negation, Parenthesis)
+"""What the core's expressions over rows know, which have neither NULL nor intermediate values."""

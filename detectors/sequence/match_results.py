@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from detectors.language.code import CodeFrame
 from detectors.language.query_errors import QueryError
 from detectors.language.tree import Call, Name, SyntaxNode, names
 from detectors.language.value_types import PYTHON, Type, converts
@@ -132,23 +133,23 @@ def _annotation(value: CompiledExpression, node: SyntaxNode, expressions: Expres
     return plain | None if value.code.nullable and plain is not Any else plain
 
 
-def _is_plain(value: CompiledExpression) -> bool:
-    """Whether it is an unchanged field of a single event."""
-    return re.fullmatch(r"e\d+\.\w+", value.code.value) is not None
+def _plain_field(value: CompiledExpression) -> str | None:
+    """The field of a single event that it is, unchanged; None if it is another value."""
+    return value.code.field_of(f"e{value.slots[0]}") if len(value.slots) == 1 else None
 
 
 def _values(compiled: list[CompiledExpression], query: QueryTree) -> tuple[Values, tuple[tuple[int, str], ...] | None]:
     """One function of all positive events of a match, in order, that gives the tuple of values; and which fields those are."""
     places = {slot: place for place, slot in enumerate(s for s, c in enumerate(query.components) if not c.negated)}
     names = ", ".join(f"e{slot}" for slot in places)
-    constants: dict[str, Values] = {f"f{number}": value.call for number, value in enumerate(compiled)}
+    calls = {f"f{number}": value.call for number, value in enumerate(compiled)}
     parts = []
     fields = []
     for number, value in enumerate(compiled):
-        source = value.code.value
-        is_plain = _is_plain(value)
-        if is_plain:
-            fields.append((places[value.slots[0]], source.partition(".")[2]))
-        parts.append(source if is_plain else f"f{number}({', '.join(f'e{slot}' for slot in value.slots)})")
-    exec(f"def values({names}):\n return ({''.join(part + ', ' for part in parts)})", constants)
-    return constants["values"], tuple(fields) if len(fields) == len(compiled) else None
+        field = _plain_field(value)
+        if field is not None:
+            fields.append((places[value.slots[0]], field))
+        events = ", ".join(f"e{slot}" for slot in value.slots)
+        parts.append(value.code.value if field is not None else f"f{number}({events})")
+    values = CodeFrame().define(f"def made({names}):\n return ({''.join(part + ', ' for part in parts)})\n", calls)
+    return values, tuple(fields) if len(fields) == len(compiled) else None

@@ -12,6 +12,15 @@ from typing import NamedTuple
 from detectors.language.aggregate_functions import NAMES, aggregate, values_code
 from detectors.language.code import Code, CodeFrame, Made
 from detectors.language.compiler import Analysis, analyse, condition
+from detectors.language.expression import (
+    NULL,
+    Assignment,
+    Conditional,
+    Expression,
+    FieldRead,
+    FunctionCall,
+    Parenthesis,
+)
 from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, names
 from detectors.language.value_types import Type, ValueKind
@@ -62,11 +71,11 @@ class Expressions:
         """A condition as a function that is true if it holds for every event that ``[i]`` may stand for."""
         scope = _Scope(self)
         code = condition(node, scope, self.frame)
-        source = code.holds
+        source: Expression = code.holds
         for slot in sorted(scope.each | scope.previous):
             variables = f"p{slot}, x{slot}" if slot in scope.previous else f"x{slot}"
             events = f"pairwise(e{slot})" if slot in scope.previous else f"e{slot}"
-            source = f"all({source} for {variables} in {events})"
+            source = Expression(f"all({source} for {variables} in {events})")
         return scope.compiled(source, code)
 
     def value(self, node: SyntaxNode) -> CompiledExpression:
@@ -90,7 +99,7 @@ class _Scope:
         self.previous: set[int] = set()
         self.whole: set[int] = set()
 
-    def compiled(self, source: str, code: Code) -> CompiledExpression:
+    def compiled(self, source: Expression, code: Code) -> CompiledExpression:
         """The function with this body."""
         slots = tuple(sorted(self.slots))
         text = f"def made({', '.join(f'e{slot}' for slot in slots)}):\n try:\n  return {source}\n"
@@ -131,7 +140,7 @@ class _Scope:
         self.whole.add(variable.slot)
         events, event = f"e{variable.slot}", f"g{variable.slot}"
         if call.name == "count" and is_group(call.arguments[0]):
-            return Code(f"len({events})", ValueKind(Type.LONG))
+            return Code(FunctionCall("len", [Expression(events)]), ValueKind(Type.LONG))
         inside = Analysis(_Inside(self, event), self.frame)
         arguments = [self.frame.sealed(inside.visit(each)) for each in call.arguments]
         made = aggregate(call.name, arguments, False, call.span)
@@ -139,9 +148,10 @@ class _Scope:
         most = arguments[0].most if made.name in _KEPT else 0
         if not made.kind.nullable or not any(each.nullable for each in arguments):
             kind = ValueKind(made.kind.type, made.kind.nullable and made.is_partial)
-            return Code(f"{fold}({values})", kind, most=most)
+            return Code(FunctionCall(fold, [values]), kind, most=most)
         known = self.frame.temporary()
-        return Code(f"({fold}({known}) if ({known} := {values}) else None)", made.kind, most=most)
+        folded = Conditional(Assignment(known, values), FunctionCall(fold, [known]), NULL)
+        return Code(Parenthesis(folded), made.kind, most=most)
 
     def _group(self, call: Call) -> PatternVariable:
         """The Kleene variable whose events are aggregated."""
@@ -204,7 +214,7 @@ class _Inside:
 
 
 def _field_code(event: str, name: str, column: FieldKind) -> Code:
-    return Code(f"{event}.{name}", column.kind, most=MAX_TS - 1 if name == "ts" else 0)
+    return Code(FieldRead(event, name), column.kind, most=MAX_TS - 1 if name == "ts" else 0)
 
 
 def is_group(node: SyntaxNode) -> bool:

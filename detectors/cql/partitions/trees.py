@@ -14,6 +14,7 @@ from detectors.cql.planning.query_plan import WindowQueryPlan
 from detectors.cql.planning.window_plans import Shape, WindowPlan
 from detectors.language.aggregate_functions import PLACE, SQUARED, QueryAggregate, root
 from detectors.language.code import Code
+from detectors.language.expression import NULL, Conditional, Expression, Parenthesis
 from detectors.language.value_types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
 from detectors.window.content import Forest
@@ -106,9 +107,9 @@ class TreePlan:
         if key not in self._known:
             text = shown[0] if len(shown) == 1 else f"({', '.join(shown)})"
             called = text if lift is None else f"{self._frame.constant(lift)}({text})"
-            code = self._frame.strict(list(arguments), called.format)
+            code = self._frame.strict(arguments, lambda *names: Expression(called.format(*names)))
             if self._after is not None:
-                code = f"({code} if {self._after.holds} else None)"
+                code = Parenthesis(Conditional(self._after.holds, code, NULL))
             self._known[key] = len(self.sources)
             self.sources.append(TreeContent(kind, self._frame.function("e", code)))
         return self._known[key]

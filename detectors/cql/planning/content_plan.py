@@ -14,6 +14,7 @@ from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import analyse, condition
+from detectors.language.expression import Conjunction, NullTest, Parenthesis
 from detectors.language.query_errors import QueryError
 from detectors.language.tree import Name, SyntaxNode, names
 from detectors.language.value_types import Type, ValueKind
@@ -61,7 +62,7 @@ class ContentPlan:
         scope = StreamScope([source], IN_WHERE)
         tests = [condition(each, scope, self._frame) for each in before]
         if plan.clock is not None and plan.clock.nullable:
-            tests.insert(0, Code(f"({plan.clock.value} is not None)", ValueKind(Type.BOOLEAN)))
+            tests.insert(0, Code(Parenthesis(NullTest(plan.clock.value, True)), ValueKind(Type.BOOLEAN)))
         return conjunction(tests), condition(after, scope, self._frame) if after is not None else None
 
     def _check_stars(self) -> None:
@@ -185,8 +186,8 @@ def conjunction(codes: Sequence[Code]) -> Code | None:
     """These conditions joined by AND."""
     if len(codes) < 2:
         return codes[0] if codes else None
-    true = " and ".join(f"({code.holds})" for code in codes)
-    return Code(f"({true})", ValueKind(Type.BOOLEAN), constant=all(code.constant for code in codes))
+    true = Conjunction([Parenthesis(code.holds) for code in codes])
+    return Code(Parenthesis(true), ValueKind(Type.BOOLEAN), constant=all(code.constant for code in codes))
 
 
 def is_pushed_down(plan: WindowPlan) -> bool:

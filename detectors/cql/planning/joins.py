@@ -13,6 +13,7 @@ from detectors.cql.planning.scopes import RangeVariable, StreamScope, window_of
 from detectors.cql.planning.window_plans import Measure, Shape, WindowExtent, WindowPlan
 from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import condition
+from detectors.language.expression import Conjunction, FieldRead, NullTest, Parenthesis
 from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.tree import Binary, Junction, Name, SyntaxNode, names
 from detectors.language.value_types import NUMBERS, Type, ValueKind, common
@@ -61,7 +62,9 @@ def plan_join(select: s.Select, left: RangeVariable, right: RangeVariable, frame
             before.append(condition(reference.window.where, StreamScope([source], _IN_JOIN), frame))
         clock = windows[place].clock
         if clock is not None and clock.nullable:
-            before.insert(0, Code(f"({'ef'[place]}{clock.value[1:]} is not None)", ValueKind(Type.BOOLEAN)))
+            field = clock.field_of("e")
+            assert field is not None, "a window is measured by an attribute"
+            before.insert(0, Code(Parenthesis(NullTest(FieldRead("ef"[place], field), True)), ValueKind(Type.BOOLEAN)))
         keys = tuple(pair[place] for pair in conditions.keys)
         sides.append(Side(source.stream, windows[place], _all(before), keys))
     return JoinPlan(scope, (sides[0], sides[1]), _all(conditions.rest), after)
@@ -194,7 +197,7 @@ def _conjuncts(node: SyntaxNode | None) -> list[SyntaxNode]:
 def _all(codes: list[Code]) -> Code | None:
     if not codes:
         return None
-    return Code(f"({' and '.join(f'({code.holds})' for code in codes)})", ValueKind(Type.BOOLEAN))
+    return Code(Parenthesis(Conjunction([Parenthesis(code.holds) for code in codes])), ValueKind(Type.BOOLEAN))
 
 
 # queries that make more of a join than its pairs

@@ -13,6 +13,7 @@ from detectors.cql.planning.window_plans import Measure, Shape, WindowExtent, Wi
 from detectors.language.aggregate_functions import NAMES, PLACE, Fold, QueryAggregate, aggregate
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis
+from detectors.language.expression import ElementRead, ValueTuple
 from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Literal, calls
 from detectors.language.value_types import Type, ValueKind
@@ -109,7 +110,7 @@ class OverScope(StreamScope):
         arguments = [self._frame.sealed(analysis.visit(each)) for each in call.arguments]
         made = self._aggregate(call, arguments)
         self.aggregates.append(made)
-        return Code(f"a[{len(self.aggregates) - 1}]", made[0].kind)
+        return Code(ElementRead("a", len(self.aggregates) - 1), made[0].kind)
 
     def _aggregate(self, call: s.OverCall, arguments: list[Code]) -> tuple[QueryAggregate, tuple[Code, ...]]:
         if call.name == "row_number":
@@ -124,7 +125,7 @@ class OverScope(StreamScope):
             kind = ValueKind(arguments[0].type, True) if arguments else ValueKind(Type.NULL)
             if not arguments or (call.name in _PLACES and len(arguments) > 1):
                 raise QueryError(f"{call.name} takes one argument", call.span)
-            kept = Code(f"({arguments[0].value},)", ValueKind(Type.ANY))  # a tuple, so that NULLs count
+            kept = Code(ValueTuple([arguments[0].value]), ValueKind(Type.ANY))  # a tuple, so that NULLs count
             return QueryAggregate(f"{name} {PLACE}", fold, kind), (kept,)
         if call.name not in NAMES:
             known = [*NAMES, *_PLACES, "lag", "row_number"]

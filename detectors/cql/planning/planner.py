@@ -515,7 +515,7 @@ def _condition(node: SyntaxNode | None, sources: Sequence[RangeVariable], frame:
 def _without_ts(columns: Columns) -> Columns:
     """The columns without ``ts``, which every result has anyway: the time of its tuple, or the end of its window."""
     for name, code, span in columns:
-        if name.lower() == TS and code.value not in ("e.ts", "f.ts"):
+        if name.lower() == TS and TS not in (code.field_of("e"), code.field_of("f")):
             raise QueryError("ts is the time of the result, which cannot be set: choose another name", span)
     return [column for column in columns if column[0].lower() != TS]
 

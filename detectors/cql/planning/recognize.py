@@ -15,6 +15,16 @@ from detectors.cql.planning.scopes import NESTED, RangeVariable, StreamScope
 from detectors.language.aggregate_functions import NAMES, aggregate, values_code
 from detectors.language.code import Code, CodeFrame
 from detectors.language.compiler import Analysis
+from detectors.language.expression import (
+    NULL,
+    Assignment,
+    Comparison,
+    Conditional,
+    ConstantValue,
+    Expression,
+    FunctionCall,
+    Parenthesis,
+)
 from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls, names
 from detectors.language.value_types import Type, ValueKind
@@ -77,7 +87,7 @@ class RowScope:
 
     def call(self, call: Call) -> Code | None:
         if call.name == "classifier" and not call.arguments:
-            return Code(f"{self._frame.constant(self._names)}[l[-1]]", ValueKind(Type.STRING))
+            return Code(Expression(f"{self._frame.constant(self._names)}[l[-1]]"), ValueKind(Type.STRING))
         if call.name in ("match_number", "classifier"):
             raise QueryError(f"{call.name} is not supported: CLASSIFIER() names the variable of the last row", call.span)
         if call.name in _MOVES:
@@ -93,8 +103,9 @@ class RowScope:
         row, at = self._frame.temporary(), self._frame.temporary()
         inner = _OneRow(self, row)
         code = self._frame.sealed(Analysis(inner, self._frame).visit(node))
-        value = f"({row} := r[{at} - {back}], {code.value})[1]"
-        return Code(f"({value} if ({at} := {place}) >= {back} else None)", ValueKind(code.type, True))
+        value = Expression(f"({row} := r[{at} - {back}], {code.value})[1]")
+        is_there = Comparison(">=", Assignment(at, Expression(place)), ConstantValue(str(back), back))
+        return Code(Parenthesis(Conditional(is_there, value, NULL)), ValueKind(code.type, True))
 
     def _moved(self, call: Call) -> Code:
         """FIRST, LAST: a row of the variable; PREV: rows before that."""
@@ -136,12 +147,12 @@ class RowScope:
             raise QueryError(NESTED.format(name=call.name), call.span)
         fold, rows = self._frame.constant(made.fold), f"rows_of(r, s, l, {variable})"
         if not arguments:
-            return Code(f"{fold}({rows})", made.kind)
+            return Code(FunctionCall(fold, [Expression(rows)]), made.kind)
         known = self._frame.temporary()
-        values = f"({known} := {values_code(self._frame, arguments, 'g', rows)})"
+        values = Assignment(known, values_code(self._frame, arguments, "g", rows))
         if made.kind.nullable is False:
-            return Code(f"{fold}({values})", made.kind)
-        return Code(f"({fold}({known}) if {values} else None)", made.kind)
+            return Code(FunctionCall(fold, [values]), made.kind)
+        return Code(Parenthesis(Conditional(values, FunctionCall(fold, [known]), NULL)), made.kind)
 
 
 class _OneRow:

@@ -10,6 +10,16 @@ from detectors.cql.planning.window_plans import DISTANCES, Distance, Measure, Sh
 from detectors.language.aggregate_functions import NAMES, QueryAggregate, aggregate
 from detectors.language.code import Code, CodeFrame, converted
 from detectors.language.compiler import Analysis, analyse
+from detectors.language.expression import (
+    Arithmetic,
+    Conditional,
+    ConstantValue,
+    ElementRead,
+    Expression,
+    NullTest,
+    Parenthesis,
+    ValueTuple,
+)
 from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, calls
 from detectors.language.value_types import NUMBERS, Type, ValueKind
@@ -26,12 +36,18 @@ class BoundNames:
     """
 
     def __init__(self, window: WindowPlan, are_columns: bool) -> None:
-        open_at = "({} + 1)" if window.slide.tick == 1 and are_columns else "{}"
+        lower, upper = (self._bound(place, window.slide.tick == 1 and are_columns) for place in (0, 1))
         is_bounded = window.lower is not None or (window.size is not None and window.size.measure is not Measure.COUNT)
-        start = Code(open_at.format("w[0]"), ValueKind(Type.LONG, not is_bounded and window.shape is not Shape.SESSION))
+        start = Code(lower, ValueKind(Type.LONG, not is_bounded and window.shape is not Shape.SESSION))
         kind = ValueKind(Type.LONG)
-        self._codes = {"window_start": start, "window_end": Code(open_at.format("w[1]"), kind)}
-        self.columns = {**self._codes, "window_time": Code("w[1]", kind)} if are_columns else {}
+        self._codes = {"window_start": start, "window_end": Code(upper, kind)}
+        self.columns = {**self._codes, "window_time": Code(ElementRead("w", 1), kind)} if are_columns else {}
+
+    @staticmethod
+    def _bound(place: int, is_open: bool) -> Expression:
+        """A bound of the window ``w``; of one that is open there, the first moment inside."""
+        bound = ElementRead("w", place)
+        return Parenthesis(Arithmetic("+", bound, ConstantValue("1", 1))) if is_open else bound
 
     def call(self, call: Call) -> Code | None:
         """The code of a call that gives a bound; None if it gives something else."""
@@ -126,7 +142,8 @@ class StreamScope:
             other = self.sources[1].attribute(name.name)  # what USING names is that of either side
             assert other is not None
             kind = ValueKind(code.type, other.kind.nullable)
-            return Code(f"({code.value} if {code.value} is not None else {other.code(self.sources[1].variable).value})", kind)
+            either = Conditional(NullTest(code.value, True), code.value, other.code(self.sources[1].variable).value)
+            return Code(Parenthesis(either), kind)
         return code
 
     def call(self, call: Call) -> Code | None:
@@ -171,9 +188,9 @@ class AggregateScope:
         made = aggregate(call.name, list(arguments), call.is_star, call.span, call.is_distinct)
         for place, (other, given) in enumerate(self.aggregates):
             if other.name == made.name and given == arguments:
-                return Code(f"a[{place}]", other.kind)
+                return Code(ElementRead("a", place), other.kind)
         self.aggregates.append((made, arguments))
-        return Code(f"a[{len(self.aggregates) - 1}]", made.kind)
+        return Code(ElementRead("a", len(self.aggregates) - 1), made.kind)
 
 
 def aggregates_of(node: SyntaxNode) -> list[Call]:
@@ -203,7 +220,7 @@ def window_of(
             if code.type not in NUMBERS:
                 raise QueryError(f"a delta window measures numbers, and this is a {code.type}: CAST it", node.span)
         points = [converted(frame, code, Type.DOUBLE) for code in codes]
-        measured = Code(frame.strict(points, lambda *names: f"({', '.join(names)},)"), ValueKind(Type.ANY, True))
+        measured = Code(frame.strict(points, lambda *names: ValueTuple(names)), ValueKind(Type.ANY, True))
         if window.kind.distance is not None:
             named = distances.get(window.kind.distance.name.lower())
             if named is None:

@@ -15,6 +15,7 @@ from detectors.cql.partitions.tuple_timeline import TupleTimeline, plain
 from detectors.cql.planning.query_plan import JoinQueryPlan, Side
 from detectors.cql.planning.window_plans import Measure
 from detectors.cql.query_operators.relation import NOTHING, joining_keys
+from detectors.language.expression import TRUE
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware.model.change import Delta
@@ -129,7 +130,7 @@ class CurrentJoin(Operation):
         self._clocks = [None if clock is None else plan.frame.function("e", clock.value) for clock in clocks]
         origin = Origin(name, level)
         more: dict[str, object] = {"source_": origin.source, "level_": origin.level}
-        tested = plan.condition.holds if plan.condition is not None else "True"
+        tested = plan.condition.holds if plan.condition is not None else TRUE
         self._fits = plan.frame.function("e, f", tested)
         after = f" if {plan.after.holds} else None" if plan.after is not None else ""
         code = f"def made(e, f, ts, number):\n    return {plan.constructor('ts', 'number')}{after}\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from detectors.cql.planning.query_plan import LookupQueryPlan
 from detectors.cql.query_operators.query_operator import QueryOperator
 from detectors.cql.query_operators.relation import NOTHING, joining_keys
+from detectors.language.expression import TRUE
 from detectors.outcomes import difference
 from middleware.model.change import Delta
 from middleware.model.event import Event, Key
@@ -31,7 +32,7 @@ class LookupOperation(Operation):
         self._result = plan.frame.define(
             f"def made(e, f, number):\n    return {plan.constructor('e.ts', 'number')}{after}\n", more
         )
-        self._fits = plan.frame.function("e, f", plan.condition.holds if plan.condition is not None else "True")
+        self._fits = plan.frame.function("e, f", plan.condition.holds if plan.condition is not None else TRUE)
         self._keys = plan.frame.define(joining_keys(plan.keys, "e"))
         self._rows: dict[Key, list[Event]] = {}
         row_keys = plan.frame.define(joining_keys(plan.row_keys, "f"))

@@ -1,7 +1,7 @@
-"""Compiled code as the native core takes it: tests and columns that are plain arithmetic on fields, and nothing else.
+"""Projections of rows in the native core: tests and columns that are plain arithmetic on fields, and nothing else.
 
-Code fragments are Python (``detectors.language``), and are read as Python. ``native.Projection`` runs them a batch at a time.
-What it cannot decide just as Python would, it leaves to the comprehension made of the same code.
+``native.Projection`` runs them a batch at a time. What it cannot decide just as Python would, it leaves to the comprehension
+made of the same expressions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detectors.cql.planning.query_plan import JoinQueryPlan, TuplePlan
-from detectors.language.written import ConditionWriter, NotPlainError
+from detectors.language.written import NotPlainError, RowWriter
 from middleware import native
 from middleware.model.columns.making import recipe
 
@@ -17,7 +17,7 @@ from middleware.model.columns.making import recipe
 def projection(plan: TuplePlan | JoinQueryPlan, names: Sequence[str], source: str, level: int) -> native.Projection | None:
     """The columns of a plan for tuples that pass its test, made in the native core; None if it cannot make them."""
     test = plan.where if isinstance(plan, TuplePlan) else plan.condition
-    writer = ConditionWriter(names, plan.frame.globals)
+    writer = RowWriter(names)
     try:
         chosen = writer.written(test.holds) if test is not None else None
         columns = [writer.written(column.value) for column in plan.ordered]

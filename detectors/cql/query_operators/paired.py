@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from detectors.cql.planning.query_plan import JoinQueryPlan, Side
-from detectors.language.written import NotPlainError, ProgramWriter, Written
+from detectors.language.written import ExpressionWriter, NotPlainError, Written
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
 from middleware.model.columns.columns import EventColumns
@@ -28,7 +28,7 @@ class PairedColumns:
         results = stamping(target, name, level)
         if results is None or not has_plain_columns(target):
             raise NotPlainError
-        writer, wanted = ProgramWriter(("e", "f"), plan.frame.globals), fields_of(target)
+        writer, wanted = ExpressionWriter("ef"), fields_of(target)
         self._test = writer.written(plan.condition.holds) if plan.condition is not None else None
         self._fields = []
         for code, (field, kind) in zip(plan.ordered, plain_kinds(target).items(), strict=True):
@@ -72,8 +72,8 @@ def _key_fields(side: Side, variable: str) -> list[str]:
     """The fields that are the key, if they are no more, and of a type of which equal values are equal in columns, too."""
     kinds, found = plain_kinds(side.source.event_type), []
     for code in side.keys:
-        read, _, field = code.value.partition(".")
-        if read != variable or kinds.get(field) not in (int, str, bool):
+        field = code.field_of(variable)
+        if field is None or kinds.get(field) not in (int, str, bool):
             raise NotPlainError
         found.append(field)
     return found

@@ -39,5 +39,5 @@ def _parted_by(plan: Plan, fields: set[str]) -> tuple[str, ...]:
 
 def _plain(codes: Iterable[Code], fields: set[str]) -> Iterable[str]:
     """The fields that these codes read as they are, but for those where a NaN is a key equal to NULL."""
-    known = {f"e.{field}": field for field in fields}
-    return (known[code.value] for code in codes if code.value in known and code.type not in REALS)
+    read = ((code.field_of("e"), code.type) for code in codes)
+    return (field for field, kind in read if field is not None and field in fields and kind not in REALS)

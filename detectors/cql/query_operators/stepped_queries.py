@@ -17,9 +17,10 @@ from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
 from detectors.cql.query_operators.tuple_columns import places
 from detectors.language.aggregate_functions import QueryAggregate
 from detectors.language.code import Code
+from detectors.language.expression import ElementRead, Expression
 from detectors.language.value_types import LIMITS, Type
 from detectors.language.values import within
-from detectors.language.written import NotPlainError, ProgramWriter
+from detectors.language.written import ExpressionWriter, NotPlainError
 from detectors.operator_columns import joined
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
@@ -47,19 +48,13 @@ def can_run(plan: WindowQueryPlan) -> bool:
         return False
     if plan.group or plan.after is not None or not plan.aggregates or plan.ranking is not None:
         return False
-    keys = all(code.type in _KEYS and _field(code) is not None for code in plan.partition)
+    keys = all(code.type in _KEYS and code.field_of("e") is not None for code in plan.partition)
     return keys and all(_column(*each) is not None for each in plan.aggregates)
 
 
 def _hopping(window: WindowPlan) -> Hopping:
     assert window.size is not None
     return Hopping(window.size.amount, window.slide.amount, window.phase)
-
-
-def _field(code: Code) -> str | None:
-    """The field of an attribute that is read unchanged."""
-    name = code.value.removeprefix("e.")
-    return name if code.value.startswith("e.") and name.isidentifier() else None
 
 
 def _column(aggregate: QueryAggregate, arguments: tuple[Code, ...]) -> tuple[str, Column | None] | None:
@@ -69,7 +64,7 @@ def _column(aggregate: QueryAggregate, arguments: tuple[Code, ...]) -> tuple[str
     name = _NAMES.get(aggregate.name)
     if name is None or len(arguments) != 1:
         return None
-    field = _field(arguments[0])
+    field = arguments[0].field_of("e")
     kind = arguments[0].type
     if field is None or kind not in _NARROW | {Type.DOUBLE, Type.FLOAT}:
         return None
@@ -81,7 +76,12 @@ def _shown(key: Key, known: Key) -> Row:
     return tuple([part + 0.0 if part.__class__ is float else part for part in (key if isinstance(key, tuple) else (key,))])
 
 
-def _plain(plan: WindowQueryPlan, names: list[str]) -> tuple[list[int], Made] | None:
+def _keys_of(plan: WindowQueryPlan) -> list[str]:
+    """The fields by which windows are keyed."""
+    return [field for code in plan.partition if (field := code.field_of("e")) is not None]
+
+
+def _plain(plan: WindowQueryPlan, names: list[Expression]) -> tuple[list[int], Made] | None:
     """The layout of rows that are results already, if each column is one of the parts of rows; else None."""
     columns = [column.value for column in plan.ordered]
     if plan.having is not None or any(column not in names for column in columns):
@@ -90,11 +90,10 @@ def _plain(plan: WindowQueryPlan, names: list[str]) -> tuple[list[int], Made] | 
     return [*map(names.index, columns), *range(len(names), len(names) + 4)], lambda rows: msgspec.convert(rows, results)
 
 
-def _computed(plan: WindowQueryPlan, names: list[str], parameters: dict[str, object]) -> tuple[list[int], Made]:
+def _computed(plan: WindowQueryPlan, names: list[Expression], parameters: dict[str, object]) -> tuple[list[int], Made]:
     """The layout of rows with all parts, and code that makes results from them, for computed columns."""
     keys, values = len(plan.partition), len(plan.aggregates)
-    fields = [code.value.removeprefix("e.") for code in plan.partition]
-    key = msgspec.defstruct("Key", [(field, Any) for field in fields], gc=False)
+    key = msgspec.defstruct("Key", [(field, Any) for field in _keys_of(plan)], gc=False)
     parts = (
         f"for r in rows for e in (Key_(*r[:{keys}]),) for w in (r[{keys}:{keys + 2}],) "
         f"for a in (r[{keys + 2}:{keys + 2 + values}],)"
@@ -106,7 +105,7 @@ def _computed(plan: WindowQueryPlan, names: list[str], parameters: dict[str, obj
 
 def _test(before: Code, plan: WindowQueryPlan) -> native.ColumnCondition | None:
     """The test of tuples in columns; None if the core does not know all of it."""
-    writer = ProgramWriter("e", plan.frame.globals)
+    writer = ExpressionWriter("e")
     try:
         return native.ColumnCondition(writer.written(before.holds), places(plan.source.event_type, writer.fields[0]))
     except NotPlainError:
@@ -123,11 +122,12 @@ class SteppedQuery(SteppedOperation):
             code = f"def made(events):\n    return [e for e in events if {plan.before.holds}]\n"
             self._enter = plan.frame.define(code, parameters)
             self._test = _test(plan.before, plan)
-        values = [f"a[{place}]" for place in range(len(plan.aggregates))]
-        names = [*(code.value for code in plan.partition), "w[0]", "w[1]", *values]  # the parts of rows, in this order
+        values = [ElementRead("a", place) for place in range(len(plan.aggregates))]
+        bounds = [ElementRead("w", place) for place in range(2)]
+        names = [*(code.value for code in plan.partition), *bounds, *values]  # the parts of rows, in this order
         plain = _plain(plan, names)
         layout, self._made = plain or _computed(plan, names, parameters)
-        keys = [code.value.removeprefix("e.") for code in plan.partition]
+        keys = _keys_of(plan)
         aggregates = [found for each in plan.aggregates if (found := _column(*each)) is not None]
         first = len(keys) + 2
         sums = {first + at for at, (_, column) in enumerate(aggregates) if column is not None and not column[1]}

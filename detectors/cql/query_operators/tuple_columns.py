@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from detectors.cql.planning.query_plan import TuplePlan
-from detectors.language.written import NotPlainError, ProgramWriter
+from detectors.language.written import ExpressionWriter, NotPlainError
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
 from middleware.model.columns.columns import EventColumns
@@ -59,13 +59,13 @@ class _Stream:
         if results is None:
             raise NotPlainError
         given = plain_kinds(kind)
-        writer = ProgramWriter("e", plan.frame.globals)
+        writer = ExpressionWriter("e")
         test = writer.written(plan.where.holds) if plan.where is not None else None
         wanted = fields_of(self._target)
         fields: list[tuple[Any, str, bool]] = []
         for code, (field, of) in zip(plan.ordered, plain_kinds(self._target).items(), strict=True):
             node = writer.written(code.value)
-            if of is str and (node[0] != "field" or given.get(code.value.removeprefix("e.")) is not str):
+            if of is str and given.get(code.field_of("e") or "") is not str:
                 raise NotPlainError
             fields.append((node, KINDS[of], is_optional(wanted[field])))
         self._core = native.Selection(test, fields, places(kind, writer.fields[0]), results)

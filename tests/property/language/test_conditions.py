@@ -19,7 +19,7 @@ from detectors.language import parse_expression
 from detectors.language.code import CodeFrame
 from detectors.language.compiler import condition
 from detectors.language.query_errors import TextSpan
-from detectors.language.written import NotPlainError, ProgramWriter
+from detectors.language.written import ExpressionWriter, NotPlainError
 from middleware import native
 from middleware.model.columns.columns import EventColumns
 from tests.property.language.expressions import Drawn, T, rows
@@ -37,7 +37,7 @@ class BothWays:
         code = condition(parse_expression(text), scope, frame)
         self.holds = frame.function("e", code.holds)
         self.in_core: native.ColumnCondition | None = None
-        writer = ProgramWriter("e", frame.globals)
+        writer = ExpressionWriter("e")
         with suppress(NotPlainError):
             self.in_core = native.ColumnCondition(writer.written(code.holds), places(T, writer.fields[0]))
 

@@ -11,6 +11,7 @@ from detectors.cql.partitions.trees import tree_plan
 from detectors.language.aggregate_functions import NAMES, aggregate
 from detectors.language.code import Code
 from detectors.language.conversions import caster
+from detectors.language.expression import Variable
 from detectors.language.functions import FUNCTIONS, NUMBER, SAME
 from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.value_types import LIMITS, PYTHON, REALS, Type, ValueKind
@@ -83,13 +84,13 @@ def test_functions(name, kind):
 @pytest.mark.parametrize("name", sorted(NAMES))
 @pytest.mark.parametrize("kind", [Type.INT, Type.LONG, Type.DOUBLE, Type.STRING, Type.BOOLEAN])
 def test_aggregates(name, kind):
-    second = [Code("w", ValueKind(Type.DOUBLE))]
+    second = [Code(Variable("w"), ValueKind(Type.DOUBLE))]
     try:
-        chosen = aggregate(name, [Code("v", ValueKind(kind))], False, TextSpan(0, 1))
+        chosen = aggregate(name, [Code(Variable("v"), ValueKind(kind))], False, TextSpan(0, 1))
         contents = [list(values) for count in (1, 2) for values in itertools.product(VALUES[kind], repeat=count)]
     except QueryError:
         try:
-            chosen = aggregate(name, [Code("v", ValueKind(kind)), *second], False, TextSpan(0, 1))
+            chosen = aggregate(name, [Code(Variable("v"), ValueKind(kind)), *second], False, TextSpan(0, 1))
         except QueryError:
             return  # of numbers alone
         pairs = list(itertools.product(VALUES[kind], VALUES[Type.DOUBLE]))

@@ -9,6 +9,7 @@ from detectors.cql.grammar.cql_parser import parse_statements
 from detectors.cql.planning.explain_statement import explained
 from detectors.cql.query_operators.join_operator import FACTORS
 from detectors.language import Attributes, Code, CodeFrame, Type, ValueKind, analyse, parse_expression
+from detectors.language.expression import Variable
 from detectors.language.value_types import CONVERTIBLE
 from middleware import native
 from middleware.model.change import Delta
@@ -24,7 +25,7 @@ KNOWN = "CREATE STREAM Tick (symbol String, price Double NOT NULL, quantity Int)
 def value(text, **attributes):
     """The value of an expression over attributes given as (type, value)."""
     frame = CodeFrame()
-    codes = {name: Code(name, ValueKind(kind, given is None)) for name, (kind, given) in attributes.items()}
+    codes = {name: Code(Variable(name), ValueKind(kind, given is None)) for name, (kind, given) in attributes.items()}
     code = frame.sealed(analyse(parse_expression(text), Attributes(codes), frame))
     return frame.function(", ".join(attributes) or "_=None", code.value)(*(given for _, given in attributes.values()))
 
