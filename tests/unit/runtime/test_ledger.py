@@ -292,7 +292,7 @@ def test_of_many_sources_with_few_entries_each_the_oldest_go_and_are_counted_tog
     ledger.close()
     kept = [entry.id for entry in read_ledger(tmp_path)]
     assert kept == list(range(500 - len(kept), 500)) and 200 <= len(kept) < 220
-    assert gone_from(tmp_path) == {None: 500 - len(kept)}
+    assert deleted_from(tmp_path) == {None: 500 - len(kept)}
 
 
 def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_counted(tmp_path: Path) -> None:
