@@ -287,7 +287,7 @@ def test_of_many_sources_with_few_entries_each_the_oldest_go_and_are_counted_tog
     ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
     for first in range(0, 500, 50):
         hits = [Hit(0.5, ts=100, id=number, source=f"ball {number}") for number in range(first, first + 50)]
-        ledger.list_late("Hits", [Late(hit, "insert", 400, 120, 150) for hit in hits])
+        ledger.report_late("Hits", [Late(hit, "insert", 400, 120, 150) for hit in hits])
         ledger.commit()
     ledger.close()
     kept = [entry.id for entry in read_ledger(tmp_path)]
