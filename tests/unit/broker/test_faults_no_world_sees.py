@@ -269,3 +269,18 @@ def test_a_promise_of_which_only_a_part_counts_yet_is_known_whole_to_the_next_li
     assert again.admission.room.of(key).promised == {"Ping": wall + year}
     repeated = [entry for record in talk.records[logged:] for entry in record.entries if isinstance(entry, Withheld)]
     assert repeated == [], "the log holds it once"
+
+
+def test_a_block_that_names_no_times_is_judged_by_those_of_its_events() -> None:
+    talk, wall = Talk(Broker("b", 1, 0, types=PINGS)), 10**18
+    talk.broker.wall_is(wall, 0)
+    reader = readers_of(talk)
+    one = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
+    talk.go(10)
+    for number, ts in enumerate((wall, wall + 3600 * SECOND)):
+        ((head, block),) = encode_delta("Ping", Delta([Ping(ts=ts, id=number, source="p")]), raw=True)
+        head.oldest = head.newest = None
+        one.say(Changes(None, None, [head]), block)
+        talk.go(10)
+    assert sum(head.count for changes, _ in reader.blocks for head in changes.blocks) == 1
+    assert talk.broker.admission.room.counts() == {"p": (1, wall + 3600 * SECOND)}, "the second waits"
