@@ -1,17 +1,17 @@
 """Backpressure by type: which readers have no room, and which sources must therefore wait.
 
-A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. The types it reads are *paused*: other nodes are told,
-and publishers of these types that are attached here get no further credit. A reader that asked not to be waited for holds no
-one up: it is served from the log where there is one, and disconnected where there is none. The same happens to a reader that
-asked to be waited for, once it has held sources up for ``hold`` and has taken less than LEAST_READ in that time. If what
-rests on a type at the local detectors is paused, so is the type; not what other detectors of this node read, or two nodes that
-read each other's results would hold each other for ever. So backpressure runs from a slow reader to the sources of what it
-reads, and stops nothing else. What is queued for a slow reader is bounded by QUEUE_HIGH and the credit of those sources; if
-they are at other nodes, by what they may send until the news reaches them.
+A peer that leaves more than QUEUE_HIGH unread is slow until QUEUE_LOW. The types it reads are *paused*: this node announces
+them to the others, and publishers of these types that are attached here get no further credit. A reader that asked not to be
+waited for holds no one up: it is served from the log where there is one, and disconnected where there is none. The same happens
+to a reader that asked to be waited for, once it has held sources up for ``hold`` and has taken less than LEAST_READ in that
+time. If what rests on a type at the local detectors is paused, so is the type; not what other detectors of this node read, or
+two nodes that read each other's results would hold each other for ever. So backpressure runs from a slow reader to the sources
+of what it reads, and stops nothing else. What is queued for a slow reader is bounded by QUEUE_HIGH and the credit of those
+sources; if they are at other nodes, by what they may send until the news reaches them.
 
-What a node has to turn away, or to list as late, costs it more than what it takes. So it costs its publisher, too: CHARGE for
-each such event, in which the publisher gets no further credit. If several publishers are charged at a time, each pays for all
-of them: together they never take more of the node's time than one would.
+An event that a node rejects, or reports as late, costs it more than one that it takes. So it costs its publisher, too: CHARGE
+for each such event, in which the publisher gets no further credit. If several publishers are charged at a time, each pays for
+all of them: together they never take more of the node's time than one would.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping
 
 from middleware.broker.log.records import PeerKey
 from middleware.broker.peers.peers import Peer
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -34,7 +34,7 @@ LEAST_READ = 64 * 1024
 """Bytes that a slow reader must take within ``hold``, so that sources go on waiting: it may be slow, but not stand still."""
 
 CHARGE = MILLISECOND // 10
-"""How long a publisher gets no credit for each event that is turned away or late: about five times what it costs the node."""
+"""How long a publisher gets no credit for each event that is rejected or late: about five times what it costs the node."""
 
 MOST_CHARGED = 60 * SECOND
 """The longest time for which a publisher gets no credit for that."""
@@ -47,7 +47,7 @@ class Pressure:
 
     def __init__(self, hold: int) -> None:
         self.hold = hold
-        self._charged = 0  # publishers that get no credit at the moment, for what was turned away
+        self._charged = 0  # publishers that get no credit at the moment, because of rejected events
         self.paused: frozenset[str] = frozenset()
 
     def update(
@@ -65,7 +65,7 @@ class Pressure:
         from publishers yet. ``offset``: of this node's log. ``stalled``: publishers of which too much waits already.
         """
         paused: frozenset[str] = frozenset()
-        told: frozenset[str] = frozenset()
+        announced: frozenset[str] = frozenset()
         for peer in peers:
             queued = peer.link.queued_bytes
             if peer.on_slow == "disconnect":
@@ -81,25 +81,25 @@ class Pressure:
             if peer.slow:
                 paused |= peer.patterns
             if peer.paused:
-                told |= peer.paused
+                announced |= peer.paused
         self._charged = 0
-        held = paused | told
-        if held:
-            paused |= {name for name, made in rests.items() if any(wanted(held, each) for each in made)}
-            held |= paused
+        full = paused | announced
+        if full:
+            paused |= {name for name, made in rests.items() if any(is_subscribed(full, each) for each in made)}
+            full |= paused
         for peer in peers:
             if peer.role == "publisher":
                 if peer.charged_until > now:
                     self._charged += 1
-                    peer.link.held = True
+                    peer.link.credit_paused = True
                 else:
-                    is_paused = bool(held) and any(wanted(held, name) for name in peer.offered)
-                    peer.link.held = too_soon or is_paused or peer.key in stalled
+                    is_paused = bool(full) and any(is_subscribed(full, name) for name in peer.offered)
+                    peer.link.credit_paused = too_soon or is_paused or peer.key in stalled
         changed, self.paused = paused != self.paused, paused
         return changed
 
     def charge(self, peer: Peer, count: float, now: int) -> None:
-        """Charge a publisher for events that were turned away, or are late: it gets no further credit for a while."""
+        """Charge a publisher for events that were rejected, or are late: it gets no further credit for a while."""
         if not count:  # they were repeats
             return
         until = max(now, peer.charged_until) + round(count * CHARGE) * max(1, self._charged)
@@ -113,7 +113,7 @@ class Pressure:
             peer.slow, peer.on_slow = False, "disconnect"  # until it subscribes again: it gets one budget
             _pass_by(peer, offset, f"sources have waited {spoken_duration(self.hold)} for it, and it took nothing")
 
-    def told_of(self, peer: Peer, now: int) -> str:
+    def describe(self, peer: Peer, now: int) -> str:
         """A slow peer, and how long sources wait for it, in words."""
         who = f"{peer.role} {peer.name}"
         if peer.role != "subscriber":

@@ -21,19 +21,19 @@ from middleware.broker.inbox import Inbox, times_by_type
 from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.owners import Owners
-from middleware.broker.ingress.receipts import TURNED, tally
+from middleware.broker.ingress.receipts import REJECTIONS, tally
 from middleware.broker.ingress.rows import Admitted
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.history import History
 from middleware.broker.log.null_log import AnyLog, NullLog
-from middleware.broker.log.records import BREAK, PeerKey, Withheld
+from middleware.broker.log.records import BREAK, PeerKey, Withholding
 from middleware.broker.merge import retractions_first
 from middleware.broker.outbound import Outbound
 from middleware.broker.peers.attachments import Attachments
 from middleware.broker.peers.offering import Offering
 from middleware.broker.peers.peers import Channel, Peer
 from middleware.broker.peers.rights import Rights, Sender
-from middleware.broker.routing import check_pattern, wanted
+from middleware.broker.routing import check_pattern, is_subscribed
 from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -73,8 +73,8 @@ class Broker:
     ``peers``: names of the nodes to dial; the channel to each is its name. ``rights``: returns the rights of the key behind a
     channel, if there are keys: only the owner of a dialled node's key can be that node, so only nodes can send derived events.
     ``derivations``: by type read, the publications that depend on it and may be wrong where it is missing. ``backdate``: how
-    much earlier than raw events results may be, over all levels. ``log``: what its steps are noted in, if it is to go on where
-    another life of it ended.
+    much earlier than raw events results may be, over all levels. ``log``: what its steps are noted in, if it is to resume where
+    its former life ended.
 
     Its parts (``tracker``, ``ingress``, ``admission``, ``reopening``, ``inbox``, ``attachments``, ``to_come``) are for what
     saves and restores them, and for who looks at a broker; only the broker and a recovery change them.
@@ -124,7 +124,7 @@ class Broker:
         self._outbound = Outbound(self._peers, self.log, self.tracker, self.admission, self._offering, self._missing)
         self._table = self._outbound.table
         self.history = History()
-        self._now, self._settled_at, self._excused = now, now, False
+        self._now, self._settled_at, self._exempted = now, now, False
         self._closing: str | None = None
         self._events_in = self._events_before = 0
 
@@ -152,7 +152,7 @@ class Broker:
             return  # not acknowledged, so the publisher knows that it was not taken
         payload = peer.link.receive(frame, parts[1:], now)
         if type(frame) is Hello and peer.link.peer is frame:
-            self.admission.told_wall(peer.key, frame.wall, now)
+            self.admission.wall_announced(peer.key, frame.wall, now)
         if payload is not None:
             self._received(peer, payload)
 
@@ -166,21 +166,21 @@ class Broker:
             peer.link.broken()
 
     def _is_here(self, name: str) -> bool:
-        """Whether a publisher is attached, and was heard of a moment ago."""
+        """Whether a publisher is attached, and its link received something a moment ago."""
         peer = self._peers.get(("publisher", name))
         return peer is not None and not peer.link.is_quiet(self._now)
 
     def _may_succeed(self, peer: Peer) -> bool:
         """Whether a publisher has just come, and another one may have died whose sources it would take over.
 
-        It waits until the other one is heard of or misses its heartbeats: else what a program sends that was killed and started
-        again would be rejected as events of another's source.
+        It waits until the other one sends something or misses its heartbeats: else the events of a program that was killed and
+        started again would be rejected as events of another's source.
         """
         since = self._newcomers.get(peer.key)
         if since is None:
             return False
         for other in self._peers.values():
-            if other.role != "publisher" or other is peer or other.rights is not None or other.link.is_heard_since(since):
+            if other.role != "publisher" or other is peer or other.rights is not None or other.link.has_received_since(since):
                 continue
             if not other.link.is_quiet(self._now) and self.ingress.owners.is_owner(other.name):
                 return True
@@ -200,7 +200,7 @@ class Broker:
             elif peer.role == "subscriber" and (against := peer.rights.objection_to_reading(peer.patterns)) is not None:
                 peer.link.refuse(f"node {self.name}: {against}")
 
-    def turned_out(self, channel: Channel, reason: str) -> None:
+    def expel(self, channel: Channel, reason: str) -> None:
         """The peer behind a channel is not allowed here any more."""
         if (peer := self.attachments.on(channel)) is not None:
             peer.link.refuse(f"node {self.name}: {reason}")
@@ -214,7 +214,7 @@ class Broker:
                 self.joined.append(peer.key)
                 if peer.rights is None and not peer.sender.shares:
                     self._newcomers[peer.key] = self._now
-                peer.link.held = self.admission.attach(peer.key, hello.wall, self._now) or bool(self._missing)
+                peer.link.credit_paused = self.admission.attach(peer.key, hello.wall, self._now) or bool(self._missing)
         return peer
 
     def _remove(self, peer: Peer, reason: str, returns: bool = False) -> None:
@@ -247,8 +247,8 @@ class Broker:
     def leave(self, key: PeerKey) -> None:
         """A peer's promises, and what it may still send, hold nothing back any more.
 
-        What others ended after a publisher was last heard has ended, as if it had been given up at once: it may be its next
-        life, under another name, that has said so.
+        A type that others ended after the publisher's last message has ended, as if the publisher had expired at once: its next
+        life may have ended it, under another name.
         """
         if key[0] == "publisher" and self.admission.room:
             remaining = self.admission.remains(key)
@@ -326,7 +326,7 @@ class Broker:
         self._outbound.lack(missing, here, self._now)
 
     def lost_log(self, common: int) -> None:
-        """What the log had after offset ``common`` is lost: it goes on under another identity, and readers get a gap.
+        """What the log had after offset ``common`` is lost: the log continues under another identity, and readers get a gap.
 
         The gap is in all types that came in or were made here: some of what was acknowledged to publishers is gone.
         """
@@ -380,7 +380,7 @@ class Broker:
     def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
         promises = self.tracker.for_subscribers
-        final = max((promises.floor(name) for name in promises.known if wanted(peer.patterns, name)), default=NEVER)
+        final = max((promises.floor(name) for name in promises.known if is_subscribed(peer.patterns, name)), default=NEVER)
         if self.log.shows_loss(peer.key, interest, final):
             self.lost_log(self.log.began)
         is_back = peer.key in self.tracker.ever
@@ -426,8 +426,8 @@ class Broker:
                     self.covering.promised(peer, logged.watermarks.keys(), opened)
 
     def _from_publisher(self, peer: Peer, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
-        """The blocks of a publisher that may go on, and the header as the log keeps it; its account has the rest."""
-        turned = len(self.ingress.turned)
+        """The admitted blocks of a publisher, and the header as the log keeps it; the publisher's account counts the others."""
+        rejected = len(self.ingress.rejected)
         self.ingress.copies.at = self.log.offset
         admitted, logged = self.admission.admit(
             peer.key, changes, blocks, self.ingress, self.subscriptions, self._now, self.log.keeps, peer.sender
@@ -436,24 +436,25 @@ class Broker:
         for head, _, _ in admitted:
             peer.account.taken += head.count
         if waiting:
-            peer.account.taken += sum(len(each.events) for each in waiting if type(each) is Withheld)
+            peer.account.taken += sum(len(each.events) for each in waiting if type(each) is Withholding)
             self.log.kept_word(waiting)
-        if self.ingress.drops or len(self.ingress.turned) > turned:
-            self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, turned), self._now)
+        if self.ingress.drops or len(self.ingress.rejected) > rejected:
+            self._pressure.charge(peer, tally(self.ingress, self.drops, peer.account, rejected), self._now)
         return admitted, logged
 
     def _from_node(self, peer: Peer, changes: Changes, blocks: Sequence[bytes]) -> tuple[list[Admitted], Changes]:
-        """The blocks from a node, as it has checked them, of types that are wanted here and whose later changes come, too.
+        """The blocks from a node, which has checked them, of types that someone here subscribes to and whose later changes
+        come, too.
 
-        A node may have taken raw events of a type before it heard that detectors elsewhere derive it: those are left out.
+        A node may have taken raw events of a type before it knew that detectors elsewhere derive it: this node skips those.
         """
         kept: list[Admitted] = []
         for head, block in zip(changes.blocks, blocks, strict=True):
             name = head.type
             if head.raw and self.admission.is_derived(name):
                 self.drops["raw events of a derived type"] += head.count
-            elif not (peer.interests.comes_whole(name) and (name in self.subscriptions or self._is_wanted(name))):
-                self.log.left_out(name, is_local=False)
+            elif not (peer.interests.comes_whole(name) and (name in self.subscriptions or self._is_subscribed(name))):
+                self.log.skipped(name, is_local=False)
             else:
                 kept.append((head, block, None))
         if len(kept) == len(blocks):
@@ -468,7 +469,7 @@ class Broker:
         self._offers(peer, interest)
 
     def _offers(self, peer: Peer, interest: Interest) -> None:
-        """A publisher or a node may send these types; those that had ended go on once all nodes agree from which time on."""
+        """A publisher or a node may send these types; ended types resume once all nodes agree on the floor."""
         ended = self.reopening.ended(peer.key, peer.offered) if peer.role == "publisher" else []
         self.offered(peer.key, interest)
         self.reopening.offered(ended, peer.key)
@@ -548,7 +549,8 @@ class Broker:
         return self._events_in - self._events_before
 
     def found_late(self, events: Iterable[Event], now: int) -> None:
-        """The local detectors have listed these events of the last batch as late: charge the publishers that have sent them."""
+        """The local detectors have reported these events of the last batch as late: charge the publishers that have sent
+        them."""
         for name, times in times_by_type(events).items():
             senders = [self._peers[key] for key in self.inbox.senders(name, max(times)) if key in self._peers]
             for peer in senders:
@@ -575,13 +577,13 @@ class Broker:
         """When ``take`` has news for the detectors even if nothing comes; None if it has none."""
         return self.inbox.due_at(self.tracker.for_detectors, self.tracker.clock)
 
-    def wanted(self) -> frozenset[str]:
+    def subscribed(self) -> frozenset[str]:
         """The types published by the local detectors that some peer subscribes to."""
         return frozenset(name for name in self.publications if self._table.route(name))
 
-    def _is_wanted(self, name: str) -> bool:
-        """Whether someone may want results of a type: of those away, only a log, or the gathering, knows."""
-        return self.log.is_wanted(name) or (not self.log.keeps and bool(self._missing or self._table.route(name)))
+    def _is_subscribed(self, name: str) -> bool:
+        """Whether someone may subscribe to a type: of absent readers, only a log, or the gathering, knows."""
+        return self.log.is_subscribed(name) or (not self.log.keeps and bool(self._missing or self._table.route(name)))
 
     def publish(self, batch: Batch, now: int) -> None:
         """Send what the local detectors made. They have passed it among themselves already: it is not given back to them.
@@ -590,7 +592,7 @@ class Broker:
         """
         self._now = now
         for name, delta in retractions_first(batch.deltas):
-            if delta and self._is_wanted(name):
+            if delta and self._is_subscribed(name):
                 for head, block in encode_delta(name, delta):
                     if len(block) <= LARGEST_BLOCK:
                         self.log.made(head, block)
@@ -599,7 +601,7 @@ class Broker:
                     else:
                         self.drops["oversized event"] += head.count
             elif delta:
-                self.log.left_out(name, is_local=True)
+                self.log.skipped(name, is_local=True)
         if batch.stopped:
             self._outbound.lack((), batch.stopped, now)
         self.tracker.reached = max(batch.reached, self.tracker.reached)
@@ -611,16 +613,16 @@ class Broker:
         """End a step, or let time pass: post what waits, acknowledge, hold or release publishers. O(peers)."""
         self._now = now
         is_away = now - self._settled_at > ABSENCE
-        if is_away and not self._excused:  # what came meanwhile has been received by now: once is enough
+        if is_away and not self._exempted:  # what came meanwhile has been received by now: once is enough
             self.attachments.was_away(now - self._settled_at, now)
             self.sources.could_not_speak(now, now - self._settled_at)
-        self._settled_at, self._excused, self._events_before = now, is_away, self._events_in
-        self._promise_on_behalf(now)
+        self._settled_at, self._exempted, self._events_before = now, is_away, self._events_in
+        self._promise_for_idle(now)
         if self.log.keeps and self.sources.own_wall is not None:
             self.history.note(self.sources.own_wall + now, self.log.offset)
-        if self._missing and (given_up := self.to_come.give_up(now)):
-            self.drops["peers never seen"] += given_up
-        too_soon = bool(self._missing) or self.sources.is_undecided(now)
+        if self._missing and (expired := self.to_come.expire(now)):
+            self.drops["peers never seen"] += expired
+        too_soon = bool(self._missing) or self.sources.clock_in_doubt(now)
         peers = self._peers.values()
         if self._pressure.update(peers, self._rests, too_soon, self.log.offset, now, self.admission.stalled()):
             self._offering.is_stale = True
@@ -628,15 +630,15 @@ class Broker:
             for key in [*self.attachments.overdue(now), *self.admission.gone()]:
                 self.leave(key)
         self.attachments.dial_due(now)
-        if not self.subscriptions:  # who takes has looked before: what detectors are to hear of comes with what they are given
+        if not self.subscriptions:  # who takes has looked before: news for detectors comes with their next batch
             if self.admission.room:
                 self._release()
             self._look()
         effects = self._post(now)
-        if self.ingress.turned:
-            effects.turned, self.ingress.turned = self.ingress.turned, []
-            self.log.turned(effects.turned)
-            self.drops.update(TURNED[turned.reason] for turned in effects.turned)
+        if self.ingress.rejected:
+            effects.rejected, self.ingress.rejected = self.ingress.rejected, []
+            self.log.rejected(effects.rejected)
+            self.drops.update(REJECTIONS[rejected.reason] for rejected in effects.rejected)
         if self.ingress.drops:
             tally(self.ingress, self.drops)
         return effects
@@ -646,7 +648,7 @@ class Broker:
         effects = Effects(self.attachments.refusals)
         interest = self._interest()
         if self.covering.is_under_way:
-            self.covering.told(interest)
+            self.covering.announced(interest)
             self._look()
         is_urgent = self.covering.is_urgent
         for peer in list(self._peers.values()):
@@ -659,10 +661,10 @@ class Broker:
         effects.closed, self.attachments.closed, self.attachments.refusals = self.attachments.closed, [], []
         return effects
 
-    def _promise_on_behalf(self, now: int) -> None:
-        """Promise in the place of silent publishers, and note by which clock."""
+    def _promise_for_idle(self, now: int) -> None:
+        """Promise for idle publishers, and note by which clock."""
         if not self._missing:
-            promised = self.admission.promise_on_behalf(self.tracker.clock, self._peers.values(), self.subscriptions, now)
+            promised = self.admission.promise_for_idle(self.tracker.clock, self._peers.values(), self.subscriptions, now)
             behind = self.admission.clock_behind()
             if promised or behind:
                 self.log.kept_word([*promised, *behind])
@@ -710,7 +712,7 @@ class Broker:
     def waiting(self, units: list[UnitStatus]) -> NodeStatus:
         """What streams wait for at this node, with what its units say of themselves. O(types * origins)."""
         peers, sources, paused = self._peers, self.sources, sorted(self._pressure.paused)
-        slow = [self._pressure.told_of(peer, self._now) for peer in peers.values() if peer.slow]
+        slow = [self._pressure.describe(peer, self._now) for peer in peers.values() if peer.slow]
         streams = status_of(self.name, self.tracker.for_subscribers, peers, sources, self.attachments.lost, self._now)
         counts = self.gathering, paused, slow, sources.behind
         return NodeStatus(self.name, self.tracker.clock, streams, units, *counts, withheld=self.admission.room.counts())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.peers.peers import Channel, PeerStatistics
 from middleware.link.frames import Parts, Role
 
@@ -19,20 +19,20 @@ class Closed(msgspec.Struct, frozen=True):
 
 
 class Effects(msgspec.Struct):
-    """What the owner of a broker is to do: send these messages, in this order; note who left, and keep what was turned away."""
+    """What the owner of a broker is to do: send these messages, in this order; note who left, and report the rejections."""
 
     sends: list[tuple[Channel, Parts]] = []
     closed: list[Closed] = []
-    turned: list[Turned] = []
+    rejected: list[RejectedEvent] = []
 
     def __bool__(self) -> bool:
-        return bool(self.sends or self.closed or self.turned)
+        return bool(self.sends or self.closed or self.rejected)
 
     def add(self, later: Effects) -> None:
         """What is to be done after these."""
         self.sends += later.sends
         self.closed += later.closed
-        self.turned += later.turned
+        self.rejected += later.rejected
 
 
 class BrokerStatistics(msgspec.Struct):

@@ -24,29 +24,30 @@ class Gathering:
         tracker.gather(bool(self.missing))
 
     def keep(self, head: BlockHead, block: bytes) -> None:
-        """Keep what was made here while nodes are missing: they may want it, and could not say so. A log keeps it anyway."""
+        """Keep what was made here while nodes are missing: they may subscribe to it, and cannot have said so. A log keeps it
+        anyway."""
         if self.missing and not self._log.keeps:
             self._early.append((head, block))
 
     def joined(self, name: str) -> list[tuple[BlockHead, bytes]]:
-        """A node has said what it wants; returns what was kept for it, if it was missing."""
+        """A node has announced its interest; returns the blocks kept for it, if it was missing."""
         if name not in self.missing:
             return []
         early = self._early
-        self.excuse([name])
+        self.exempt([name])
         return early
 
-    def excuse(self, names: Collection[str]) -> None:
+    def exempt(self, names: Collection[str]) -> None:
         """These nodes are not waited for any more."""
         self.missing -= set(names)
         if not self.missing:
             self._early = []
         self._tracker.gather(bool(self.missing))
 
-    def give_up(self, now: int) -> int:
-        """Wait no longer for those that have not come in time; returns how many. A node with a log does not give up."""
+    def expire(self, now: int) -> int:
+        """Stop waiting for nodes that have not come in time; returns how many. A node with a log waits for ever."""
         count = len(self.missing)
         if not count or self._log.keeps or now - self._born < GATHER:
             return 0
-        self.excuse(self.missing)
+        self.exempt(self.missing)
         return count

@@ -7,7 +7,7 @@ from itertools import compress
 from operator import not_
 
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.seen import left_out
+from middleware.broker.ingress.seen import skipped
 from middleware.broker.log.records import PeerKey
 from middleware.broker.merge import merged
 from middleware.broker.pacing import spacing
@@ -88,8 +88,8 @@ class Inbox:
     ) -> Batch | None:
         """All blocks, decoded and merged; None if nothing has changed: no events, no watermark, no clock. O(bytes).
 
-        ``floor``: the time from which ended streams go on, if the detectors are to be told. ``now``: if given, watermarks that
-        merely rise may be left for a later call, so that a step costs O(types that came): see ``due_at``.
+        ``floor``: the time from which ended streams resume, if the detectors do not know it yet. ``now``: if given, watermarks
+        that merely rise may be left for a later call, so that a step costs O(types that came): see ``due_at``.
         """
         if not self._subscriptions:
             return None
@@ -106,7 +106,7 @@ class Inbox:
         return Batch(self._taken(), self._known[0], clock, is_partial=True)
 
     def _is_due(self, promises: CombinedWatermarks, missing: Collection[str], now: int) -> bool:
-        """Whether all units are to hear of watermarks and clock: time has passed, or a type opened, ended, or went back."""
+        """Whether all units are to get watermarks and clock: time has passed, or a type opened, ended, or went back."""
         return now - self._whole_at >= self._spacing or promises.turns != self._turns or self._missing != frozenset(missing)
 
     def due_at(self, promises: CombinedWatermarks, clock: int | None) -> int | None:
@@ -156,7 +156,7 @@ class Inbox:
                 again = list(compress(delta.inserts, map(not_, new)))
         else:
             inserts = ingress.seen.take_new(delta.inserts)
-            again = left_out(delta.inserts, inserts)
+            again = skipped(delta.inserts, inserts)
             kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))

@@ -13,7 +13,7 @@ from middleware.broker.log.null_log import AnyLog
 from middleware.broker.log.records import BREAK, LogOffset, PeerKey
 from middleware.broker.peers.offering import Offering, with_log
 from middleware.broker.peers.peers import Peer
-from middleware.broker.routing import RoutingTable, wanted
+from middleware.broker.routing import RoutingTable, is_subscribed
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Gap, Interest, Ready, Resumed, encode
 from middleware.model.event import END, NEVER
@@ -22,7 +22,8 @@ _missing = msgspec.msgpack.Decoder(tuple[list[str], list[str]]).decode
 
 
 class Outbound:
-    """See the module. ``peers``: those attached now. ``events``: how many have been sent. ``table``: who wants which types.
+    """See the module. ``peers``: those attached now. ``events``: how many have been sent. ``table``: who subscribes to which
+    types.
 
     ``gathering``: names of the nodes that have not been here yet.
     """
@@ -42,7 +43,7 @@ class Outbound:
         self._offering, self._gathering = offering, gathering
 
     def begin(self, peer: Peer, interest: Interest, oldest: int) -> bool:
-        """A reader has attached: it goes on where it was, if there is a log, and reads nothing up to the offset ``oldest``.
+        """A reader has attached: it resumes where it was, if there is a log, and reads nothing up to the offset ``oldest``.
         Returns whether it got a Gap first.
 
         Without a log there is a gap, too, for a reader that was here before: it finds that out by itself.
@@ -62,7 +63,7 @@ class Outbound:
         return is_gap
 
     def forward(self, head: BlockHead, block: bytes, local: bool) -> None:
-        """Queue a block, the last one in the log, for all who want it and are not behind; ``local``: it originates here."""
+        """Queue a block, the last one in the log, for all subscribers that are not behind; ``local``: it originates here."""
         number = self._log.offset
         for peer in self.table.route(head.type):
             if (local or peer.role == "subscriber") and peer.behind is None:
@@ -70,9 +71,9 @@ class Outbound:
                 self.events += head.count
 
     def give(self, peer: Peer, blocks: Iterable[tuple[BlockHead, bytes]]) -> None:
-        """Queue those blocks that a peer wants, which are in no log."""
+        """Queue the blocks that a peer subscribes to, which are in no log."""
         for head, block in blocks:
-            if wanted(peer.patterns, head.type):
+            if is_subscribed(peer.patterns, head.type):
                 peer.take(head, block, 0)
                 self.events += head.count
 
@@ -84,7 +85,7 @@ class Outbound:
         self._log.broken(sorted(missing), sorted(here))
         for peer in self._peers.values():
             if peer.behind is None:
-                _tell(peer, missing, here, self._log.log_offset, now, partial(wanted, peer.patterns))
+                _send_gap(peer, missing, here, self._log.log_offset, now, partial(is_subscribed, peer.patterns))
 
     def post(self, peer: Peer, interest: Interest, now: int, is_urgent: bool = False) -> None:
         """Send, on a new link, first who this node is (``interest``), then changes, watermarks, and other news: nothing arrives
@@ -95,18 +96,18 @@ class Outbound:
             return
         is_node, log, ever = peer.role == "node", self._log, self._admission.sources.types if self._log.keeps else ()
         log_offset = self._tracker.log_offsets.get(peer.name, (0, 0))
-        if is_new := is_node and not peer.told_interest[0]:
-            peer.tell_interest(with_log(interest, peer, ever), log_offset)
+        if is_new := is_node and not peer.sent_interest[0]:
+            peer.send_interest(with_log(interest, peer, ever), log_offset)
         if peer.begun_in_log:
             note_passed(peer, log)
             self.events += serve(peer, log, now)
         interest = with_log(interest, peer, ever)
-        is_due = is_node and peer.told_interest != (interest.number, len(interest.logged)) and not peer.interests.is_full
+        is_due = is_node and peer.sent_interest != (interest.number, len(interest.logged)) and not peer.interests.is_full
         if peer.begun and peer.behind is None:
-            held = not is_node and bool(self._gathering)  # a peer that is still to come may send any of it, too
-            self._post_news(peer, now, held=held, told=is_due or is_new or (is_node and is_urgent))
+            deferred = not is_node and bool(self._gathering)  # a peer that is still to come may send any of it, too
+            self._post_news(peer, now, deferred=deferred, urgent=is_due or is_new or (is_node and is_urgent))
         if is_due:
-            peer.tell_interest(interest, log_offset)
+            peer.send_interest(interest, log_offset)
         if peer.ready_number is not None and not peer.is_clogged and self._is_known_everywhere(interest):
             peer.link.send([encode(Ready(peer.ready_number))])
             peer.ready_number = None
@@ -116,22 +117,22 @@ class Outbound:
         return not self._gathering and all(peer.interests.taken >= interest.number for peer in nodes)
 
     def interest(self, paused: frozenset[str]) -> Interest:
-        """What this node says of itself now; ``paused``: patterns of types it has no room for."""
+        """The present Interest of this node; ``paused``: patterns of types it has no room for."""
         return self._offering.current(self._peers.values(), self.table, self._log, self._tracker, paused)
 
-    def _post_news(self, peer: Peer, now: int, *, held: bool, told: bool) -> None:
+    def _post_news(self, peer: Peer, now: int, *, deferred: bool, urgent: bool) -> None:
         """Send what waits for a peer, then new watermarks and clock marks, so that none overtakes the events it rests on.
 
-        ``held``: nothing can be promised yet, as it cannot to a reader that takes nothing: the next promise replaces this one.
-        ``told``: watermarks are due, however recent the last ones are.
+        ``deferred``: nothing can be promised yet, as to a reader that takes nothing: the next promise replaces this one.
+        ``urgent``: watermarks are due, however recent the last ones are.
         """
         is_node, tracker, table = peer.role == "node", self._tracker, self.table
         promises = tracker.for_nodes if is_node else tracker.for_subscribers
         clock = tracker.clock_here if is_node else NEVER
         watermarks = None
         if not is_node and peer.link.queued_bytes and peer.is_clogged:
-            held = True
-        if not held and (told or peer.news_due(promises.version, clock, now, promises.turns, len(promises.values))):
+            deferred = True
+        if not deferred and (urgent or peer.news_due(promises.version, clock, now, promises.turns, len(promises.values))):
             known = promises.ends if is_node else ()  # all nodes know what has ended: a publisher of it begins a generation
             watermarks = {name: until for name, until in promises.values.items() if name in known or peer in table.route(name)}
             if is_node:  # nothing is promised for types that no one here sends any more, or others would wait for them;
@@ -140,17 +141,19 @@ class Outbound:
                 watermarks = {name: until for name, until in watermarks.items() if until == END or name in sent}
             else:
                 watermarks |= {name: NEVER for name in promises.open if peer in table.route(name)}
-        if watermarks is None and (held or not peer.may_tick(promises.turns)):
+        if watermarks is None and (deferred or not peer.may_tick(promises.turns)):
             clock = NEVER
         peer.post(watermarks, promises.version, clock, now, self._log.log_offset, promises.turns)
 
 
-def _tell(
-    peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int, wants: Callable[[str], bool]
+def _send_gap(
+    peer: Peer, names: Collection[str], here: Iterable[str], log_offset: LogOffset, now: int, subscribes: Callable[[str], bool]
 ) -> None:
     missing = {*here} if peer.role == "node" else {*names, *here}
-    if types := sorted(filter(wants, missing)):
-        peer.post(None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0)))  # a reader with only that is told again
+    if types := sorted(filter(subscribes, missing)):
+        peer.post(
+            None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0))
+        )  # a reader that has only these blocks gets the gap again
         peer.link.send([encode(Gap(*log_offset, types, not names))])
 
 
@@ -166,8 +169,8 @@ def serve(peer: Peer, log: AnyLog, now: int) -> int:
     """Serve a reader from the log while it is behind and has room; returns how many events it was given. O(bytes)."""
     served, reader = 0, log.readers.get(peer.key)
 
-    def wants(name: str) -> bool:
-        return wanted(peer.patterns, name) and (reader is None or reader.wanted_at(number, name))
+    def subscribes(name: str) -> bool:
+        return is_subscribed(peer.patterns, name) and (reader is None or reader.was_subscribed(number, name))
 
     while peer.behind is not None and peer.link.queued_bytes < BLOCK_TARGET:
         blocks, reached = log.blocks_after(peer.behind)
@@ -176,8 +179,8 @@ def serve(peer: Peer, log: AnyLog, now: int) -> int:
             peer.link.send([encode(Gap(log.line, first - 1))])
         for number, local, head, block in blocks:
             if head.type == BREAK:
-                _tell(peer, *_missing(block), (log.line, number), now, wants)
-            elif (local or peer.role == "subscriber") and wants(head.type):
+                _send_gap(peer, *_missing(block), (log.line, number), now, subscribes)
+            elif (local or peer.role == "subscriber") and subscribes(head.type):
                 peer.take(replace(head, runs=None), block, number)
                 served += head.count
         reached = max(reached, first - 1)

@@ -1,4 +1,4 @@
-"""Subscription tables: which subscribers want a type. A pattern is a type's exact name, ``prefix.*``, or ``*``."""
+"""Subscription tables: who subscribes to a type. A pattern is a type's exact name, ``prefix.*``, or ``*``."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def matches(pattern: str, type_name: str) -> bool:
     return pattern == type_name
 
 
-def wanted(patterns: Collection[str], type_name: str) -> bool:
+def is_subscribed(patterns: Collection[str], type_name: str) -> bool:
     """Whether any of the patterns, best given as a set, covers the type name. O(dots in the name)."""
     if not patterns:
         return False
@@ -94,7 +94,7 @@ class RoutingTable(Generic[Subscriber]):
         self._routes: dict[str, tuple[Subscriber, ...]] = {}
 
     def subscribe(self, subscriber: Subscriber, patterns: Iterable[str]) -> None:
-        """Let ``patterns`` be all that ``subscriber`` wants from now on; none at all removes it."""
+        """Let ``subscriber`` subscribe to ``patterns``, and to nothing else, from now on; none at all removes it."""
         self._routes.clear()
         if kept := frozenset(patterns):
             self._patterns[subscriber] = kept
@@ -102,12 +102,12 @@ class RoutingTable(Generic[Subscriber]):
             self._patterns.pop(subscriber, None)
 
     def route(self, type_name: str) -> tuple[Subscriber, ...]:
-        """The subscribers that want this type, each once, in order of first subscription."""
+        """The subscribers to this type, each once, in order of first subscription."""
         found = self._routes.get(type_name)
         if found is None:
             if len(self._routes) >= MOST_ROUTES:  # names come from outside: a flood of them must not fill the memory
                 self._routes.clear()
-            found = tuple(who for who, patterns in self._patterns.items() if wanted(patterns, type_name))
+            found = tuple(who for who, patterns in self._patterns.items() if is_subscribed(patterns, type_name))
             self._routes[type_name] = found
         return found
 
@@ -115,6 +115,6 @@ class RoutingTable(Generic[Subscriber]):
         assert len(self._routes) <= MOST_ROUTES, "names that come from outside fill the memory"
 
     def patterns(self, subscribers: Iterable[Subscriber] | None = None) -> frozenset[str]:
-        """All that the given subscribers (default: all) want."""
+        """All patterns of the given subscribers (default: all)."""
         chosen = self._patterns if subscribers is None else [who for who in subscribers if who in self._patterns]
         return frozenset().union(*(self._patterns[who] for who in chosen))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import structlog
 
-from middleware.broker.ingress.receipts import LISTED
+from middleware.broker.ingress.receipts import REPORTED
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.connect.message_blocks import Blocks
 from middleware.connect.reading import EventReader, UnreadableMessage
@@ -116,7 +116,7 @@ class Feed:
         """Returns once the node has all events that were sent, and the ledger why the others are none."""
         while (receipt := self._publisher.flush()).unknown:  # the node was lost before it could say: a repeat does no harm
             self._publish(sent)
-        if refused := {why: count for why, count in receipt.rejected.items() if why not in LISTED}:
+        if refused := {why: count for why, count in receipt.rejected.items() if why not in REPORTED}:
             raise SourceError(
                 f"the node at {self._publisher.address} refuses what comes: {counted(refused)}; nothing is acknowledged"
             )

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.delivery.tables import fitting, has_form
 from middleware.model.change import Batch, Delta, grouped
 from middleware.model.columns.columns import EventColumns
@@ -154,7 +154,7 @@ class Barrier:
         if batch.floor is not None:
             self._resume()
         for name in batch.deltas.keys() | batch.watermarks.keys():
-            if name not in self._promised and wanted(self._patterns, name):
+            if name not in self._promised and is_subscribed(self._patterns, name):
                 self._promised[name] = NEVER
 
     def _promise(self, batch: Batch) -> None:

@@ -14,7 +14,7 @@ import msgspec
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.records import Record
 from middleware.broker.peers.peers import Channel
 from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
@@ -127,7 +127,7 @@ def latest(sends: list[tuple[Channel, Parts]]) -> list[tuple[Channel, Parts]]:
 class DurableCore:
     """See the module. ``broker`` notes its steps in ``log``; ``processor`` runs the detectors, if there are any.
 
-    ``turned``
+    ``rejected``
         raw events that a former life turned away, and may not have listed.
     ``known``
         event types of former lives, with their fields: their stored events stay stored.
@@ -145,7 +145,7 @@ class DurableCore:
         broker: Broker,
         processor: Recoverable | None,
         types: EventTypes,
-        turned: Iterable[Turned] = (),
+        rejected: Iterable[RejectedEvent] = (),
         known: Mapping[str, str] | None = None,
         slicing: Slicing = AtOnce,
     ) -> None:
@@ -155,9 +155,9 @@ class DurableCore:
         self._begun: Begun | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
-        self._owed = list(turned)
+        self._owed = list(rejected)
         self._halted: set[str] = set()  # as noted in this life: in replay, units may stop sooner than they did in the last one
-        self._given: list[Turned] = []
+        self._given: list[RejectedEvent] = []
         self._is_over = False
         self._stored = self.log.number
         self._now = self._free_at = 0
@@ -168,9 +168,9 @@ class DurableCore:
         return self._begun is not None
 
     @property
-    def unlisted(self) -> list[Turned]:
+    def unlisted(self) -> list[RejectedEvent]:
         """Raw events that were turned away, and that the owner may not have listed yet."""
-        return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.turned]
+        return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.rejected]
 
     def _begin(self) -> None:
         """A step begins: what the last one returned has been listed."""
@@ -190,13 +190,13 @@ class DurableCore:
         self._note_halted()
         finals = self.processor.finals() if self.processor is not None else {}
         record = self.log.close(finals, even_empty=self.checkpoint_due)
-        effects = Effects(turned=self._owed)
+        effects = Effects(rejected=self._owed)
         self._owed = []
         if self.log.number <= self._stored:
             effects.add(outgoing)
         elif outgoing:
             self._hold(outgoing, now)
-        self._given += effects.turned
+        self._given += effects.rejected
         self._is_over = True
         if record is None:
             return effects, None
@@ -233,7 +233,7 @@ class DurableCore:
         while self._held and self._held[0][0] <= number:
             effects.add(self._held.popleft()[1])
             self._free_at = self._now
-        self._given += effects.turned
+        self._given += effects.rejected
         return effects
 
     def _begin_checkpoint(self) -> Piece | None:

@@ -20,15 +20,15 @@ from middleware.broker.log.records import (
     BorneOut,
     Detached,
     Floors,
+    IdlePromise,
     LogEntry,
-    OnBehalf,
     PeerKey,
     Received,
     Record,
+    RejectedEvents,
     Resumption,
     Subscribed,
-    TurnedAway,
-    Withheld,
+    Withholding,
 )
 from middleware.broker.peers.rights import Rights, sender_of
 from middleware.model.change import Batch
@@ -49,7 +49,7 @@ def state_of(broker: Broker) -> dict[str, Any]:
     return {
         "changed": ingress.changed.state(),
         "owners": ingress.owners.state(),
-        "history": list(broker.history.marks),
+        "history": list(broker.history.points),
         "senders": {key: peer.owner for key, peer in broker.attachments.peers.items() if key[0] == "publisher"},
         "books": broker.tracker.state(),
         "copies": ingress.copies.since,
@@ -96,7 +96,7 @@ def replay(broker: Broker, record: Record) -> Batch | None:
     log, tracker, ingress = log_of(broker), broker.tracker, broker.ingress
     tracker.gather(log.gathers and bool(broker.attachments.configured))
     ingress.copies.at = record.first
-    before, ending = _parted(record)
+    before, ending = _split(record)
     for entry in before:
         _again(broker, entry)
     log.passed(record)
@@ -122,27 +122,27 @@ def _again(broker: Broker, entry: LogEntry) -> None:
         broker.offered(entry.peer, entry.interest)
     elif type(entry) is Detached:
         tracker.left(entry.peer, entry.outlived)
-    elif type(entry) is OnBehalf:
+    elif type(entry) is IdlePromise:
         broker.admission.again(entry)
-    elif type(entry) is TurnedAway:
-        for turned in entry.turned:
-            broker.ingress.refused(turned)
+    elif type(entry) is RejectedEvents:
+        for rejected in entry.rejected:
+            broker.ingress.restore_rejection(rejected)
     elif isinstance(entry, Began | Resumption):
         broker.reopening.again(entry)
-    elif isinstance(entry, Withheld | BorneOut):
-        broker.admission.again_withheld(entry)
+    elif isinstance(entry, Withholding | BorneOut):
+        broker.admission.replay_waiting(entry)
     elif type(entry) is Floors:
         tracker.covered(entry.floors)
     elif type(entry) is Behind:
         broker.sources.was_behind(entry.behind)
 
 
-_ENDING = (OnBehalf, Detached)
+_ENDING = (IdlePromise, Detached)
 
 
-def _parted(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
+def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
     """What a step did until its detectors had their batch; and what it promised on behalf of publishers, with who left then."""
-    first = next((place for place, entry in enumerate(record.entries) if type(entry) is OnBehalf), len(record.entries))
+    first = next((index for index, entry in enumerate(record.entries) if type(entry) is IdlePromise), len(record.entries))
     rest = record.entries[first:]
     before = record.entries[:first] + [entry for entry in rest if type(entry) not in _ENDING]
     return before, [entry for entry in rest if type(entry) in _ENDING]
@@ -179,7 +179,7 @@ def resume(broker: Broker, watermarks: Mapping[str, int], reached: int = NEVER) 
         broker.leave(gone)
         there.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
     there.lost |= dict.fromkeys(tracker.durable, there.born)
-    broker.to_come.excuse({name for _, name in tracker.durable})
+    broker.to_come.exempt({name for _, name in tracker.durable})
     log.began = log.offset
     readers = {peer for peer, reader in log.readers.items() if not reader.named}
     for key in (tracker.origins() | readers) - tracker.durable:

@@ -12,8 +12,8 @@ from typing import Any
 import msgspec
 
 from middleware.broker.broker import Broker
-from middleware.broker.ingress.checks import Turned
-from middleware.broker.log.records import Broken, Halted, Made, Received, Record, TurnedAway
+from middleware.broker.ingress.checks import RejectedEvent
+from middleware.broker.log.records import Broken, Halted, Made, Received, Record, RejectedEvents
 from middleware.broker.merge import retractions_first
 from middleware.durability import lives
 from middleware.durability.checkpoint import Stored
@@ -30,7 +30,7 @@ from middleware.model.values.state import exactly
 class Recovered(msgspec.Struct):
     """The result of a recovery. ``events``: given to the detectors again. ``corrected``: changes that correct consumers.
 
-    ``turned``: raw events that were turned away, and that the former life may not have listed.
+    ``rejected``: raw events that were turned away, and that the former life may not have listed.
     ``withheld``: corrections of results that had been called final. There are none unless detectors have changed: then
     finals stay as they were. ``unreadable``: events in the log that could not be read when they came either.
     ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: write
@@ -43,7 +43,7 @@ class Recovered(msgspec.Struct):
     corrected: int = 0
     withheld: int = 0
     unreadable: int = 0
-    turned: list[Turned] = []
+    rejected: list[RejectedEvent] = []
     known: dict[str, str] = {}
     changed: bool = True
 
@@ -52,27 +52,27 @@ class _Replayed:
     """What replayed records have published: as it was ``made`` then, and as it is now, where it ``stood`` as someone wanted it.
 
     Neither holds what was published of a type before the log left out changes of it: no reader goes on from there.
-    ``unwanted``: by identity, the other results as they are now, or None if they are withdrawn. ``stopped``: types of which
+    ``unsubscribed``: by identity, the other results as they are now, or None if they are withdrawn. ``stopped``: types of which
     nothing more comes. ``told``: those that readers were told of.
     """
 
     def __init__(self) -> None:
         self.made: list[Change] = []
         self.stood: list[Change] = []
-        self.unwanted: dict[Identity, Event | None] = {}
+        self.unsubscribed: dict[Identity, Event | None] = {}
         self.stopped: set[str] = set()
         self.told: set[str] = set()
 
-    def publish(self, delta: Delta, is_wanted: bool) -> None:
+    def publish(self, delta: Delta, is_subscribed: bool) -> None:
         """A replayed step publishes changes of a type."""
-        if is_wanted:
+        if is_subscribed:
             self.stood += delta.changes()
         else:
             self._forget(delta.changes())
 
     def broken(self, entry: Broken) -> None:
         """Changes are missing in the log here. O(changes) where it left out what nobody wanted."""
-        if entry.unwanted and entry.here:
+        if entry.unsubscribed and entry.here:
             left = frozenset(entry.here)
             self.made = [change for change in self.made if _type_of(change) not in left]
             self._forget([change for change in self.stood if _type_of(change) in left])
@@ -83,7 +83,7 @@ class _Replayed:
     def _forget(self, changes: Iterable[Change]) -> None:
         for change in changes:
             assert not isinstance(change, Watermark), "published changes hold no watermarks"
-            self.unwanted[IDENTITY(change.event)] = None if isinstance(change, Retract) else change.event
+            self.unsubscribed[IDENTITY(change.event)] = None if isinstance(change, Retract) else change.event
 
 
 def _type_of(change: Change) -> str | None:
@@ -126,7 +126,9 @@ def recover(
         gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
         floors = _floors(hierarchy.promised_without(fresh), replayed.made, gone)
         made, stood = consolidate(replayed.made), consolidate(replayed.stood)
-        correction = correcting(made, stood, replayed.unwanted | {IDENTITY(event): event for event in hierarchy.provisional()})
+        correction = correcting(
+            made, stood, replayed.unsubscribed | {IDENTITY(event): event for event in hierarchy.provisional()}
+        )
         correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
         lives.resume(broker, hierarchy.promised, hierarchy.reached)
     else:
@@ -163,8 +165,8 @@ def _replayed(
         for entry in record.entries:
             if type(entry) is Made:
                 found.made += codec.decode(entry.head, entry.block, drops).changes()
-            elif type(entry) is TurnedAway:
-                result.turned += entry.turned
+            elif type(entry) is RejectedEvents:
+                result.rejected += entry.rejected
             elif type(entry) is Broken:
                 found.broken(entry)
             elif type(entry) is Halted and hierarchy is not None and known is not None:
@@ -177,7 +179,7 @@ def _replayed(
             for published in hierarchy.process(batch, dict.fromkeys(fresh) | record.finals):
                 found.stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
-                    found.publish(delta, broker.log.is_wanted(name))
+                    found.publish(delta, broker.log.is_subscribed(name))
     if lost:
         counts = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
         raise StateError(
@@ -198,7 +200,7 @@ def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, 
         raise StateError("the stored state has no detectors: start the node with --rebuild to run them over the whole log")
     log_of(broker).restore(state["journal"])
     lives.restore(broker, state["broker"])
-    result.turned += state["turned"]
+    result.rejected += state["turned"]
     result.changed = False
     if hierarchy is not None:
         result.changed = hierarchy.code != units.get("code")

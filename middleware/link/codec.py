@@ -228,26 +228,26 @@ class Answer(msgspec.Struct, array_like=True, tag=6):
 
 
 class Sample(msgspec.Struct, array_like=True, frozen=True):
-    """A change that was turned away: as much of it as is known. ``told``: details that the reason does not give."""
+    """A change that was rejected: as much of it as is known. ``details``: where the reason does not say enough."""
 
     reason: str
     type: str
     ts: int | None = None
     id: int | None = None
     source: str | None = None
-    told: str = ""
+    details: str = ""
 
 
 class Tally(msgspec.Struct, array_like=True, tag=8):
     """To a publisher that asks (``Question``): what became of all that it has sent before, in this life of the link.
 
-    ``taken``: changes that were admitted. ``turned``: how many were not, by reason, with some samples. A node older than
+    ``taken``: changes that were admitted. ``rejected``: how many were not, by reason, with some samples. A node older than
     this payload sends an ``Answer``; a publisher of that age ignores all that it is sent.
     """
 
     number: Count
     taken: Count
-    turned: dict[str, Count] = {}
+    rejected: dict[str, Count] = {}
     samples: list[Sample] = []
 
 

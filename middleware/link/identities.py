@@ -49,7 +49,7 @@ class Identities(NamedTuple):
         numbers = zip(map(names.get, unpack(f"<{count}I", self.codes)), unpack(f"<{count}q", self.ids), strict=True)
         return ((source, number) for source, number in numbers if source is not None)
 
-    def place(self, source: str, number: int) -> int | None:
+    def index_of(self, source: str, number: int) -> int | None:
         """The first event of this identity; None if there is none. O(bytes), as fast as these can be searched."""
         if not _is_int64(number):
             return None

@@ -86,7 +86,7 @@ class Link:
         """Whether it was closed because one end refused the other."""
         self.up = False
         self.peer: Hello | None = None
-        self.held = False
+        self.credit_paused = False
         """While set, no further credit is granted."""
         self.shut = False
         """While set, no payload is taken: the peer keeps them, and sends them again once it is asked to."""
@@ -351,13 +351,13 @@ class Link:
         """Give the peer room for ``size`` more bytes (default: all that was received)."""
         consumed = self._received_bytes if size is None else self._consumed_bytes + size
         self._consumed_bytes = consumed
-        if not self.held and self._limit < consumed + self._window:
+        if not self.credit_paused and self._limit < consumed + self._window:
             self._ack_due = True
 
     def end_step(self, now: int) -> None:
         """Do what ``consume`` (of all that came), ``tick`` and ``settle`` do, at next to no cost if nothing is due."""
         consumed = self._consumed_bytes = self._received_bytes
-        if not self.held and self._limit < consumed + self._window:
+        if not self.credit_paused and self._limit < consumed + self._window:
             self._ack_due = True
         if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
             self.tick(now)
@@ -410,13 +410,13 @@ class Link:
         self.outbox.append([encode_frame(ack)])
 
     def _granted(self) -> int:
-        if not self.held:
+        if not self.credit_paused:
             self._limit = max(self._limit, self._consumed_bytes + self._window)  # what was granted is never taken back
         return self._limit
 
     # -- life and death -----------------------------------------------------------------------------------------------
 
-    def is_heard_since(self, at: int) -> bool:
+    def has_received_since(self, at: int) -> bool:
         """Whether the peer has said anything since this moment."""
         return self._received_at > at
 
@@ -424,7 +424,7 @@ class Link:
         """Whether two heartbeats of the peer are missing."""
         return not self.up or now - self._received_at > 2 * HEARTBEAT
 
-    def excuse(self, duration: int, now: int) -> None:
+    def exempt(self, duration: int, now: int) -> None:
         """This end was away for ``duration``: the peer's silence in that time does not count."""
         self._received_at = min(now, self._received_at + duration)
 

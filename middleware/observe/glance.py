@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from middleware.broker.effects import BrokerStatistics
-from middleware.broker.ingress.receipts import LOST, TURNED
+from middleware.broker.ingress.receipts import LOST, REJECTIONS
 from middleware.model.event import END
 from middleware.model.quantities import spoken_duration
 from middleware.model.time import SECOND
@@ -163,7 +163,7 @@ def _results(units: Iterable[UnitStatistics], before: Iterable[UnitStatistics]) 
 
 def _rejected(vitals: Vitals) -> int:
     """The number of events that a node rejected."""
-    return sum(vitals.counts.drops.get(reason, 0) for reason in TURNED.values())
+    return sum(vitals.counts.drops.get(reason, 0) for reason in REJECTIONS.values())
 
 
 def _state(status: Status) -> str:

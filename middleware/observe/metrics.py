@@ -13,7 +13,7 @@ from typing import TypeVar
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, InfoMetricFamily, Metric
 
 from middleware import __version__
-from middleware.broker.ingress.receipts import TURNED
+from middleware.broker.ingress.receipts import REJECTIONS
 from middleware.model.time import SECOND
 from middleware.ordering.records import UnitStatistics
 from middleware.runtime.latencies import BOUNDS, Histogram
@@ -136,7 +136,7 @@ def _traffic(make: _Maker, vitals: Vitals) -> Iterator[Metric]:
     drops = dict(counts.drops)
     repeats = "Events that came again with a source and id known already."
     yield single("events_duplicate_total", repeats, drops.pop(_DUPLICATE, 0))
-    rejected = {(reason,): drops.pop(counted, 0) for reason, counted in TURNED.items()}
+    rejected = {(reason,): drops.pop(counted, 0) for reason, counted in REJECTIONS.items()}
     text = "Events that the node did not take from a publisher, and listed."
     yield make.counter("events_rejected_total", text, rejected, ["reason"])
     others = {(reason,): count for reason, count in _bounded(drops).items()}
@@ -163,7 +163,7 @@ def _peers(make: _Maker, status: Status, vitals: Vitals) -> Iterator[Metric]:
     yield gauge("queued_longest_bytes", longest, each(lambda role: max(queued[role], default=0)), ["role"])
     unacked = "What was sent and not acknowledged yet: credit in use."
     yield gauge("unacked_bytes", unacked, each(lambda role: sum(p.link.unacked_bytes for p in by_role[role])), ["role"])
-    held = {origin.name for stream in status.streams.values() for origin in stream.origins if origin.held}
+    held = {origin.name for stream in status.streams.values() for origin in stream.origins if origin.credit_paused}
     yield make.single("publishers_held", "Publishers without credit, because a reader has no room.", len(held))
     here = {peer.name for peer in by_role["node"]}
     others = {(name,): name in here for name in vitals.nodes}

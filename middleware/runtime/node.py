@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import BrokerStatistics, Effects
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.ingress.receipts import LOST
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.log import Log
@@ -331,9 +331,9 @@ class Node:
             _log.error("the allow-list stays as it was", node=self.name, why=str(error))
             return
         for channel in gone:
-            self._broker.turned_out(channel, "this key is not on the allow-list any more")
+            self._broker.expel(channel, "this key is not on the allow-list any more")
         self._broker.read_rights_again()
-        _log.info("allow-list read again", node=self.name, turned_out=len(gone))
+        _log.info("allow-list read again", node=self.name, expel=len(gone))
 
     def _timeout(self) -> float:
         """How long to wait for messages, s."""
@@ -428,7 +428,7 @@ class Node:
         passed = start - self._adapted_at
         if passed >= INTERVAL:
             self._last_busy = self._share(self._busy_ns)
-            processor.adapt(self._last_busy, self._broker.wanted(), self._share(self._full_ns), self._busy_ns)
+            processor.adapt(self._last_busy, self._broker.subscribed(), self._share(self._full_ns), self._busy_ns)
             self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, start
 
     def _list(self) -> None:
@@ -447,8 +447,8 @@ class Node:
 
     def _carry_out(self, effects: Effects) -> None:
         """Enter rejected events in the ledger, then acknowledge: every acknowledged event was taken or is in the ledger."""
-        if effects.turned:
-            self._ledger.list_turned(effects.turned)
+        if effects.rejected:
+            self._ledger.report_rejections(effects.rejected)
         self._owed.append(effects)
         if self._ledger.commit() or not self._runner.is_durable:  # without a log, a crash loses all that is in memory anyway
             for each in self._owed:
@@ -456,8 +456,8 @@ class Node:
             self._owed.clear()
 
     def _send(self, effects: Effects) -> None:
-        if effects.turned:
-            self._warn(effects.turned)
+        if effects.rejected:
+            self._warn(effects.rejected)
         for channel, parts in effects.sends:
             if len(parts) > 1:
                 self._active_at = time.monotonic_ns()
@@ -468,12 +468,12 @@ class Node:
             say = _log.warning if closed.lost or is_node_gone else _log.info
             say("peer left", node=self.name, role=closed.role, peer=closed.name, why=closed.reason, lost=closed.lost)
 
-    def _warn(self, turned: list[Turned]) -> None:
+    def _warn(self, rejected: list[RejectedEvent]) -> None:
         """Log each reason of rejections once per life; the ledger has the events."""
-        for reason in {each.reason for each in turned} - self._warned:
+        for reason in {each.reason for each in rejected} - self._warned:
             self._warned.add(reason)
             _log.warning("events are rejected; see 'slackline late list'", node=self.name, why=reason)
-        for why in {each.why for each in turned if each.reason == "source"} - self._warned:
+        for why in {each.why for each in rejected if each.reason == "source"} - self._warned:
             if len(self._warned) < _MOST_WARNED:
                 self._warned.add(why)
                 _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)

@@ -29,7 +29,7 @@ WORDS = {
     "is_resting": "is_idle",
     "resting": "idle",
     "rival": "baseline",
-    "stand_in|stood_in|StoodIn": "on_behalf",
+    "stand_in|stood_in|StoodIn": "idle_promise",
 }
 
 _SOCCER = "players rest, guard goals and have rivals"

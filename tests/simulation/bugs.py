@@ -416,9 +416,11 @@ def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def an_end_of_a_former_generation_believed(patch: pytest.MonkeyPatch) -> None:
-    fall = CombinedWatermarks.fall
-    patch.setattr(CombinedWatermarks, "fall", lambda self, may_resume: fall(self, lambda origin: origin == LOCAL))
-    patch.setattr(Generations, "in_doubt", property(lambda self: False))
+    begin_generation = CombinedWatermarks.begin_generation
+    patch.setattr(
+        CombinedWatermarks, "begin_generation", lambda self, may_resume: begin_generation(self, lambda origin: origin == LOCAL)
+    )
+    patch.setattr(Generations, "ends_in_doubt", property(lambda self: False))
 
 
 @bug

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.ingress.sources import UNDECIDED, SourcePolicy
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.publication import Publication
@@ -58,14 +58,14 @@ class Node(SimulatedNode):
 
     def __init__(self, simulation: Simulation, name: str = "a", peers: Iterable[str] = (), here: bool = True) -> None:
         self.hierarchy = Hierarchy([Echo()], None if here else [], Policies())
-        self.turned: list[Turned] = []
+        self.rejected: list[RejectedEvent] = []
         reads, derives = self.hierarchy.subscriptions, self.hierarchy.publications
         super().__init__(simulation, name, list(peers), TYPES, reads=reads, derives=derives, process=self.hierarchy.process)
         settle = self.broker.settle
 
         def settled(now: int):  # type: ignore[no-untyped-def]
             effects = settle(now)
-            self.turned += effects.turned
+            self.rejected += effects.rejected
             return effects
 
         self.broker.settle = settled  # type: ignore[method-assign]
@@ -97,7 +97,7 @@ def test_a_silent_source_that_has_promised_holds_the_others_back_for_idle_and_no
     silent.advance(Ping, simulation.now + SECOND)
     until = simulation.now + SECOND
     simulation.run(3 * SECOND, speak)
-    assert [(turned.reason, turned.ts, turned.source) for turned in node.turned] == [("late", 5 * SECOND, "silent")]
+    assert [(rejected.reason, rejected.ts, rejected.source) for rejected in node.rejected] == [("late", 5 * SECOND, "silent")]
     assert node.hierarchy.units[0].received == node.broker.statistics().events_in - 1
     assert node.final == until, "and holds again"
 
@@ -114,7 +114,7 @@ def test_when_all_fall_silent_what_they_said_becomes_final_and_going_on_does_no_
     assert subscriber.watermarks["Pong"] == 100 * SECOND
     publisher.publish([ping(100 * SECOND, number=7), ping(101 * SECOND)])
     simulation.run(SECOND)
-    assert [turned.id for turned in node.turned] == [7]
+    assert [rejected.id for rejected in node.rejected] == [7]
     assert subscriber.watermarks["Pong"] == 100 * SECOND, "by the allowed lateness again, and never back"
     publisher.publish([ping(105 * SECOND), ping(104 * SECOND)])
     simulation.run(SECOND)
@@ -205,7 +205,7 @@ def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None
     again = SimulatedPublisher(simulation, "r", "a", [Ping])
     again.publish([ping(100 * SECOND, "r", 1), ping(200 * SECOND, "r", 2)])
     simulation.run(SECOND)
-    assert [turned.id for turned in a.turned] == [1]
+    assert [rejected.id for rejected in a.rejected] == [1]
     assert b.final == 199 * SECOND, "by the allowed lateness again"
     again.advance(Ping, END)
     here.advance(Ping, END)
@@ -259,7 +259,7 @@ def test_who_is_not_heard_is_not_idle() -> None:
     assert node.final == 1_000
     assert simulation.run_until(lambda: cut.idle, 3 * IDLE)
     simulation.run(SECOND)
-    assert not node.turned
+    assert not node.rejected
     assert node.hierarchy.units[0].received == 202
     assert node.final == 2_100
 
@@ -279,7 +279,7 @@ def test_an_event_that_no_other_source_bears_out_waits_until_others_get_there() 
     liar.link.bye("leaves")
     honest.publish([ping(12 * SECOND, "honest"), ping(10 * SECOND + 2 * AHEAD, "honest", 1)])
     simulation.run(SECOND)
-    assert node.turned == [] and unit.received == 5 and not unit.late, "it waited for its publisher, too, that has left"
+    assert node.rejected == [] and unit.received == 5 and not unit.late, "it waited for its publisher, too, that has left"
 
 
 def test_a_publisher_that_is_alone_is_believed_and_so_are_all_where_promises_decide() -> None:
@@ -296,7 +296,7 @@ def test_a_publisher_that_is_alone_is_believed_and_so_are_all_where_promises_dec
     simulation.run(100 * MILLISECOND)
     other.publish([ping(5 * AHEAD, "q"), ping(7, "q")])
     simulation.run(SECOND)
-    assert node.turned == []
+    assert node.rejected == []
     assert node.final == 1
     alone.advance(Ping, END)
     other.advance(Ping, END)
@@ -313,7 +313,7 @@ def test_nothing_comes_from_beyond_the_wall_clock() -> None:
     alone = SimulatedPublisher(simulation, "p", "a", [Ping])
     alone.publish([ping(wall, number=1), ping(wall + 2 * AHEAD, number=2)])
     simulation.run(SECOND)
-    assert [(turned.reason, turned.id) for turned in node.turned] == [("ahead", 2)]
+    assert [(rejected.reason, rejected.id) for rejected in node.rejected] == [("ahead", 2)]
     assert node.hierarchy.clock == wall
 
 
@@ -338,7 +338,9 @@ def test_a_node_whose_own_clock_is_hours_behind_that_of_all_others_takes_what_th
     one.publish([ping(WALL, "one")])
     other.publish([ping(WALL + 2 * SECOND, "other"), ping(WALL + 2 * AHEAD, "other")])
     simulation.run(SECOND)
-    assert [(turned.reason, turned.ts) for turned in node.turned] == [("ahead", WALL + 2 * AHEAD)], "and still bounds them"
+    assert [(rejected.reason, rejected.ts) for rejected in node.rejected] == [("ahead", WALL + 2 * AHEAD)], (
+        "and still bounds them"
+    )
     assert node.hierarchy.units[0].received == 2
     assert 0 <= 3 * AHEAD - node.broker.sources.behind < SECOND, "by the least of theirs, as long as that took to arrive"
     assert node.broker.waiting([]).behind == node.broker.sources.behind
@@ -353,9 +355,9 @@ def test_a_single_publisher_is_not_believed_against_the_node() -> None:
     (alone,) = at_wall(simulation, {"alone": WALL + 3 * AHEAD}, [node])
     alone.publish([ping(WALL + 3 * AHEAD, "alone")])
     simulation.run(SECOND)
-    assert not node.turned and alone.waiting, "another may come and tell who is right"
+    assert not node.rejected and alone.waiting, "another may come and tell who is right"
     simulation.run(UNDECIDED)
-    assert [turned.reason for turned in node.turned] == ["ahead"] and node.broker.sources.behind == 0
+    assert [rejected.reason for rejected in node.rejected] == ["ahead"] and node.broker.sources.behind == 0
 
 
 def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_told_the_time() -> None:
@@ -367,12 +369,12 @@ def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_told_the_tim
     simulation.run(SECOND)
     (second,) = at_wall(simulation, {"second": WALL}, [node])
     simulation.run(SECOND)
-    assert not node.turned and node.hierarchy.units[0].received == 1
+    assert not node.rejected and node.hierarchy.units[0].received == 1
     second.link.bye("has said all")
     simulation.run(SECOND)
     first.publish([ping(WALL + SECOND, "first", 2)])
     simulation.run(SECOND)
-    assert not node.turned and node.hierarchy.units[0].received == 2, "it is as right as before"
+    assert not node.rejected and node.hierarchy.units[0].received == 2, "it is as right as before"
 
 
 def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_has_the_same_time() -> None:
@@ -384,7 +386,7 @@ def test_publishers_that_are_wrong_together_are_not_believed_where_another_node_
     one.publish([ping(WALL + 3 * AHEAD, "one")])
     other.publish([ping(WALL + 3 * AHEAD, "other")])
     simulation.run(SECOND)
-    assert [turned.reason for turned in here.turned] == ["ahead", "ahead"] and here.broker.sources.behind == 0
+    assert [rejected.reason for rejected in here.rejected] == ["ahead", "ahead"] and here.broker.sources.behind == 0
 
 
 def test_a_node_that_is_behind_another_node_and_a_publisher_goes_by_theirs() -> None:
@@ -395,7 +397,7 @@ def test_a_node_that_is_behind_another_node_and_a_publisher_goes_by_theirs() -> 
     (one,) = at_wall(simulation, {"one": WALL}, [here, there])
     one.publish([ping(WALL, "one")])
     simulation.run(SECOND)
-    assert not here.turned and 0 <= 3 * AHEAD - here.broker.sources.behind < SECOND and there.broker.sources.behind == 0
+    assert not here.rejected and 0 <= 3 * AHEAD - here.broker.sources.behind < SECOND and there.broker.sources.behind == 0
 
 
 def test_a_block_that_denies_its_times_does_not_get_them_past_anyone() -> None:
@@ -446,7 +448,7 @@ def test_what_is_turned_away_moves_no_clock(bad: Callable[[SimulatedPublisher], 
     good.publish([ping(2 * SECOND), ping(3 * SECOND)])
     simulation.run(SECOND)
     assert node.broker.tracker.clock == node.hierarchy.units[0].clock.clk == 3 * SECOND
-    assert not [turned for turned in node.turned if turned.reason != "clash"] and not node.hierarchy.units[0].late
+    assert not [rejected for rejected in node.rejected if rejected.reason != "clash"] and not node.hierarchy.units[0].late
 
 
 def test_a_revision_that_is_taken_moves_the_clock() -> None:
@@ -470,7 +472,7 @@ def test_a_time_that_was_too_far_ahead_is_not_believed_later_either() -> None:
     for number in range(3, 8):
         publisher.publish([ping(WALL + simulation.now, number=number)])
         simulation.run(SECOND)
-    assert [turned.reason for turned in node.turned] == ["ahead"] and not node.hierarchy.units[0].late
+    assert [rejected.reason for rejected in node.rejected] == ["ahead"] and not node.hierarchy.units[0].late
     assert node.broker.tracker.clock is not None and node.broker.tracker.clock < WALL + 40 * SECOND
 
 
@@ -560,8 +562,8 @@ def test_whatever_sources_do_no_promise_is_broken_and_every_event_is_taken_or_li
         promised = max(promised, watermark)
     simulation.run(3 * IDLE)
     unit = node.hierarchy.units[0]
-    listed = len(node.turned) + len(unit.late)
-    assert unit.received + len(node.turned) == sent
+    listed = len(node.rejected) + len(unit.late)
+    assert unit.received + len(node.rejected) == sent
     newest = max((event.ts for event in subscriber.events if isinstance(event, Ping)), default=NEVER)
     assert unit.final >= newest, "it is final, a while after the last word"
     assert sum(isinstance(event, Pong) for event in subscriber.events) == sent - listed

@@ -84,7 +84,7 @@ def test_no_honest_live_event_is_late_or_rejected_for_what_one_source_says(
             say(replay, now - replays, "replay")
         simulation.run(STEP)
     unit = nodes[0].hierarchy.units[0]
-    listed = [(each.source, each.reason) for node in nodes for each in node.turned]
+    listed = [(each.source, each.reason) for node in nodes for each in node.rejected]
     listed += [(each.event.source, "late in the unit") for each in unit.late]
     assert not [each for each in listed if each[0].startswith("h")]
     assert unit.clock.clk <= WALL + simulation.now + SECOND
@@ -111,7 +111,7 @@ def test_who_ends_a_type_and_leaves_does_not_end_it_before_its_last_events_are_t
     slow.advance(Ping, END)
     simulation.run(3 * SECOND)
     assert finals(reader) == {"slow": 3, "fast": 2} and node.final == END
-    assert not node.turned and not node.broker.admission.room
+    assert not node.rejected and not node.broker.admission.room
 
 
 def test_publishers_of_recordings_that_all_leap_wait_for_nobody() -> None:
@@ -122,7 +122,7 @@ def test_publishers_of_recordings_that_all_leap_wait_for_nobody() -> None:
         one.publish([ping(place * HOUR, "one")])
         other.publish([ping(place * HOUR + 30 * SECOND, "other")])
         simulation.run(SECOND)
-    assert node.hierarchy.units[0].received >= 9 and not node.turned
+    assert node.hierarchy.units[0].received >= 9 and not node.rejected
     simulation.run(15 * SECOND)
     assert node.hierarchy.units[0].received == 10, "who is alone is believed"
 
@@ -141,9 +141,9 @@ def test_no_more_waits_than_there_is_room_for(others: bool, monkeypatch: pytest.
     events: list[Event] = [ping(WALL + AHEAD // 2 + number, "liar", number) for number in range(20)]
     liar.publish(events[:8])
     simulation.run(SECOND)
-    assert [each.reason for each in node.turned] == (["ahead"] * 3 if others else [])
+    assert [each.reason for each in node.rejected] == (["ahead"] * 3 if others else [])
     node.broker.admission.room.check()
     liar.publish(events[8:])
     simulation.run(SECOND)
-    assert len(node.turned) == (15 if others else 0)
+    assert len(node.rejected) == (15 if others else 0)
     assert node.broker.admission.stalled() == ([] if others else [("publisher", "liar")]), "it may be alone, and right"

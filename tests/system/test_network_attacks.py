@@ -238,7 +238,7 @@ def test_ids_taken_in_advance_are_free_for_their_owner_and_both_are_told() -> No
         evil.retract(hits(3, 1)[0])
         receipt = evil.flush(DEADLINE)
         assert (receipt.taken, receipt.rejected) == (0, {"source that belongs to another": 51})
-        assert receipt.samples[0].told == "source 'ball' belongs to publisher honest"
+        assert receipt.samples[0].details == "source 'ball' belongs to publisher honest"
         honest.publish(hits(10, 50))
         assert honest.flush(DEADLINE).taken == 50
         assert collect(reader, 60) == hits(0, 60)

@@ -53,14 +53,14 @@ def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -
             other.publish_encoded("Hit", [b"\x96\xa1x\xa0\x01\x02\xa1s\x00"], 1, 1)
             receipt = other.flush(DEADLINE)
             assert receipt.rejected == {"malformed event": 1}
-            assert receipt.samples[0].told == "Expected `float`, got `str` - at `$[0][0]`"
+            assert receipt.samples[0].details == "Expected `float`, got `str` - at `$[0][0]`"
         with Publisher(node.address, shares=True) as former:
             swapped = msgspec.defstruct("Hit", [("note", str), ("peak", float)], bases=(Event,), frozen=True, array_like=True)
             former.publish([swapped("", 0.5, ts=1, id=1, source="former")])  # type: ignore[list-item]
             former.publish(hits(50, 1))
             receipt = former.flush(DEADLINE)
             assert (receipt.taken, receipt.rejected) == (1, {"other fields": 1})
-            assert receipt.samples[0].told == f"where it is taken, Hit has the fields {FIELDS}, in this order"
+            assert receipt.samples[0].details == f"where it is taken, Hit has the fields {FIELDS}, in this order"
     listed = read_ledger(tmp_path)
     assert [(entry.reason, entry.id) for entry in listed] == [("clash", 0), ("clash", 1), ("clash", 2)]
     assert "another" not in listed[0].details and "came first" in listed[0].details

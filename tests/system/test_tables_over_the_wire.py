@@ -187,7 +187,7 @@ def test_bad_columns_are_refused_whole_counted_and_told(node: Node) -> None:
         publisher.publish(hits(0, 3))
         receipt = publisher.flush(DEADLINE)
         assert receipt.taken == 3 and receipt.rejected == {"malformed block": 3 * COUNT}
-        assert any("compressed" in sample.told for sample in receipt.samples)
+        assert any("compressed" in sample.details for sample in receipt.samples)
         assert collect(subscriber, 3) == hits(0, 3)
     assert drops(node) == {"malformed block": 3 * COUNT}
 

@@ -16,7 +16,7 @@ from test_network_attacks import MIB, resident
 from typer.testing import CliRunner
 
 from middleware.broker.ingress.checks import LONG_SOURCE
-from middleware.broker.ingress.receipts import TURNED
+from middleware.broker.ingress.receipts import REJECTIONS
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.log import MOST_NAMES
 from middleware.cli.meshes.names import names
@@ -91,7 +91,7 @@ def by_hand(address: str, name: str, role: Role, credit: int = 2**40) -> Iterato
 def is_held(node: Node, name: str) -> bool:
     status = node.status()
     return status is not None and any(
-        origin.held for stream in status.streams.values() for origin in stream.origins if origin.name == name
+        origin.credit_paused for stream in status.streams.values() for origin in stream.origins if origin.name == name
     )
 
 
@@ -249,7 +249,7 @@ def test_a_flood_of_late_events_costs_its_publisher_and_not_the_others(tmp_path:
         assert len(collect(reader, honest_count)) == honest_count
         done.set()
         thread.join(4 * DEADLINE)
-        listed = sum(node.statistics().drops.get(reason, 0) for reason in TURNED.values())
+        listed = sum(node.statistics().drops.get(reason, 0) for reason in REJECTIONS.values())
     assert 0 < listed <= flood + 1_000
 
 

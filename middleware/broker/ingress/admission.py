@@ -1,4 +1,4 @@
-"""Where publishers come in: what each may send, within which times, and what is promised for those that fall silent.
+"""Where publishers come in: what each may send, within which times, and what the node promises for idle publishers.
 
 The rules are those of ``sources``; this is how a broker applies them to its promises.
 """
@@ -15,7 +15,7 @@ from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.rows import Admitted, Bounds, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
 from middleware.broker.ingress.withheld import WaitingRoom, blocks_of
-from middleware.broker.log.records import Behind, BorneOut, LogEntry, OnBehalf, PeerKey, Withheld
+from middleware.broker.log.records import Behind, BorneOut, IdlePromise, LogEntry, PeerKey, Withholding
 from middleware.broker.peers.peers import Peer
 from middleware.broker.peers.rights import Rights, Sender
 from middleware.broker.watermarks.combining import CombinedWatermarks
@@ -24,7 +24,7 @@ from middleware.model.event import END, MAX_TS, NEVER, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 
 GROWTH = 100 * MILLISECOND
-"""How much a promise that counts in part must grow to be told again."""
+"""How much a promise that counts in part must grow to be announced again."""
 
 
 class Admission:
@@ -80,13 +80,13 @@ class Admission:
         self.room.leaving.discard(key)
         self._withholds(key, now)
         self.sources[key].promised = dict.fromkeys(self._for_subscribers.ended_by(key), END)
-        self.told_wall(key, wall, now)
-        return self.sources.is_undecided(now)
+        self.wall_announced(key, wall, now)
+        return self.sources.clock_in_doubt(now)
 
-    def told_wall(self, key: PeerKey, wall: int, now: int) -> None:
-        """A peer says what its clock shows (0: it does not know); readers have no say."""
+    def wall_announced(self, key: PeerKey, wall: int, now: int) -> None:
+        """A peer announces what its clock shows (0: it does not know); the clocks of readers do not count."""
         if wall and key[0] != "subscriber":
-            self.sources.told_wall(key, wall, now)
+            self.sources.wall_announced(key, wall, now)
 
     def offered(self, names: Iterable[str]) -> None:
         """A publisher offers these types."""
@@ -99,17 +99,16 @@ class Admission:
         return msgspec.structs.replace(interest, raw=sorted(known))
 
     def received(self, key: PeerKey, changes: Changes, now: int, offered: frozenset[str]) -> Changes:
-        """What a publisher says, without what it may not say: watermarks of types that it may not send, and so has not
-        ``offered``."""
+        """The changes of a publisher, without watermarks of types that it may not send, and so has not ``offered``."""
         self.sources.received(key, now)
         source, watermarks = self.sources[key], changes.watermarks
         if watermarks is not None:
             if not offered.issuperset(watermarks):
                 watermarks = {name: at for name, at in watermarks.items() if name in offered}
             source.promised = watermarks
-        elif source.on_behalf is not None:
+        elif source.idle_promise is not None:
             watermarks = self.room.of(key).promised or source.promised  # it speaks for itself again
-        source.on_behalf = None
+        source.idle_promise = None
         return changes if watermarks is changes.watermarks else msgspec.structs.replace(changes, watermarks=watermarks)
 
     def admit(
@@ -123,13 +122,13 @@ class Admission:
         logs: bool = True,
         sender: Sender | None = None,
     ) -> tuple[list[Admitted], Changes]:
-        """The blocks of a publisher's payload that may go on, and the header as the node logs it (if it ``logs``), in which
+        """The admitted blocks of a publisher's payload, and the header as the node logs it (if it ``logs``), in which
         identities stay as given."""
         admitted: list[Admitted] = []
         heads: list[BlockHead] = []
         numbers = self._numbers(changes.blocks)
         bounds_of: dict[str, Bounds] = {}  # what is promised does not change before all these are in
-        high, newest, before = self._limit(key, changes.blocks, now), NEVER, len(ingress.turned)
+        high, newest, before = self._limit(key, changes.blocks, now), NEVER, len(ingress.rejected)
         for head, block, arrival in zip(changes.blocks, blocks, numbers, strict=True):
             runs, bounds = head.runs, bounds_of.get(head.type)
             if bounds is None:
@@ -151,13 +150,13 @@ class Admission:
                 newest = max(newest, newest_in(*fresh, high))
         if newest != NEVER:
             self.sources.reached(key, newest, now)
-        if len(ingress.turned) > before:
+        if len(ingress.rejected) > before:
             self._withhold(key, ingress, before, {name: bounds.low for name, bounds in bounds_of.items()}, now)
         watermarks = changes.watermarks
         if watermarks is not None:
             watermarks = self._promises(key, watermarks, now)
         clock, taken = changes.clock, self.sources[key].newest
-        if clock is not None and clock > taken:  # it tells of what was turned away, now or long ago: that moves no clock
+        if clock is not None and clock > taken:  # it comes from rejected events: those move no clock
             clock = taken if taken != NEVER else None
         if not logs:
             if clock is changes.clock and watermarks is changes.watermarks:
@@ -186,14 +185,14 @@ class Admission:
         return bool(self._for_subscribers.open)
 
     def _withhold(self, key: PeerKey, ingress: Ingress, before: int, low: Mapping[str, int], now: int) -> None:
-        """Let events wait that were turned away only because nothing bears out their times yet.
+        """Let events wait that were rejected only because nothing bears out their times yet.
 
         Events beyond the wall clock for which there is no room are rejected, while others are there; else their publisher
         gets no credit (``is_over``).
         """
         room, most, beyond = self.room, self.sources.most(now), self.sources.rejects_beyond(key, now)
         rejected, waiting = [], []
-        for event in ingress.turned[before:]:
+        for event in ingress.rejected[before:]:
             is_far = event.ts >= most or (event.ts > beyond and not room.fits(key, event))
             if event.reason != "ahead" or event.change != "insert" or is_far or event.ts <= low.get(event.type, NEVER):
                 rejected.append(event)
@@ -201,14 +200,14 @@ class Admission:
                 waiting.append(event)
             else:
                 ingress.drops["duplicate"] += 1
-        ingress.turned[before:] = rejected
+        ingress.rejected[before:] = rejected
         if waiting:
-            self._entries.append(Withheld(key, waiting))
+            self._entries.append(Withholding(key, waiting))
             self._withholds(key, now)
 
     def _withholds(self, key: PeerKey, now: int) -> None:
-        places = self.room.of(key).places
-        self.sources.withholds(key, places[-1][0] if places else NEVER, now)
+        order = self.room.of(key).order
+        self.sources.withholds(key, order[-1][0] if order else NEVER, now)
 
     def _promises(self, key: PeerKey, promised: dict[str, int], now: int) -> dict[str, int]:
         """As much of what a publisher promises as counts now; the rest waits. O(types)."""
@@ -217,7 +216,7 @@ class Admission:
             waiting, counted = self.room.of(key), self._counted(key, promised, now)
             rest = promised if counted != promised else {}
             if rest != waiting.promised:
-                self._entries.append(Withheld(key, [], dict(rest)))
+                self._entries.append(Withholding(key, [], dict(rest)))
             if rest or waiting.promised:
                 self.room.promises(key, rest, counted)
             latest = _latest(counted)
@@ -260,11 +259,11 @@ class Admission:
 
     def _borne_out(self, key: PeerKey, now: int) -> int:
         """How many of the first events of a publisher that waits are borne out: all up to the latest one that is."""
-        places, sources, by_clock = self.room.of(key).places, self.sources, self._is_by_clock
+        order, sources, by_clock = self.room.of(key).order, self.sources, self._is_by_clock
         wall, count = sources.wall(now), 0
-        starts = {0} if wall is None else {0, bisect_left(places, (wall - sources.policy.ahead, "", 0))}
+        starts = {0} if wall is None else {0, bisect_left(order, (wall - sources.policy.ahead, "", 0))}
         for start in sorted(starts):
-            while max(start, count) < len(places) and sources.is_borne_out(key, places[max(start, count)][0], now, by_clock):
+            while max(start, count) < len(order) and sources.is_borne_out(key, order[max(start, count)][0], now, by_clock):
                 count = max(start, count) + 1
         return count
 
@@ -278,8 +277,8 @@ class Admission:
             at - was.get(name, NEVER) >= GROWTH or at == promised[name] != was.get(name) for name, at in counted.items()
         ):
             return None
-        if key in self.sources and self.sources[key].on_behalf is not None:  # the node promises no less in its place
-            self.sources[key].promised, self.sources[key].on_behalf = counted, NEVER
+        if key in self.sources and self.sources[key].idle_promise is not None:  # the node promises no less for it
+            self.sources[key].promised, self.sources[key].idle_promise = counted, NEVER
             self.room.promises(key, promised, counted)
             return None
         return self._promises(key, promised, now)
@@ -293,7 +292,7 @@ class Admission:
         ended = {name: END for name, at in waiting.promised.items() if at == END and name in waiting.least}
         if ended != waiting.promised:
             self.room.promises(key, ended, waiting.counted)
-            self._entries.append(Withheld(key, [], ended))
+            self._entries.append(Withholding(key, [], ended))
         if ended:
             self.room.leaving.add(key)
         return sorted(ended)
@@ -302,7 +301,7 @@ class Admission:
         """Publishers that left some time ago, and of which nothing waits any more; each is named once."""
         if not self.room.leaving:
             return []
-        gone = [key for key in self.room.leaving if not self.room.of(key).places]
+        gone = [key for key in self.room.leaving if not self.room.of(key).order]
         self.room.leaving.difference_update(gone)
         return gone
 
@@ -315,12 +314,12 @@ class Admission:
         entries, self._entries = self._entries, []
         return entries
 
-    def again_withheld(self, entry: Withheld | BorneOut) -> None:
-        """Do what the log says."""
+    def replay_waiting(self, entry: Withholding | BorneOut) -> None:
+        """Replay an entry of the log."""
         room = self.room
         if type(entry) is BorneOut:
             room.take(entry.peer, entry.count)
-        elif type(entry) is Withheld:
+        elif type(entry) is Withholding:
             for event in entry.events:
                 room.add(entry.peer, event)
             if entry.promised is not None:
@@ -348,7 +347,7 @@ class Admission:
         return floor
 
     def clock_behind(self) -> list[Behind]:
-        """What others say of this node's clock, if that is new."""
+        """How far the clocks of others are ahead of this node's, if that is new."""
         sources = self.sources
         if abs(sources.behind - sources.former) <= SECOND:
             return []
@@ -360,18 +359,20 @@ class Admission:
         """The types of publishers of this node, while all of them are silent or gone."""
         return self.sources.types if self.sources.is_quiet else ()
 
-    def promise_on_behalf(self, clock: int | None, peers: Collection[Peer], reads: Collection[str], now: int) -> list[OnBehalf]:
-        """Promise in the place of publishers that have fallen silent; returns the new promises. O(peers).
+    def promise_for_idle(
+        self, clock: int | None, peers: Collection[Peer], reads: Collection[str], now: int
+    ) -> list[IdlePromise]:
+        """Promise for publishers that have fallen idle; returns the new promises. O(peers).
 
         ``reads``: types that the local detectors read. If all are silent, types never sent hold nothing back either.
         """
-        held = [peer.key for peer in peers if (link := peer.link).held or link.shut or link.awaits]
-        if self.sources.is_astir(clock, now) and not held:
+        exempt = [peer.key for peer in peers if (link := peer.link).credit_paused or link.shut or link.awaits]
+        if self.sources.is_astir(clock, now) and not exempt:
             return []
-        promised: list[OnBehalf] = []
-        silent, is_quiet = self.sources.tick(clock, now, held)
+        promised: list[IdlePromise] = []
+        silent, is_quiet = self.sources.tick(clock, now, exempt)
         if not is_quiet and any(promises.is_idle(None) for promises in self._views):
-            promised.append(OnBehalf(None, {}))
+            promised.append(IdlePromise(None, {}))
         if clock is None or not (silent or is_quiet):
             self.sources.is_quiet = False
             for each in promised:
@@ -380,21 +381,21 @@ class Admission:
         offered: dict[Hashable, frozenset[str]] = {peer.key: peer.offered for peer in peers}
         for key in silent:
             source = self.sources[key]
-            if source.on_behalf != clock or is_quiet != self.sources.is_quiet:
-                source.on_behalf = clock
-                # a type that is left out would be open again, even if the publisher has ended it
+            if source.idle_promise != clock or is_quiet != self.sources.is_quiet:
+                source.idle_promise = clock
+                # a type without a promise would be open again, even if the publisher has ended it
                 if types := source.promised.keys() | (offered[key] if is_quiet else ()):
                     watermarks = {name: max(clock, source.promised.get(name, NEVER)) for name in types}
-                    promised.append(OnBehalf(cast(PeerKey, key), watermarks))
+                    promised.append(IdlePromise(cast(PeerKey, key), watermarks))
         if is_quiet and not self.sources.is_quiet:
             idle = self.sources.types.union(self._views[-1].never_offered(reads))
-            promised.append(OnBehalf(None, dict.fromkeys(idle, clock)))
+            promised.append(IdlePromise(None, dict.fromkeys(idle, clock)))
         self.sources.is_quiet = is_quiet
         for each in promised:
             self.again(each)
         return promised
 
-    def again(self, promised: OnBehalf) -> None:
+    def again(self, promised: IdlePromise) -> None:
         """Make this promise, for the first time or after a crash."""
         for promises in self._views:
             if promised.peer is not None:
@@ -404,7 +405,7 @@ class Admission:
 
 
 def _latest(promised: Mapping[str, int]) -> int:
-    """The largest of these promises, those of types that have ended left out; NEVER if there is none."""
+    """The largest of these promises, except those of ended types; NEVER if there is none."""
     latest = NEVER
     for at in promised.values():
         if latest < at != END:

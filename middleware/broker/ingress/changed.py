@@ -10,7 +10,7 @@ import xxhash
 from middleware.link.codec import encode_alike
 from middleware.model.event import IDENTITY, Event, Identity
 
-FEW = 1_024
+UNCHECKED = 1_024
 """How many changed events of a type are kept without looking whether they still matter."""
 
 Version = int | None
@@ -32,10 +32,10 @@ class ChangedEvents:
     Memory grows with the changed events of which changes could still be admitted.
     """
 
-    __slots__ = ("_few", "_most", "_types")
+    __slots__ = ("_most", "_types", "_unchecked")
 
-    def __init__(self, few: int = FEW) -> None:
-        self._few = few
+    def __init__(self, unchecked: int = UNCHECKED) -> None:
+        self._unchecked = unchecked
         self._types: dict[str, dict[Identity, tuple[int, Version, Refusal | None]]] = {}
         self._most: dict[str, int] = {}
 
@@ -47,10 +47,10 @@ class ChangedEvents:
         versions = self._types.setdefault(name, {})
         known = versions.get(IDENTITY(old))
         if known is not None:
-            _, stands, refused = known
-            if stands is None or ((new is not None or refused is not None) and stands != version(old)):
+            _, current, refused = known
+            if current is None or ((new is not None or refused is not None) and current != version(old)):
                 if refused is not None and new is not None:
-                    versions[IDENTITY(old)] = (max(known[0], new.ts), stands, refused)
+                    versions[IDENTITY(old)] = (max(known[0], new.ts), current, refused)
                 return refused or "again"
         ts = old.ts if new is None else max(old.ts, new.ts)
         versions[IDENTITY(old)] = (ts, None if new is None else version(new), None)
@@ -62,27 +62,27 @@ class ChangedEvents:
         known = self._types.get(name, {}).get(IDENTITY(old))
         if known is None:
             return None
-        _, stands, refused = known
-        return stands is None or refused is not None or stands == version(old)
+        _, current, refused = known
+        return current is None or refused is not None or current == version(old)
 
-    def refuse(self, name: str, identity: Identity, ts: int, stands: int, reason: Refusal) -> None:
-        """Note that a change was refused: the event stands as it was. Kept until changes up to ``ts`` are too late."""
-        self._types.setdefault(name, {})[identity] = (ts, stands, reason)
+    def refuse(self, name: str, identity: Identity, ts: int, current: int, reason: Refusal) -> None:
+        """Note that a change was refused: the event stays as it was. Kept until changes up to ``ts`` are too late."""
+        self._types.setdefault(name, {})[identity] = (ts, current, reason)
 
-    def stands(self, name: str, identity: Identity) -> Version:
+    def current(self, name: str, identity: Identity) -> Version:
         """The version of an event that was changed, or of which a change was refused."""
         return self._types[name][identity][1]
 
     def forget(self, name: str, low: int) -> None:
         """No change to an event at or below ``low`` is admitted any more. Amortised O(1) for each change."""
         versions = self._types.get(name)
-        if versions is not None and len(versions) > self._most.get(name, self._few):
+        if versions is not None and len(versions) > self._most.get(name, self._unchecked):
             kept = {identity: known for identity, known in versions.items() if known[0] > low}
             self._types[name] = kept
-            self._most[name] = max(2 * len(kept), self._few)
+            self._most[name] = max(2 * len(kept), self._unchecked)
 
     def state(self) -> dict[str, Any]:
-        """All of it as plain values, for ``restore``."""
+        """The whole state as built-in values, for ``restore``."""
         return {name: dict(versions) for name, versions in self._types.items() if versions}
 
     def restore(self, state: Mapping[str, Any]) -> None:

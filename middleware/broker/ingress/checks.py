@@ -25,7 +25,7 @@ from middleware.broker.ingress.rows import (
     read_row,
     read_rows,
 )
-from middleware.broker.ingress.seen import SeenIds, left_out
+from middleware.broker.ingress.seen import SeenIds, skipped
 from middleware.broker.peers.rights import Sender
 from middleware.link.codec import (
     OTHER_FIELDS,
@@ -52,8 +52,8 @@ _identities, _source = attrgetter("source", "id"), attrgetter("source")
 Reason = Literal["late", "ahead", "clash", "derived", "source", "right"]
 
 
-class Turned(msgspec.Struct, frozen=True):
-    """A raw event that was turned away where it came in.
+class RejectedEvent(msgspec.Struct, frozen=True):
+    """A raw event that its node rejected where it came in.
 
     ``reason``
         "late": this node has promised that nothing as old will come; "ahead": too far in the future (see ``sources``);
@@ -66,8 +66,8 @@ class Turned(msgspec.Struct, frozen=True):
         "insert", "revise" or "retract".
     ``record``
         the event as bytes.
-    ``stands``
-        of a change: digest of the event as it still is.
+    ``current``
+        of a change: digest of the present version of the event.
     ``first``
         of a clash: type and record of the event that came first; None if the event was revised since, so only that its change
         is of another one is known.
@@ -83,12 +83,12 @@ class Turned(msgspec.Struct, frozen=True):
     id: int
     source: str
     record: bytes
-    stands: int | None = None
+    current: int | None = msgspec.field(default=None, name="stands")  # as logs have it
     first: tuple[str, bytes] | None = None
     why: str = ""
 
     @property
-    def told(self) -> str:
+    def details(self) -> str:
         """Details beyond the reason: of a clash, what came first."""
         return self.why if self.first is None else f"{self.first[0]} {_shown(self.first[1])} came first"
 
@@ -106,7 +106,7 @@ UNCOMPARED = "duplicate, of what is not known any more"
 """A repeat that cannot be compared with what came first any more."""
 
 LONG_SOURCE = f"source longer than {LONGEST_SOURCE} bytes"
-"""The reason for which events are left out whose source has a name that no node takes."""
+"""The reason for which a node skips events whose source has a name that no node takes."""
 
 _MOST_SAMPLES = 16
 
@@ -116,7 +116,7 @@ class Ingress:
 
     A block that names the identities it holds, all of them new, passes unread; O(runs). Any other is decoded; O(events). What
     comes in columns stays so: only events that are to be dropped, and blocks with an identity twice, are looked at as rows.
-    ``turned``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
+    ``rejected``: events that came at a wrong time, or clash with one that came first, for the owner to take and keep.
     ``drops``: others, by reason, and ``samples`` of them; ``uncompared``: how many of the duplicates could not be compared with
     what came first, as that is not known any more. All three are for the owner to clear.
     """
@@ -128,10 +128,10 @@ class Ingress:
         self.uncompared = 0
         self.samples: list[Sample] = []
         self.changed = ChangedEvents()
-        self.turned: list[Turned] = []
+        self.rejected: list[RejectedEvent] = []
         self.drops = self._drops = drops
         self._types, self._codec = types, codec
-        self._to_read = MOST_READ  # bytes that may be read to hold changes against what came first
+        self._to_read = MOST_READ  # bytes that may be read to compare changes with what came first
         self._is_logged = False
         self._sender: Sender | None = None
 
@@ -144,8 +144,9 @@ class Ingress:
         is_logged: bool = False,
         sender: Sender | None = None,
     ) -> list[Admitted]:
-        """The parts of a block that may go on; ``decode``: the changes themselves are wanted here, too. ``is_logged``: it was
-        admitted in a former life, so its changes are what they say. ``sender``: whose sources must be its own; None: anyone."""
+        """The admitted parts of a block; ``decode``: the caller needs the changes themselves, too. ``is_logged``: it was
+        admitted in a former life, so it is not checked against earlier versions. ``sender``: whose sources must be its own;
+        None: anyone."""
         self._is_logged, self._sender = is_logged, sender
         runs, head.runs, head.raw, head.since = head.runs, None, True, None  # publishers send nothing early
         self._to_read = min(self._to_read + len(block), MOST_READ)
@@ -164,10 +165,10 @@ class Ingress:
         return admitted
 
     def _admit_read(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
-        """The same for a block that has to be read. O(events)."""
+        """Admit a block that has to be read. O(events)."""
         if head.type not in self._types:
             return self._admit_unknown(head, block, bounds)
-        dropped, turned = self._drops.total(), len(self.turned)
+        dropped, rejected = self._drops.total(), len(self.rejected)
         whole = self._codec.decode(head, block, self._drops)
         if self._drops.total() != dropped:
             self._complain(head, block)
@@ -183,7 +184,7 @@ class Ingress:
             return []
         if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
             fresh.places = places_left(head, whole.inserts, fresh.inserts)
-        if self._drops.total() == dropped and len(self.turned) == turned and len(fresh) == head.count:
+        if self._drops.total() == dropped and len(self.rejected) == rejected and len(fresh) == head.count:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
         if len(blocks) == 1:
@@ -191,7 +192,7 @@ class Ingress:
         return [(part, data, self._codec.decode(part, data, self._drops)) for part, data in blocks]
 
     def _new_columns(self, head: BlockHead, delta: Delta, bounds: Bounds) -> Delta | None:
-        """The delta without events that may not come in, which are told apart as rows are. None if it is not in columns, or has
+        """The delta without events that may not come in, which are checked as rows are. None if it is not in columns, or has
         an identity twice: then all of it is to be looked at as rows. O(events), and O(1) for each in Python only if dropped.
         """
         columns = delta.columns
@@ -219,9 +220,9 @@ class Ingress:
         places = places_of(head, len(columns))
         return Delta(columns=columns.filter(good), places=places and list(compress(places, good)))
 
-    def _drop(self, reason: str, count: int, name: str, told: str = "") -> None:
+    def _drop(self, reason: str, count: int, name: str, details: str = "") -> None:
         self._drops[reason] += count
-        self._sample(Sample(reason, name, told=told))
+        self._sample(Sample(reason, name, details=details))
 
     def _drop_misnamed(self, name: str, sources: list[str]) -> None:
         """Count events whose sources have no name, or one that is too long."""
@@ -237,9 +238,9 @@ class Ingress:
 
     def _complain(self, head: BlockHead, block: bytes) -> None:
         """Samples of what could not be decoded."""
-        told = self._codec.complaint(head, block)
+        details = self._codec.complaint(head, block)
         for reason in self._drops:
-            self._sample(Sample(reason, head.type, told=told if reason.startswith("malformed") else ""))
+            self._sample(Sample(reason, head.type, details=details if reason.startswith("malformed") else ""))
 
     def _is_as_named(self, head: BlockHead, block: bytes, runs: list[Run], bounds: Bounds) -> bool:
         """Whether a block of new events, which nothing here reads, may come in: it holds the identities that its head names,
@@ -260,16 +261,17 @@ class Ingress:
         head.oldest, head.newest = times
         return True
 
-    def _turn(self, reason: Reason, bound: int, change: str, events: Iterable[Event]) -> None:
-        self.turned += [
-            Turned(reason, bound, change, name_of(event), event.ts, event.id, event.source, encode(event)) for event in events
+    def _reject_events(self, reason: Reason, bound: int, change: str, events: Iterable[Event]) -> None:
+        self.rejected += [
+            RejectedEvent(reason, bound, change, name_of(event), event.ts, event.id, event.source, encode(event))
+            for event in events
         ]
 
-    def _turn_change(self, name: str, reason: Reason, bound: int, change: str, event: Event) -> None:
-        """Turn away a change that came at a wrong time, or that rests on one that did: the event still is what it was."""
-        stands = self.changed.stands(name, IDENTITY(event))
+    def _reject_change(self, name: str, reason: Reason, bound: int, change: str, event: Event) -> None:
+        """Reject a change that came at a wrong time, or that rests on one that did: the event stays as it was."""
+        current = self.changed.current(name, IDENTITY(event))
         record = encode(event)
-        self.turned.append(Turned(reason, bound, change, name, event.ts, event.id, event.source, record, stands))
+        self.rejected.append(RejectedEvent(reason, bound, change, name, event.ts, event.id, event.source, record, current))
 
     def _objection(self, source: str, sender: Sender) -> str:
         """Why a sender may not send this source; empty if it may. What a log holds was admitted."""
@@ -306,7 +308,7 @@ class Ingress:
         ):
             for event in events:
                 if why := foreign.get(event.source, "" if change != "revise" else "it is revised to another source"):
-                    self._reject(name, change, event.ts, event.id, event.source, encode(event), why)
+                    self._reject_foreign(name, change, event.ts, event.id, event.source, encode(event), why)
         return Delta(
             [event for event in delta.inserts if event.source not in foreign],
             [(old, new) for old, new in delta.revises if old.source not in foreign and new.source not in foreign],
@@ -320,15 +322,15 @@ class Ingress:
             return rows
         for row in rows:
             if is_stamped(row) and (why := foreign.get(row[-2])):
-                self._reject(name, "insert", row[-4], row[-3], row[-2], encode(row), why)
+                self._reject_foreign(name, "insert", row[-4], row[-3], row[-2], encode(row), why)
         return [row for row in rows if not is_stamped(row) or row[-2] not in foreign]
 
-    def _reject(self, name: str, change: str, ts: int, number: int, source: str, record: bytes, why: str) -> None:
+    def _reject_foreign(self, name: str, change: str, ts: int, number: int, source: str, record: bytes, why: str) -> None:
         self.owners.rejected(source)
-        self.turned.append(Turned("source", ts, change, name, ts, number, source, record, why=why))
+        self.rejected.append(RejectedEvent("source", ts, change, name, ts, number, source, record, why=why))
 
     def reject(self, head: BlockHead, block: bytes, reason: Reason, why: str) -> None:
-        """Turn away all changes of a block that its publisher may not send. Their identities stay free. O(events)."""
+        """Reject all changes of a block that its publisher may not send. Their identities stay free. O(events)."""
         try:
             changes = list(changes_in(head, block))
         except BAD:
@@ -339,26 +341,26 @@ class Ingress:
             self._drop("malformed event", malformed, head.type)
         for change, row in sound:
             ts, number, source, _ = row[-4:]
-            self.turned.append(Turned(reason, ts, change, head.type, ts, number, source, encode(row), why=why))
+            self.rejected.append(RejectedEvent(reason, ts, change, head.type, ts, number, source, encode(row), why=why))
 
-    def refused(self, turned: Turned) -> None:
-        """An event was turned away in a former life: it counts as seen, and nothing may rest on it."""
-        if turned.reason == "late":  # what was too far ahead may come again in its time
-            self.seen.add(turned.source, turned.id)
-        if turned.stands is not None:
+    def restore_rejection(self, rejected: RejectedEvent) -> None:
+        """An event was rejected in a former life: it counts as seen, and nothing may rest on it."""
+        if rejected.reason == "late":  # what was too far ahead may come again in its time
+            self.seen.add(rejected.source, rejected.id)
+        if rejected.current is not None:
             self.changed.refuse(
-                turned.type,
-                (turned.source, turned.id),
-                turned.ts,
-                turned.stands,
-                "ahead" if turned.reason == "ahead" else "late",
+                rejected.type,
+                (rejected.source, rejected.id),
+                rejected.ts,
+                rejected.current,
+                "ahead" if rejected.reason == "ahead" else "late",
             )
 
     def _credible(self, delta: Delta, high: int) -> Delta:
         """The delta without new events too far ahead; these do not count as seen, so they may come again in their time."""
         if span(delta.inserts)[1] <= high:
             return delta
-        self._turn("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
+        self._reject_events("ahead", high, "insert", [event for event in delta.inserts if event.ts > high])
         return Delta([event for event in delta.inserts if event.ts <= high], delta.revises, delta.retracts)
 
     def _timely(self, name: str, delta: Delta, bounds: Bounds) -> Delta:
@@ -370,8 +372,8 @@ class Ingress:
         times = [event.ts for event in (*delta.inserts, *delta.retracts)] + [min(old.ts, new.ts) for old, new in delta.revises]
         if not times or (min(times) > low and all(new.ts <= high for _, new in delta.revises)):
             return delta
-        self._turn("late", low, "insert", [event for event in delta.inserts if event.ts <= low])
-        self._turn("late", low, "retract", [event for event in delta.retracts if event.ts <= low])
+        self._reject_events("late", low, "insert", [event for event in delta.inserts if event.ts <= low])
+        self._reject_events("late", low, "retract", [event for event in delta.retracts if event.ts <= low])
         revises = []
         for old, new in delta.revises:
             if min(old.ts, new.ts) > low and new.ts <= high:
@@ -379,7 +381,7 @@ class Ingress:
                 continue
             reason: Refusal = "late" if min(old.ts, new.ts) <= low else "ahead"
             self.changed.refuse(name, IDENTITY(old), max(old.ts, new.ts), version(old), reason)
-            self._turn_change(name, reason, low if reason == "late" else high, "revise", new)
+            self._reject_change(name, reason, low if reason == "late" else high, "revise", new)
         return Delta(
             [event for event in delta.inserts if event.ts > low], revises, [event for event in delta.retracts if event.ts > low]
         )
@@ -389,7 +391,7 @@ class Ingress:
         seen, drops = self.seen, self._drops
         new = seen.take_named(delta.inserts)
         if len(new) < len(delta.inserts):
-            left = left_out(delta.inserts, new)
+            left = skipped(delta.inserts, new)
             self._drop_misnamed(name, [event.source for event in left if not is_source(event.source)])
             if again := [event for event in left if is_source(event.source)]:
                 here = {IDENTITY(event): (name, event.ts, encode(event)) for event in new}
@@ -410,7 +412,7 @@ class Ingress:
                 drops["change made before"] += 1
             elif outcome != "new":
                 bound = bounds.low if outcome == "late" else bounds.high
-                self._turn_change(name, outcome, bound, "retract" if after is None else "revise", after or old)
+                self._reject_change(name, outcome, bound, "retract" if after is None else "revise", after or old)
             elif after is None:
                 retracts.append(old)
             else:
@@ -419,19 +421,19 @@ class Ingress:
         return Delta(new, revises, retracts)
 
     def _is_of(self, name: str, old: Event, after: Event | None) -> bool:
-        """Whether an event is what its change says it was, as far as that is known; if not, the change is turned away: its
-        readers would be left with different events. Reads no more bytes than have come in."""
+        """Whether an event is what its change says it was, as far as that is known; if not, the change is rejected: else
+        readers would have different events. Reads no more bytes than have come in."""
         if self._is_logged:
             return True
-        stands = self.changed.is_of(name, old)
-        if stands or (stands is not None and after is not None):  # ``changed`` looks at revisions
+        current = self.changed.is_of(name, old)
+        if current or (current is not None and after is not None):  # ``changed`` looks at revisions
             return True
-        first = self.copies.find(old.source, old.id) if stands is None else None
-        if stands is None and (first is None or (first[0] == name and self._codec.same(name, first[2], encode(old)))):
+        first = self.copies.find(old.source, old.id) if current is None else None
+        if current is None and (first is None or (first[0] == name and self._codec.same(name, first[2], encode(old)))):
             return True
         change, record = "retract" if after is None else "revise", encode(after or old)
         at, came = (_time(first[1]), (first[0], first[2])) if first is not None else (old.ts, None)
-        self.turned.append(Turned("clash", at, change, name, old.ts, old.id, old.source, record, first=came))
+        self.rejected.append(RejectedEvent("clash", at, change, name, old.ts, old.id, old.source, record, first=came))
         return False
 
     def came_again(
@@ -445,7 +447,9 @@ class Ingress:
             first = (here or {}).get((source, number)) or self.copies.find(source, number)
             kind, at, was = first or (name, 0, record)
             if kind != name or (was != record and not self._codec.same(name, was, record)):
-                self.turned.append(Turned("clash", _time(at), "insert", name, ts, number, source, record, first=(kind, was)))
+                self.rejected.append(
+                    RejectedEvent("clash", _time(at), "insert", name, ts, number, source, record, first=(kind, was))
+                )
                 continue
             self._drops["duplicate"] += 1
             if first is None:
@@ -473,7 +477,7 @@ class Ingress:
         return [left_of(head, block, rows, kept)]
 
     def _admit_unknown_changes(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted]:
-        """The same of a block with revisions or withdrawals: they are of events that have come. O(changes)."""
+        """Admit a block with revisions or withdrawals of events that have come. O(changes)."""
         try:
             inserts, _, revises, retracts = read_parts(block)
         except BAD:
@@ -491,7 +495,7 @@ class Ingress:
         return [(kept, encode((news, None, revised, gone)), None)]
 
     def _may_change(self, name: str, change: str, old: list[Any], new: list[Any], bounds: Bounds) -> bool:
-        """Whether a change of a row may go on; if not, it is turned away, or counted."""
+        """Whether a change of a row is admitted; if not, it is rejected, or counted."""
         if not (is_stamped(old) and is_stamped(new)):
             self._drop("malformed event", 1, name)
             return False
@@ -500,16 +504,16 @@ class Ingress:
             self._drops["change to an event never seen"] += 1
             return False
         if why := self._foreign([source]).get(source):
-            self._reject(name, change, ts, number, source, encode(new), why)
+            self._reject_foreign(name, change, ts, number, source, encode(new), why)
             return False
         reason: Reason | None = "late" if min(old[-4], ts) <= bounds.low else "ahead" if ts > bounds.high else None
         if reason is not None:
             bound = bounds.low if reason == "late" else bounds.high
-            self.turned.append(Turned(reason, bound, change, name, ts, number, source, encode(new)))
+            self.rejected.append(RejectedEvent(reason, bound, change, name, ts, number, source, encode(new)))
         return reason is None
 
     def _admit_unknown_columns(self, head: BlockHead, block: bytes, bounds: Bounds) -> list[Admitted] | None:
-        """The same of a block in columns that names its times: only its identities are read, unless one is a repeat. None if
+        """Admit a block in columns that names its times: only its identities are read, unless one is a repeat. None if
         all of it is to be looked at as rows: no identity counts as seen by then. O(events), in the core.
         """
         found = identities_in(block, head.inserts) if is_timely(head, bounds) else None
@@ -554,12 +558,12 @@ class Ingress:
                             continue
                         add = adders[source] = self.seen.of(source).add
                     if ts > high:
-                        self.turned.append(Turned("ahead", high, "insert", name, ts, number, source, encode(row)))
+                        self.rejected.append(RejectedEvent("ahead", high, "insert", name, ts, number, source, encode(row)))
                     elif add(number):
                         if ts > low:
                             kept.append(row)
                         else:
-                            self.turned.append(Turned("late", low, "insert", name, ts, number, source, encode(row)))
+                            self.rejected.append(RejectedEvent("late", low, "insert", name, ts, number, source, encode(row)))
                     else:
                         again.append(row)
                     continue

@@ -1,4 +1,4 @@
-"""Events as they came first: the latest blocks that came in, as bytes, so that a clash can be told from a repeat.
+"""Events as they came first: the latest blocks that came in, as bytes, to distinguish a clash from a repeat.
 
 Keeping a block costs O(1), and no block is looked into before the first repeat comes: then the blocks kept are indexed, once
 each, by the identities that they name, or, if they name none, by those in their events.
@@ -77,7 +77,7 @@ class _Kept:
     def may_have(self, identity: Identity) -> bool:
         """Whether it has this event, by the identities that it names or, if it names none, those in its events."""
         if self._found is not None:
-            return self._found.place(*identity) is not None
+            return self._found.index_of(*identity) is not None
         source, number = identity
         return any(run[0] == source and run[1] <= number <= run[2] for run in self.runs or ())
 
@@ -87,13 +87,13 @@ class _Opened:
 
     def __init__(self, kept: _Kept) -> None:
         self._type, self._records = kept.head.type, kept.records()
-        self._places = {_identity(record): place for place, record in enumerate(self._records)}
+        self._indexes = {_identity(record): index for index, record in enumerate(self._records)}
 
     def find(self, identity: Identity) -> Copy | None:
-        place = self._places.get(identity)
-        if place is None:
+        index = self._indexes.get(identity)
+        if index is None:
             return None
-        record = self._records[place]
+        record = self._records[index]
         if isinstance(record, list):
             return self._type, record[-4], encode(record)
         return self._type, _row(record)[-4], bytes(record)

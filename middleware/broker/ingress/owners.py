@@ -1,7 +1,8 @@
 """Whose each source is: of the key, or without keys of the publisher, that sent it first.
 
 The rights of keys come first: a source that the allow-list reserves is its key's, whoever sent it before. A key keeps its
-sources for good, as it may come back at any time. A publisher without a key has them while it is attached and heard of.
+sources for good, as it may come back at any time. A publisher without a key has them while it is attached and its link is
+alive.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Callable, Mapping
 
 from middleware.broker.peers.rights import KEY, PUBLISHER, Sender
 
-MOST_TOLD = 1_000
+MOST_REPORTED = 1_000
 """Most sources of which attempts by others are counted one by one."""
 
 
 class Owners:
-    """See the module. ``is_here``: whether the publisher of this name, which has no key, is attached and heard of.
+    """See the module. ``is_here``: whether the publisher of this name, which has no key, is attached and its link is alive.
 
     ``attempts``: by source, how many events others have tried to send under it.
     """
@@ -57,7 +58,7 @@ class Owners:
 
     def rejected(self, source: str) -> None:
         """Count an event of a source that another has tried to send."""
-        if source in self.attempts or len(self.attempts) < MOST_TOLD:
+        if source in self.attempts or len(self.attempts) < MOST_REPORTED:
             self.attempts[source] = self.attempts.get(source, 0) + 1
 
     def state(self) -> dict[str, str]:

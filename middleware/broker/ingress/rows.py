@@ -21,7 +21,7 @@ BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, WireError)
 
 
 Admitted = tuple[BlockHead, bytes, Delta | None]
-"""A block that may go on, and the changes in it if they had to be decoded."""
+"""An admitted block, and the changes in it if they had to be decoded."""
 
 
 class Bounds(NamedTuple):
@@ -58,7 +58,7 @@ def is_stamped(row: list[Any]) -> bool:
 
 
 def newest_in(head: BlockHead, block: bytes, delta: Delta | None, high: int) -> int:
-    """The latest time in a block that may go on: as it says, or as was read. NEVER if there is none up to ``high``.
+    """The latest time in an admitted block: as it says, or as was read. NEVER if there is none up to ``high``.
 
     O(1), but for revisions.
     """

@@ -24,8 +24,8 @@ Bounds = tuple[list[int], list[int]]
 """Where intervals start, and where they stop."""
 
 
-def left_out(events: list[Event], new: list[Event]) -> list[Event]:
-    """What ``take_new`` left out of the events. O(1) if that is nothing."""
+def skipped(events: list[Event], new: list[Event]) -> list[Event]:
+    """The events that ``take_new`` skipped. O(1) if there are none."""
     if len(new) == len(events):
         return []
     taken = set(map(id, new))

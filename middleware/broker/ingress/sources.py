@@ -1,14 +1,14 @@
 """What a node knows of its publishers: which are silent, and which times others bear out. Pure: time is an argument.
 
-**Idle.** A publisher that has promised a watermark, and then says nothing for ``idle``, does not hold the others back any
-longer: the node promises in its place that nothing older than its clock comes from it. If no publisher says anything for
-``idle`` and the clock stands, the node promises the same in the place of all of them, so what has arrived becomes final.
-One that can't be heard is not idle: it has no credit, or is known to have sent what its channel has lost.
-A publisher that comes back goes on as before, except that events at or below what was promised meanwhile are late.
+**Idle.** A publisher that has promised a watermark, and then sends nothing for ``idle``, does not delay the others any
+longer: the node promises for the idle source that nothing older than the node's clock comes from it. If no publisher sends
+anything for ``idle`` and the clock does not move, the node promises the same for all of them, so what has arrived becomes
+final. A publisher is exempt, and not idle, while it has no credit, or has sent frames that its channel has lost.
+A publisher that comes back resumes, except that events at or below what was promised meanwhile are late.
 (Flink lets idle sources leave the watermark in the same way; it does nothing when all are idle.)
 
 **Time that others bear out.** One wrong time stamp in the future would move the clock and make everything behind it late. So an
-event is taken at once only if something besides its publisher says that its time has come (``is_borne_out``):
+event is taken at once only if something besides its publisher shows that its time has come (``is_borne_out``):
 
 1. The wall clock: the event is live, at most ``ahead`` older than the wall clock, and at most ``LEAD`` beyond it.
 2. An event beyond the wall clock needs another publisher or node that has got as far, or one that says the same. A publisher
@@ -22,10 +22,11 @@ An event that nothing bears out waits (``withheld``). An event more than ``ahead
 behind the wall clock, and grows with it (``counted``). END counts: it says that this publisher sends no more, and nothing
 of others.
 
-**The wall clock.** The node's own may be wrong. So all peers that attach say what theirs shows: if the others agree with each
-other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just begun,
-and knows only one other clock, which is ahead of its own, lets no one publish until it has heard another (``is_undecided``).
-What it has found out lasts through its lives (``former``), until the clock of some peer agrees with its own.
+**The wall clock.** The node's own may be wrong. So all peers announce their clocks when they attach: if the others agree with
+each other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just
+begun, and knows only one other clock, which is ahead of its own, lets no one publish until it knows another
+(``clock_in_doubt``). The difference lasts through the lives of the node (``former``), until the clock of some peer agrees with
+its own.
 """
 
 from __future__ import annotations
@@ -65,39 +66,39 @@ class Source(msgspec.Struct):
     """One publisher.
 
     ``received_at``
-        when it last said anything (events or promises).
+        when its last message (events or promises) came.
     ``newest``, ``newest_at``
         the largest time that was taken from it, and when.
     ``promised``
         by type, what it promised itself.
-    ``on_behalf``
-        the clock up to which the node promises in its place at the moment; None if it speaks for itself.
+    ``idle_promise``
+        the clock up to which the node promises for it while it is idle; None while it promises itself.
     """
 
     received_at: int
     newest: int = NEVER
     newest_at: int = 0
     promised: dict[str, int] = {}
-    on_behalf: int | None = None
+    idle_promise: int | None = None
 
 
 def agreed_wall(own: int, others: Iterable[int], within: int) -> int:
-    """The clock to go by: ``own``, unless it is behind those of all others, and most of these agree; then the least of those.
+    """Return our ``own`` clock, unless every peer is ahead of it and a majority of peers agree; then the earliest of those.
 
     Clocks agree if they are at most ``within`` apart. It takes two others, so that no single one is believed against the node,
-    and one that agrees with the node is enough for the node to be right. A clock that is ahead turns nothing away: it stays.
+    and one that agrees with the node is enough for the node to be right. A clock that is ahead causes no rejection: it stays.
     O(n log n).
     """
-    told = sorted(others)
-    if len(told) < 2 or told[0] - own <= within:
+    clocks = sorted(others)
+    if len(clocks) < 2 or clocks[0] - own <= within:
         return own
-    middle = told[len(told) // 2]
-    agreeing = [each for each in told if abs(each - middle) <= within]
-    return agreeing[0] if len(agreeing) >= 2 and len(agreeing) * 2 > len(told) else own
+    middle = clocks[len(clocks) // 2]
+    agreeing = [each for each in clocks if abs(each - middle) <= within]
+    return agreeing[0] if len(agreeing) >= 2 and len(agreeing) * 2 > len(clocks) else own
 
 
 class Claim(msgspec.Struct):
-    """The time up to which a publisher or a node has come, ``until``, as said ``at`` a moment of the running clock.
+    """The time up to which a publisher or a node has come, ``until``, as announced ``at`` a moment of the running clock.
 
     ``withheld``: the latest of its events that wait, if any: NEVER counts as nothing.
     """
@@ -112,7 +113,7 @@ class Sources:
 
     ``behind``
         how far the clocks of the others are ahead of this node's, if it goes by theirs (ns); else 0. ``former``: the same of
-        its former life, which holds until two others have said what theirs show.
+        its former life, which holds until two others have announced their clocks.
     ``own_wall``
         Unix time minus the running clock, by the node's own clock; None until ``wall_is`` is called.
     ``reached_before``
@@ -124,7 +125,7 @@ class Sources:
         self.types: set[str] = set()
         """Raw types that publishers of this node have offered, ever."""
         self.is_quiet = False
-        """Whether the node promises in the place of all of them at the moment."""
+        """Whether the node promises for all of them at the moment."""
         self.behind = self.former = 0
         self.own_wall: int | None = None
         self.reached_before = NEVER
@@ -150,12 +151,12 @@ class Sources:
             self.own_wall = own
             self._agree()
 
-    def told_wall(self, key: Hashable, wall: int, now: int) -> None:
-        """A node or a publisher has said what its clock shows."""
+    def wall_announced(self, key: Hashable, wall: int, now: int) -> None:
+        """A node or a publisher has announced what its clock shows."""
         self._walls[key] = wall - now
         self._agree()
 
-    def is_undecided(self, now: int) -> bool:
+    def clock_in_doubt(self, now: int) -> bool:
         """Whether this node's clock may be the one that is behind, and no peer that can tell has come yet."""
         if self.own_wall is None or self.behind or len(self._walls) != 1 or now - self._born >= UNDECIDED:
             return False
@@ -168,9 +169,9 @@ class Sources:
 
     def _agree(self) -> None:
         if self.own_wall is not None:
-            own, told, within = self.own_wall, self._walls.values(), self.policy.ahead
-            holds = len(told) < 2 and all(wall - own > within for wall in told)
-            self._wall = own + self.former if holds else agreed_wall(own, told, within)
+            own, clocks, within = self.own_wall, self._walls.values(), self.policy.ahead
+            is_former = len(clocks) < 2 and all(wall - own > within for wall in clocks)
+            self._wall = own + self.former if is_former else agreed_wall(own, clocks, within)
             self.behind = self._wall - own
 
     def __getitem__(self, key: Hashable) -> Source:
@@ -189,11 +190,11 @@ class Sources:
         self._known.pop(key, None)
         self._claims.pop(key, None)
         if (not self.behind or len(self._walls) > _MOST_WALLS) and self._walls.pop(key, None) is not None:
-            self._agree()  # else what it said is still true: that it left casts no doubt on those that stay
+            self._agree()  # else its clock still counts: that it left says nothing of the clocks that stay
         self._leaders = None
 
     def received(self, key: Hashable, now: int) -> None:
-        """It has said something."""
+        """A message came from a publisher."""
         self._known[key].received_at = self._stirred_at = now
 
     def could_not_speak(self, now: int, away: int = 0) -> None:
@@ -220,7 +221,7 @@ class Sources:
         final by the clock. O(1) for live events, else O(publishers) after something changed.
         """
         wall = None if self._wall is None else self._wall + now
-        if newest == NEVER:  # a publisher of live events goes on with them
+        if newest == NEVER:  # a publisher of live events sends more of them
             newest = self._known[key].newest
         if wall is not None:
             if wall - self.policy.ahead <= newest <= wall + LEAD:
@@ -268,7 +269,7 @@ class Sources:
         return ts <= min(max(claim.until, claim.withheld) for claim in others)
 
     def _others(self, key: Hashable, now: int) -> list[Claim]:
-        """What the active others say."""
+        """The claims of the active others."""
         return [
             claim
             for other, claim in self._claims.items()
@@ -352,13 +353,13 @@ class Sources:
             self._clock, self._stirred_at = clock, now
         return now < self._idle_from
 
-    def tick(self, clock: int | None, now: int, held: Collection[Hashable]) -> tuple[list[Hashable], bool]:
+    def tick(self, clock: int | None, now: int, exempt: Collection[Hashable]) -> tuple[list[Hashable], bool]:
         """The publishers idle now, and whether all is quiet.
 
-        ``held``: those that could not be heard, as they have no credit, or what they sent was lost and will come again.
+        ``exempt``: publishers that are not idle, as they have no credit, or their frames were lost and will come again.
         """
         idle = self.policy.idle
-        for key in held:
+        for key in exempt:
             if key in self._known:
                 self.received(key, now)
         if clock != self._clock:

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.records import PeerKey
 from middleware.link.codec import BlockHead, encode
 from middleware.model.event import END, Identity
@@ -22,7 +22,7 @@ MOST_BYTES = 64 * 1024 * 1024
 _EVENT_BYTES = 300
 """What one event that waits takes beside its record."""
 
-Place = tuple[int, str, int]
+WaitingKey = tuple[int, str, int]
 """(ts, source, id) of an event that waits."""
 
 
@@ -30,14 +30,14 @@ class Waiting:
     """The events of one publisher that wait, in order of time, and its promises as it made them.
 
     ``least``: by type, the time of the first event that waits. ``promised``: what the publisher promised, if less counts now;
-    ``counted``: that less, as it was last told.
+    ``counted``: that less, as it was last announced.
     """
 
-    __slots__ = ("counted", "events", "least", "places", "promised")
+    __slots__ = ("counted", "events", "least", "order", "promised")
 
     def __init__(self) -> None:
-        self.places: list[Place] = []
-        self.events: dict[Identity, Turned] = {}
+        self.order: list[WaitingKey] = []
+        self.events: dict[Identity, RejectedEvent] = {}
         self.least: dict[str, int] = {}
         self.promised: dict[str, int] = {}
         self.counted: dict[str, int] = {}
@@ -63,16 +63,16 @@ class WaitingRoom:
         """The events and promises of a publisher that wait; empty if there are none."""
         return self._of.get(key) or Waiting()
 
-    def fits(self, key: PeerKey, event: Turned) -> bool:
+    def fits(self, key: PeerKey, event: RejectedEvent) -> bool:
         """Whether there is room for one more event of a publisher."""
-        return len(self.of(key).places) < MOST_EVENTS and self._bytes + _size(event) <= MOST_BYTES
+        return len(self.of(key).order) < MOST_EVENTS and self._bytes + _size(event) <= MOST_BYTES
 
     def is_over(self, key: PeerKey) -> bool:
         """Whether more waits of a publisher than there is room for."""
         waiting = self._of.get(key)
-        return waiting is not None and bool(waiting.places) and (len(waiting.places) > MOST_EVENTS or self._bytes > MOST_BYTES)
+        return waiting is not None and bool(waiting.order) and (len(waiting.order) > MOST_EVENTS or self._bytes > MOST_BYTES)
 
-    def add(self, key: PeerKey, event: Turned) -> bool:
+    def add(self, key: PeerKey, event: RejectedEvent) -> bool:
         """An event is to wait. Returns whether it is new: one that came before with the same identity waits already."""
         waiting = self._of.setdefault(key, Waiting())
         identity = event.source, event.id
@@ -80,15 +80,15 @@ class WaitingRoom:
             return False
         waiting.events[identity] = event
         waiting.least[event.type] = min(event.ts, waiting.least.get(event.type, END))
-        insort(waiting.places, (event.ts, event.source, event.id))
+        insort(waiting.order, (event.ts, event.source, event.id))
         self._bytes += _size(event)
         return True
 
-    def take(self, key: PeerKey, count: int) -> list[Turned]:
+    def take(self, key: PeerKey, count: int) -> list[RejectedEvent]:
         """Take out the first events of a publisher. O(its events)."""
         waiting = self._of[key]
-        taken = [waiting.events.pop((source, number)) for _, source, number in waiting.places[:count]]
-        del waiting.places[:count]
+        taken = [waiting.events.pop((source, number)) for _, source, number in waiting.order[:count]]
+        del waiting.order[:count]
         self._bytes -= sum(map(_size, taken))
         waiting.least = {}
         for event in waiting.events.values():
@@ -103,15 +103,15 @@ class WaitingRoom:
         self._clear(key)
 
     def _clear(self, key: PeerKey) -> None:
-        if not self._of[key].places and not self._of[key].promised:
+        if not self._of[key].order and not self._of[key].promised:
             del self._of[key]
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """By name of their publisher, how many events wait, and the time of the first."""
-        return {key[1]: (len(each.places), each.places[0][0]) for key, each in self._of.items() if each.places}
+        return {key[1]: (len(each.order), each.order[0][0]) for key, each in self._of.items() if each.order}
 
     def state(self) -> dict[str, Any]:
-        """All of it as plain values, for ``restore``."""
+        """The whole state as values, for ``restore``."""
         return {
             "of": {
                 key: (list(each.events.values()), dict(each.promised), dict(each.counted)) for key, each in self._of.items()
@@ -128,19 +128,19 @@ class WaitingRoom:
         self.leaving = set(state["leaving"])
 
     def check(self) -> None:
-        assert all(each.places or each.promised for each in self._of.values())
+        assert all(each.order or each.promised for each in self._of.values())
         for each in self._of.values():
-            assert each.places == sorted((event.ts, *identity) for identity, event in each.events.items())
+            assert each.order == sorted((event.ts, *identity) for identity, event in each.events.items())
         assert self._bytes == sum(_size(event) for each in self._of.values() for event in each.events.values())
 
 
-def _size(event: Turned) -> int:
+def _size(event: RejectedEvent) -> int:
     return len(event.record) + _EVENT_BYTES
 
 
-def blocks_of(events: Iterable[Turned]) -> list[tuple[BlockHead, bytes]]:
+def blocks_of(events: Iterable[RejectedEvent]) -> list[tuple[BlockHead, bytes]]:
     """The blocks of events that waited, one for each type."""
-    by_type: dict[str, list[Turned]] = {}
+    by_type: dict[str, list[RejectedEvent]] = {}
     for event in events:
         by_type.setdefault(event.type, []).append(event)
     return [

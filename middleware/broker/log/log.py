@@ -2,7 +2,7 @@
 
 Pure: ``close`` returns the record of a step, the owner stores it, and stored records can be read through ``stored``.
 See docs/decisions/009. Blocks are numbered from 1 over all lives of the log; an *offset* is the number of the last block
-that a reader has passed, including blocks that it did not want.
+that a reader has passed, including blocks that it did not subscribe to.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec.structs import astuple, replace
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.readers import Reader
 from middleware.broker.log.records import (
     AllAttached,
@@ -29,13 +29,13 @@ from middleware.broker.log.records import (
     PeerKey,
     Received,
     Record,
+    RejectedEvents,
     Released,
     Renewed,
     Resumption,
     Subscribed,
-    TurnedAway,
 )
-from middleware.broker.routing import RoutingTable, matches, wanted
+from middleware.broker.routing import RoutingTable, is_subscribed, matches
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
 from middleware.model.event import NEVER
 
@@ -66,7 +66,7 @@ class Log:
     ``readers``
         those the log is kept for: nodes, and subscribers.
     ``gathers``
-        whether all output is kept, because peers that have not been seen yet may want it.
+        whether all output is kept, because peers that have not been seen yet may subscribe to it.
     ``outrun``
         the peer that has shown in this life that the log lacks what it once had. Only one is believed: otherwise a peer that
         lies could harm others again and again.
@@ -85,7 +85,7 @@ class Log:
         self.outrun = ""
         self._here_before: set[PeerKey] = set()  # readers that have attached in this life
         self._table: RoutingTable[PeerKey] = RoutingTable()
-        self._present: set[tuple[str, bool]] = set()  # types, made here or elsewhere, with blocks since changes were left out
+        self._present: set[tuple[str, bool]] = set()  # types, made here or elsewhere, with blocks since changes were skipped
         self._stored = stored
         self._entries: list[LogEntry] = []
         self._first = 0
@@ -96,7 +96,7 @@ class Log:
 
     @property
     def log_offset(self) -> LogOffset:
-        """Where a reader stands that has read all of it."""
+        """The offset of a reader that has read all of it."""
         return self.line, self.offset
 
     # -- writing ------------------------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ class Log:
             self._present.update((head.type, False) for head in changes.blocks)
 
     def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
-        """Note what a peer wants and offers; nodes and subscribers are readers from then on."""
+        """Note what a peer subscribes to and offers; nodes and subscribers are readers from then on."""
         self._entries.append(Subscribed(peer, interest, owner))
         self._remember(peer, interest, owner)
 
@@ -144,31 +144,31 @@ class Log:
         self.offset += 1
         self._entries.append(Broken(names, here))
 
-    def left_out(self, name: str, is_local: bool) -> None:
-        """Changes of a type are not noted, as nobody wants them. ``is_local``: they were made here.
+    def skipped(self, name: str, is_local: bool) -> None:
+        """The log skips changes of a type, as nobody subscribes to them. ``is_local``: they were made here.
 
-        Whoever reads the log on from an earlier place must hear of it: earlier results may be among those that were withdrawn.
+        Who reads on from an earlier offset must get a gap: earlier results may be among those that were withdrawn.
         """
         if (name, is_local) in self._present:
             self._present.discard((name, is_local))
             self.offset += 1
-            self._entries.append(Broken([name], [name] if is_local else [], unwanted=True))
+            self._entries.append(Broken([name], [name] if is_local else [], unsubscribed=True))
 
-    def wants_only(self, patterns: Collection[str]) -> None:
-        """Other nodes are asked for these patterns from now on, and leave out changes of other types. O(types in the log)."""
-        for name in sorted(name for name, is_local in self._present if not is_local and not wanted(patterns, name)):
-            self.left_out(name, is_local=False)
+    def subscribe_only(self, patterns: Collection[str]) -> None:
+        """Other nodes are asked for these patterns from now on, and skip changes of other types. O(types in the log)."""
+        for name in sorted(name for name, is_local in self._present if not is_local and not is_subscribed(patterns, name)):
+            self.skipped(name, is_local=False)
 
-    def turned(self, turned: list[Turned]) -> None:
-        """Note events that were turned away."""
-        self._entries.append(TurnedAway(turned))
+    def rejected(self, rejected: list[RejectedEvent]) -> None:
+        """Note rejected events."""
+        self._entries.append(RejectedEvents(rejected))
 
     def noted(self, entry: Began | Resumption | Floors) -> None:
-        """Note that a generation began or went on, or what other nodes have called final."""
+        """Note that a generation began or resumed, or what other nodes have called final."""
         self._entries.append(entry)
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None:
-        """Note what is promised in the place of others, by which clock, and what waits: all this holds through a crash."""
+        """Note promises for idle sources, by which clock, and events that wait: all this outlasts a crash."""
         self._entries += entries
 
     def halted(self, names: list[str]) -> None:
@@ -251,7 +251,7 @@ class Log:
         yield Record(0, self._first, self._entries, False, None, {})
 
     def start_of(self, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
-        """The offset at which a reader that just attached goes on, and whether there is a gap before it.
+        """The offset at which a reader that just attached resumes, and whether there is a gap before it.
 
         A reader ahead of this log has read blocks that were lost with a disk, and misses those that have their numbers now.
         """
@@ -333,12 +333,12 @@ class Log:
         if peer in self.readers and not self.readers[peer].named:
             self._release(peer)
 
-    def wants(self) -> frozenset[str]:
+    def subscriptions(self) -> frozenset[str]:
         """The patterns of this node's subscribers, including those that are away."""
         return self._table.patterns([peer for peer in self.readers if peer[0] == "subscriber"])
 
-    def is_wanted(self, name: str) -> bool:
-        """Whether any reader, attached or not, wants events of a type."""
+    def is_subscribed(self, name: str) -> bool:
+        """Whether any reader, attached or not, subscribes to a type."""
         return self.gathers or bool(self._table.route(name))
 
     @property
@@ -351,7 +351,7 @@ class Log:
     # -- lives --------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of the log, at a step's end."""
+        """The part of the log that a checkpoint has, at a step's end."""
         readers = {peer: astuple(replace(reader, commits=reader.commits.copy())) for peer, reader in self.readers.items()}
         return {
             "position": self.offset,
@@ -365,7 +365,7 @@ class Log:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Go on where ``state`` was taken."""
+        """Resume where ``state`` was taken."""
         self.offset = self._first = state["position"]
         self.number = state["number"]
         self.gathers = state["gathers"]
@@ -388,7 +388,7 @@ class Log:
                 self._present.add((entry.head.type, True))
             elif type(entry) is Broken:
                 self.offset += 1
-                if entry.unwanted:
+                if entry.unsubscribed:
                     self._present.difference_update((name, bool(entry.here)) for name in entry.names)
             elif type(entry) is Subscribed:  # where the log was then
                 self._remember(entry.peer, entry.interest, entry.owner)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Container, Iterable, Mapping
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log import Log
 from middleware.broker.log.readers import Reader
 from middleware.broker.log.records import Began, Floors, LogEntry, LogOffset, PeerKey, Resumption
@@ -36,11 +36,11 @@ class NullLog:
 
     def broken(self, names: list[str], here: list[str]) -> None: ...
 
-    def left_out(self, name: str, is_local: bool) -> None: ...
+    def skipped(self, name: str, is_local: bool) -> None: ...
 
-    def wants_only(self, patterns: Collection[str]) -> None: ...
+    def subscribe_only(self, patterns: Collection[str]) -> None: ...
 
-    def turned(self, turned: list[Turned]) -> None: ...
+    def rejected(self, rejected: list[RejectedEvent]) -> None: ...
 
     def noted(self, entry: Began | Resumption | Floors) -> None: ...
 
@@ -70,12 +70,12 @@ class NullLog:
         """A name cannot be resumed here."""
         return f"it keeps no log, so nobody can go on there under a name: {_ADVICE}" if interest.resumes else None
 
-    def is_wanted(self, name: str) -> bool:
+    def is_subscribed(self, name: str) -> bool:
         """Nothing is kept for readers that are away."""
         return False
 
-    def wants(self) -> frozenset[str]:
-        """Nothing beyond what attached readers want."""
+    def subscriptions(self) -> frozenset[str]:
+        """Nothing beyond the subscriptions of attached readers."""
         return frozenset()
 
 

@@ -1,10 +1,10 @@
-"""A reader that a log is kept for: how far it has got, and where it goes on under its name."""
+"""A reader that a log is kept for: how far it has got, and where it resumes under its name."""
 
 from __future__ import annotations
 
 import msgspec
 
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.link.codec import Mark
 
 _MOST_COMMITS = 64
@@ -21,9 +21,9 @@ class Reader(msgspec.Struct):
         loses nothing if it reads on from the offset beside it.
     ``final``
         whether it reads finals: one that reads changes as they come passes what is not final, which finals still need. None: it
-        has never said.
+        has never announced it.
     ``earlier``
-        (offset, patterns): up to this offset, it wanted these patterns only. It is sent nothing else from there.
+        (offset, patterns): up to this offset, it subscribed to these patterns only. It is sent nothing else from there.
     """
 
     patterns: frozenset[str]
@@ -43,12 +43,12 @@ class Reader(msgspec.Struct):
                 del self.commits[self._dispensable(oldest)]
         self.offset, self.mark = offset, mark
 
-    def wanted_at(self, number: int, name: str) -> bool:
-        """Whether it wanted a type when the block of this number came, if it still does."""
-        return all(number > until or wanted(patterns, name) for until, patterns in self.earlier)
+    def was_subscribed(self, number: int, name: str) -> bool:
+        """Whether it subscribed to a type when the block of this number came, if it still does."""
+        return all(number > until or is_subscribed(patterns, name) for until, patterns in self.earlier)
 
     def earlier_with(self, patterns: frozenset[str], until: int) -> list[tuple[int, frozenset[str]]]:
-        """``earlier``, once it wants these patterns beyond an offset."""
+        """``earlier``, once it subscribes to these patterns beyond an offset."""
         if patterns <= self.patterns or until <= self.offset:
             return self.earlier
         still = [each for each in self.earlier if each[0] > self.offset]
@@ -63,7 +63,7 @@ class Reader(msgspec.Struct):
         return 1 + spans.index(min(spans))
 
     def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
-        """Where it goes on if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
+        """Where it resumes if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
         commit = self.offset, self.mark
         for before in reversed(self.commits):
             if after is None or commit[1] is None or commit[1] <= after:
@@ -72,7 +72,7 @@ class Reader(msgspec.Struct):
         return commit
 
     def back(self, after: Mark | None) -> None:
-        """It goes on at that commit."""
+        """Resume at that commit."""
         commit = self.commit_for(after)
         while (self.offset, self.mark) != commit:
             self.offset, self.mark = self.commits.pop()

@@ -1,4 +1,4 @@
-"""What stands in the log of a node: one record for each step, with the entries that make it up. Pure data."""
+"""The log of a node as data: one record for each step, with the entries that make it up."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.link.codec import BlockHead, Changes, Interest, Mark, encode
 from middleware.link.frames import Role
 
 PeerKey = tuple[Role, str]
 LogOffset = tuple[int, int]
-"""Where a reader stands in a log: (line, offset)."""
+"""The position of a reader in a log: (line, offset)."""
 
 
 class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
@@ -24,7 +24,7 @@ class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
 
 
 class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
-    """What a peer wants and offers from now on; ``owner``: the owner of the key it has shown."""
+    """What a peer subscribes to and offers from now on; ``owner``: the owner of the key it has shown."""
 
     peer: PeerKey
     interest: Interest
@@ -32,7 +32,7 @@ class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
 
 
 class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
-    """A peer is gone for good, and with it what it promised. ``outlived``: types that others ended after its last word."""
+    """A peer is gone for good, and with it what it promised. ``outlived``: types that others ended after its last message."""
 
     peer: PeerKey
     outlived: list[str] = []
@@ -60,23 +60,24 @@ class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
 class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
     """Changes of these types are missing from here on, and so are changes of the types made from them ``here``.
 
-    Without ``names``, the detectors that make the types ``here`` have stopped. ``unwanted``: the log lacks what nobody wanted.
+    Without ``names``, the detectors that make the types ``here`` have stopped. ``unsubscribed``: the log
+    skipped changes that nobody subscribed to.
     """
 
     names: list[str]
     here: list[str] = []
-    unwanted: bool = False
+    unsubscribed: bool = False
 
 
-class TurnedAway(msgspec.Struct, array_like=True, tag=7, gc=False):
-    """Raw events that were turned away: listed once this is stored, and known from then on."""
+class RejectedEvents(msgspec.Struct, array_like=True, tag=7, gc=False):
+    """Raw events that the node rejected: reported once this is stored, and known from then on."""
 
-    turned: list[Turned]
+    rejected: list[RejectedEvent]
 
 
-class OnBehalf(msgspec.Struct, array_like=True, tag=8, gc=False):
-    """What this node promises, from the end of the step on, in the place of a silent publisher, or (None) of all that left;
-    without watermarks, it promises nothing any more."""
+class IdlePromise(msgspec.Struct, array_like=True, tag=8, gc=False):
+    """The promise of this node, from the end of the step on, for an idle publisher, or (None) for all that left; without
+    watermarks, it promises nothing any more."""
 
     peer: PeerKey | None
     watermarks: dict[str, int]
@@ -98,7 +99,7 @@ class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
 
 
 class Resumption(msgspec.Struct, array_like=True, tag=11, gc=False):
-    """Streams that had ended before the generation go on from ``floor``."""
+    """Streams that had ended before the generation resume from ``floor``."""
 
     floor: int
 
@@ -122,16 +123,16 @@ class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
 
 
 class Released(msgspec.Struct, array_like=True, tag=14, gc=False):
-    """The place of this reader is not kept any more, as its owner has said."""
+    """The log does not keep the position of this reader any more, by request of its owner."""
 
     peer: PeerKey
 
 
-class Withheld(msgspec.Struct, array_like=True, tag=15, gc=False):
+class Withholding(msgspec.Struct, array_like=True, tag=15, gc=False):
     """Events of a publisher wait from here on. ``promised``: what it promised, if less counts now; None: that is as before."""
 
     peer: PeerKey
-    events: list[Turned]
+    events: list[RejectedEvent]
     promised: dict[str, int] | None = None
 
 
@@ -150,8 +151,8 @@ LogEntry = (
     | Moved
     | AllAttached
     | Broken
-    | TurnedAway
-    | OnBehalf
+    | RejectedEvents
+    | IdlePromise
     | Renewed
     | Began
     | Resumption
@@ -159,12 +160,12 @@ LogEntry = (
     | Halted
     | Behind
     | Released
-    | Withheld
+    | Withholding
     | BorneOut
 )
 
 BREAK = "!"
-"""Stands in place of a type where changes are missing. No event type has this name."""
+"""The reserved name of a block where changes are missing. No event type has this name."""
 
 
 class Record(msgspec.Struct, array_like=True, gc=False):

@@ -81,7 +81,7 @@ class Attachments:
         return [peer for peer in asking if peer is not None and peer.is_answered_next(now)]
 
     def refuse(self, channel: Channel, reason: str, final: bool, epoch: int = 0) -> None:
-        """Turn away who speaks on a channel; ``final``: it need not ask again."""
+        """Refuse the peer on a channel; ``final``: it need not ask again."""
         self.refusals.append((channel, [encode_frame(Refusal(reason, final, epoch))]))
 
     def greeted(self, channel: Channel, hello: Hello, now: int, closing: bool) -> tuple[Peer | None, bool]:
@@ -162,7 +162,7 @@ class Attachments:
     def was_away(self, duration: int, now: int) -> None:
         """This node did not run for a while: in that time no peer counts as silent."""
         for peer in self.peers.values():
-            peer.link.excuse(duration, now)
+            peer.link.exempt(duration, now)
         self.awaited = {key: until + duration for key, until in self.awaited.items()}
 
     def wait_longer(self, now: int) -> None:

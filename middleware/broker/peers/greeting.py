@@ -1,4 +1,4 @@
-"""Which peers are let in: why a node turns away a peer that says Hello. ZeroMQ has checked by then that its key is listed."""
+"""Which peers a node admits: why it refuses a peer that says Hello. ZeroMQ has checked by then that its key is listed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from middleware.broker.peers.peers import Peer
 from middleware.link.frames import VERSION, Hello
 
 MOST_PEERS = 4_096
-"""Peers that one node has at a time; more are turned away until some leave."""
+"""Peers that one node has at a time; more are refused until some leave."""
 
 
 class Objection(msgspec.Struct, frozen=True):
-    """Why a peer is turned away. ``final``: it need not ask again. ``counted``: the reason under which it is counted."""
+    """Why a node refuses a peer. ``final``: it need not ask again. ``counted``: the reason under which it is counted."""
 
     reason: str
     final: bool

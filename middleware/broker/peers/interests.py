@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.link.codec import Interest
 
 MOST_INTERESTS = 100
@@ -14,8 +14,9 @@ MOST_INTERESTS = 100
 class InterestWindow:
     """The Interests that a node has been sent. It answers each with ``Ready``, in the order in which it sends changes.
 
-    A node sends only what is wanted of it. A type that is wanted again comes whole from the ``Ready`` to that Interest on; what
-    comes before it may have been withdrawn while nobody wanted the type, and its withdrawal never comes. So it is not taken.
+    A node sends only types that others subscribe to. A type with a new subscription comes whole from the ``Ready`` to that
+    Interest on. Earlier changes may have been withdrawn while nobody subscribed, and their withdrawals never come: so this node
+    does not take them.
 
     ``taken``: number of the last Interest that the node has answered.
     """
@@ -39,7 +40,7 @@ class InterestWindow:
 
     def comes_whole(self, name: str) -> bool:
         """Whether all later changes of a type will come, too: each Interest since the one that the node sends by names it."""
-        return len(self._sent) <= 1 or all(wanted(patterns, name) for _, patterns in self._sent)
+        return len(self._sent) <= 1 or all(is_subscribed(patterns, name) for _, patterns in self._sent)
 
     @property
     def is_full(self) -> bool:

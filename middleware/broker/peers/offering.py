@@ -1,4 +1,4 @@
-"""What a node says of itself to the others: what it wants, what it may send, and in which generation it promises."""
+"""The Interest of a node, which it announces to the others: subscriptions, types that it may send, and its generation."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Offering:
         if not self.is_stale:
             return self.interest
         self.is_stale = False
-        wants = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
-        wants |= log.wants()
-        log.wants_only(wants)
-        named, held = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (wants, paused))
-        now = Interest(0, named, "block", sorted(tracker.to_come()), self._publications, held, keeps=log.keeps)
+        subscribed = table.patterns([peer for peer in peers if peer.role == "subscriber"]) | self._subscriptions
+        subscribed |= log.subscriptions()
+        log.subscribe_only(subscribed)
+        named, full = (fitted(patterns, MOST_TYPES, MOST_NAME_BYTES) for patterns in (subscribed, paused))
+        now = Interest(0, named, "block", sorted(tracker.to_come()), self._publications, full, keeps=log.keeps)
         generations = tracker.generations
         now.generation, now.reached, now.backdate = generations.number, generations.reached, generations.backdate
         now.floor, now.before = generations.floor if generations.number else None, generations.before

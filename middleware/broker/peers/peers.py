@@ -1,4 +1,4 @@
-"""What a broker knows about one peer: its link, what it wants and offers, and what waits to be sent to it."""
+"""What a broker knows about one peer: its link, its subscriptions and offers, and what waits to be sent to it."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ ANSWER_EVERY = 50 * MILLISECOND
 
 
 class PeerStatistics(msgspec.Struct):
-    """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source. ``reads``: whether it wants
-    events of any type; a peer that only asks for the node's status wants none.
+    """One peer of a broker. ``slow``: it has no room, and what it reads waits at the source. ``reads``: whether it
+    subscribes to any type; a peer that only asks for the node's status subscribes to none.
     """
 
     role: Role
@@ -69,7 +69,7 @@ class Peer:
         self.offered: frozenset[str] = frozenset()
         """Raw types it sends, if it is a publisher."""
         self.charged_until = 0
-        """Until then it gets no further credit, as events of it were turned away, or are late."""
+        """Until then it gets no further credit, as events of it were rejected, or are late."""
         self.account = Account()
         """What became of what it sent, if it is a publisher."""
         self._asked: int | None = None
@@ -78,14 +78,14 @@ class Peer:
         """How many questions it has asked since it was last answered."""
         self._answered_at = -ANSWER_EVERY
         self.ready_number: int | None = None
-        """Number of an Interest that it is to be told about once all nodes know it."""
+        """Number of an Interest for which it gets ``Ready`` once all nodes know it."""
         self.interests = InterestWindow()
-        self.told_interest = 0, 0
-        """Number of the Interest it was last told (0 if none), and how many types that one said to be in the log."""
+        self.sent_interest = 0, 0
+        """Number of the last Interest sent to it (0 if none), and how many types that one named as logged."""
         self.generation = 0
-        """The generation of this node that it was last told."""
+        """The generation of this node that was last announced to it."""
         self.begun = False
-        """Whether it has said where in this node's log it goes on."""
+        """Whether it has announced where in this node's log it resumes."""
         self.begun_in_log = False
         """Whether what it has not taken stays in the log."""
         self.behind: int | None = None
@@ -101,11 +101,11 @@ class Peer:
         self._is_mute = False
         """Whether it has been sent no watermarks since the last Interest."""
         self._blocks: list[Numbered] = []
-        self._told_watermarks: dict[str, int] | None = None
-        self._told_version, self._told_turns = -1, 0
-        self._told_clock = NEVER
+        self._sent_watermarks: dict[str, int] | None = None
+        self._sent_version, self._sent_turns = -1, 0
+        self._sent_clock = NEVER
         self._watermarks_at = self._clock_at = -SPREAD
-        self._told_at = NEVER
+        self._sent_at = NEVER
 
     def take(self, head: BlockHead, block: bytes, number: int) -> None:
         """Queue a block for the next frame; ``number``: its number in the log (0: there is no log)."""
@@ -114,13 +114,13 @@ class Peer:
         self._blocks.append((head, block, number))
 
     def forget_watermarks(self) -> None:
-        """It wants, or was offered, other types from now on, so all watermarks are news to it."""
-        self._told_version = self._version = -1
-        self._told_watermarks = None
+        """It subscribes to, or was offered, other types from now on, so all watermarks are news to it."""
+        self._sent_version = self._version = -1
+        self._sent_watermarks = None
         self._versions.clear()
 
     def is_in(self, generation: int) -> None:
-        """What it is sent belongs to this generation; if that has just begun, it must be told again what has ended."""
+        """Frames to it belong to this generation; if that has just begun, they must announce again what has ended."""
         if generation != self.generation:
             self.generation = generation
             self.forget_watermarks()
@@ -129,14 +129,14 @@ class Peer:
         """Whether there is news of watermarks or clock, and it is time to send it: with events at once, unless watermarks of
         very many ``types`` merely rise; without events each of the two at most once in SPREAD.
         """
-        moved, ticked = version != self._told_version, clock > self._told_clock
+        moved, ticked = version != self._sent_version, clock > self._sent_clock
         if self._blocks:
-            return (moved or ticked) and (turns != self._told_turns or now - self._told_at >= spacing(types))
+            return (moved or ticked) and (turns != self._sent_turns or now - self._sent_at >= spacing(types))
         return (moved and now - self._watermarks_at >= SPREAD) or (ticked and now - self._clock_at >= SPREAD)
 
     def may_tick(self, turns: int) -> bool:
         """Whether a clock mark may go with events, and watermarks later: the peer knows which types go by the clock."""
-        return bool(self._blocks) and turns == self._told_turns and self._told_watermarks is not None
+        return bool(self._blocks) and turns == self._sent_turns and self._sent_watermarks is not None
 
     def post(
         self,
@@ -151,27 +151,27 @@ class Peer:
 
         ``log_offset``: the offset in this node's log that all of it together leads to.
         """
-        is_newer = watermarks is not None and version != self._told_version
+        is_newer = watermarks is not None and version != self._sent_version
         self._is_mute &= watermarks is None
         if watermarks is not None:
-            self._told_version, self._told_turns, self._told_at = version, turns, now
-            if watermarks == self._told_watermarks:
+            self._sent_version, self._sent_turns, self._sent_at = version, turns, now
+            if watermarks == self._sent_watermarks:
                 watermarks = None
             else:
-                self._told_watermarks = watermarks
-        mark = clock if clock > self._told_clock else None
-        if mark is not None:
-            self._told_clock = mark
+                self._sent_watermarks = watermarks
+        clock_mark = clock if clock > self._sent_clock else None
+        if clock_mark is not None:
+            self._sent_clock = clock_mark
         if not self._blocks:
             self._watermarks_at = now if watermarks is not None else self._watermarks_at
-            self._clock_at = now if mark is not None else self._clock_at
-        self._post_blocks(watermarks, mark, log_offset)
+            self._clock_at = now if clock_mark is not None else self._clock_at
+        self._post_blocks(watermarks, clock_mark, log_offset)
         if is_newer and self.role == "node":
             self._versions.append((self._last_frame, version))
 
-    def _post_blocks(self, watermarks: dict[str, int] | None, mark: int | None, log_offset: LogOffset) -> None:
+    def _post_blocks(self, watermarks: dict[str, int] | None, clock_mark: int | None, log_offset: LogOffset) -> None:
         blocks = self._blocks
-        if not blocks and watermarks is None and mark is None:
+        if not blocks and watermarks is None and clock_mark is None:
             return
         self._blocks = []
         if len(blocks) > 1:
@@ -182,7 +182,7 @@ class Peer:
                     start, size = at, 0
                 size += len(data)
             blocks = blocks[start:]
-        self._send(mark, watermarks, blocks, log_offset)
+        self._send(clock_mark, watermarks, blocks, log_offset)
 
     def _send(
         self, clock: int | None, watermarks: dict[str, int] | None, blocks: list[Numbered], log_offset: LogOffset
@@ -199,16 +199,16 @@ class Peer:
             offset = self._under_way.popleft()[1]
         return offset
 
-    def tell_interest(self, interest: Interest, log_offset: LogOffset) -> None:
-        """Send what this node wants and offers, and the offset it has reached in the peer's log."""
-        self.told_interest = interest.number, len(interest.logged)
+    def send_interest(self, interest: Interest, log_offset: LogOffset) -> None:
+        """Send the Interest of this node, and the offset it has reached in the peer's log."""
+        self.sent_interest = interest.number, len(interest.logged)
         self.forget_watermarks()  # what was promised for a type before it was offered again counts no more
         self._is_mute = True
         self.interests.sent(interest)
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
 
     def answer_interest(self, interest: Interest, log_offset: LogOffset, now: int) -> None:
-        """Tell a node that it is sent what it wants from here on, behind all that was sent by its former Interest."""
+        """Tell a node that frames from here on follow its new Interest, behind all that followed the former one."""
         self.post(None, -1, NEVER, now, log_offset)
         self.link.send([encode(Ready(interest.number))])
 
@@ -218,7 +218,7 @@ class Peer:
         return self.link.queued_bytes >= BLOCK_TARGET
 
     def asks(self, number: int) -> None:
-        """It asks a question, which takes the place of one that still waits for its answer."""
+        """It asks a question, which replaces one that still waits for its answer."""
         self._asked = number
         self._unanswered += 1
         if self._unanswered > MOST_ASKED and self.link.closed is None:
@@ -263,7 +263,7 @@ class Peer:
 
     @property
     def is_linked(self) -> bool:
-        """Whether it has answered on this link, and is not given up."""
+        """Whether it has answered on this link, and the link is open."""
         return self.link.peer is not None and self.link.closed is None
 
     def has_watermarks(self, version: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from middleware.broker.routing import is_covered, wanted
+from middleware.broker.routing import is_covered, is_subscribed
 
 EVERYTHING = frozenset({"*"})
 
@@ -37,7 +37,7 @@ class Rights(msgspec.Struct, frozen=True):
 
     def may_publish(self, name: str) -> bool:
         """Whether it may publish events of a type."""
-        return wanted(self.publish, name)
+        return is_subscribed(self.publish, name)
 
     def has(self, source: str) -> bool:
         """Whether the key has this source for itself."""

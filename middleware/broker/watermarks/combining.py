@@ -3,7 +3,7 @@
 An *origin* is where changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
 publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and allowed lateness) or derived
 (an origin that has promised nothing holds the type at NEVER). The watermark of a type never goes back, except from END: when a
-new generation begins (``generations``), a type that has ended may go on, after all that was final.
+new generation begins (``generations``), a type that has ended may resume, after all that was final.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class _TypeWatermark:
         self.idle = set(idle)
         """The nodes that expect nothing up to ``floor`` any more, although the origins left without an end."""
 
-    def value(self, lasts: bool = True, end_lasts: bool = True, doubted: bool = False) -> int | None:
+    def value(self, lasts: bool = True, end_lasts: bool = True, ends_in_doubt: bool = False) -> int | None:
         """The least of the promises, or None while the type is open: while an origin that may send it has promised nothing.
 
         ``lasts``: no origin can be missing, so the promise is kept as one that never goes back. ``end_lasts``: so is END, until
-        the next generation. ``doubted``: an END of all origins counts as the promise before, until none can be missing.
+        the next generation. ``ends_in_doubt``: an END of all origins counts as the promise before, until none can be missing.
         """
         if not self.promises:
             if not (self.ended or self.has_ended or self.derived or self.idle):
@@ -57,8 +57,8 @@ class _TypeWatermark:
         if self.has_ended:
             return END
         if least == END:
-            self.has_ended = lasts and end_lasts and not doubted
-            return self.floor if doubted else END
+            self.has_ended = lasts and end_lasts and not ends_in_doubt
+            return self.floor if ends_in_doubt else END
         value = max(self.floor, least)
         if lasts:
             self.floor = value
@@ -81,10 +81,10 @@ class CombinedWatermarks:
         while set, origins may be missing: combined promises are passed on to no one, and may still go back.
     ``ends``
         the types of which END is promised.
-    ``fallen``
-        types that had ended before this generation, until it is settled from which time on they go on.
+    ``reopening``
+        types that had ended before this generation, until the floor from which they resume is settled.
     ``resumed``
-        the fallen types whose time is known: they have gone on, even if nodes have yet to say what has ended again.
+        the reopening types whose floor is known: they have resumed, even if nodes have yet to announce what has ended again.
     ``keeps_ends``
         whether END lasts until a new generation, even if an origin comes that has not promised it.
     """
@@ -93,8 +93,8 @@ class CombinedWatermarks:
         self.values: dict[str, int] = {}
         self.open: frozenset[str] = frozenset()
         self.version = self.turns = 0
-        self.gathering = self.doubted = False
-        self.fallen: set[str] = set()
+        self.gathering = self.ends_in_doubt = False
+        self.reopening: set[str] = set()
         self.resumed: set[str] = set()
         self.ends: set[str] = set()
         self._keeps_ends = keeps_ends
@@ -102,7 +102,7 @@ class CombinedWatermarks:
         self._offers: dict[Hashable, dict[str, None]] = {}
         self._idle: dict[Hashable, frozenset[str]] = {}
         self._never: set[str] = set()
-        """Types that no origin has offered yet, although some node has said that it expects nothing of them."""
+        """Types that no origin has offered yet, although some node has announced that it expects nothing of them."""
 
     @property
     def known(self) -> Set[str]:
@@ -119,21 +119,22 @@ class CombinedWatermarks:
             self.gathering = is_on
             self._combine(self._types)
 
-    def doubt(self, is_on: bool) -> None:
-        """From now on, END is not believed unless it was before, or (off) it is again. O(types)."""
-        if self.doubted != is_on:
-            self.doubted = is_on
+    def distrust_ends(self, is_on: bool) -> None:
+        """From now on, a new END does not count, or (off) it does again. O(types)."""
+        if self.ends_in_doubt != is_on:
+            self.ends_in_doubt = is_on
             self._combine(self._types)
 
-    def fall(self, may_resume: Callable[[Hashable], bool]) -> None:
-        """A new generation: nothing has ended any more, except by origins that cannot go on unnoticed here. O(types * origins).
+    def begin_generation(self, may_resume: Callable[[Hashable], bool]) -> None:
+        """A new generation: nothing has ended any more, except by origins that cannot resume unnoticed here. O(types *
+        origins).
 
-        The others must say again what has ended; until then they hold it where it was.
+        The others must announce again what has ended; until then the types stay where they were.
         """
         for name, watermark in self._types.items():
             if watermark.has_ended:
                 watermark.has_ended = False
-                self.fallen.add(name)
+                self.reopening.add(name)
                 self.resumed.discard(name)
             for origin, promise in watermark.promises.items():
                 if promise == END and may_resume(origin):
@@ -142,7 +143,7 @@ class CombinedWatermarks:
 
     def hold(self, names: Collection[str], anew: bool) -> None:
         """These had ended: the time from which they resume is not known yet; ``anew``: though it was in the last generation."""
-        self.fallen.update(names)
+        self.reopening.update(names)
         if anew:
             self.resumed.difference_update(names)
 
@@ -156,13 +157,13 @@ class CombinedWatermarks:
         self._combine(floors.keys() & self._types.keys())
 
     def settle(self) -> None:
-        """All nodes have said what has ended in this generation."""
-        self.fallen.clear()
+        """All nodes have announced what has ended in this generation."""
+        self.reopening.clear()
         self.resumed.clear()
 
     def has_ended(self, name: str) -> bool:
-        """Whether a type has ended, or had when this generation began and it is not settled from which time on it goes on."""
-        return name in self.fallen or self.lasts_ended(name)
+        """Whether a type has ended, or had when this generation began and the floor from which it resumes is not settled."""
+        return name in self.reopening or self.lasts_ended(name)
 
     def lasts_ended(self, name: str) -> bool:
         """Whether a type has ended, for this generation."""
@@ -176,7 +177,7 @@ class CombinedWatermarks:
     def floor(self, name: str) -> int:
         """The largest promise ever made for a type; NEVER if there was none."""
         watermark = self._types.get(name)
-        if name in self.fallen or (watermark is not None and watermark.has_ended):
+        if name in self.reopening or (watermark is not None and watermark.has_ended):
             return END
         return watermark.floor if watermark is not None else NEVER
 
@@ -222,7 +223,7 @@ class CombinedWatermarks:
             watermark, until = self._known(name), promises[name]
             before = watermark.promises.get(origin)
             if until == END != before:
-                watermark.ended = True  # who left before holds it back no more than while this one is here
+                watermark.ended = True  # who left before delays it no more than while this one is here
             watermark.promises[origin] = until if is_node or before is None else max(until, before)
             offered[name] = None
         if len(offered) > len(promises):
@@ -261,7 +262,7 @@ class CombinedWatermarks:
         return others
 
     def set_idle(self, by: Hashable, promised: Mapping[str, int]) -> None:
-        """All publishers of one node are silent: it expects nothing as old of these types, and no longer says so of others.
+        """All publishers of one node are silent: it expects nothing as old of these types, and no longer promises others.
 
         This counts for types whose origins have all left. O(types).
         """
@@ -294,7 +295,7 @@ class CombinedWatermarks:
         return watermark
 
     def is_idle(self, by: Hashable) -> bool:
-        """Whether all publishers of a node are said to be silent."""
+        """Whether a node has announced all its publishers as silent."""
         return by in self._idle
 
     def offers(self, origin: Hashable, name: str) -> bool:
@@ -302,7 +303,7 @@ class CombinedWatermarks:
         return name in self._offers.get(origin, ())
 
     def leave(self, origin: Hashable, outlived: Collection[str] = ()) -> None:
-        """The origin is gone: it holds nothing back any more. ``outlived``: types that others ended after its last word."""
+        """The origin is gone: it delays nothing any more. ``outlived``: types that others ended after its last message."""
         self.set_idle(origin, {})
         offered = self._offers.pop(origin, {})
         for name in offered:
@@ -326,7 +327,7 @@ class CombinedWatermarks:
         return frozenset().union(*(names for origin, names in self._offers.items() if by(origin)))
 
     def state(self) -> dict[str, Any]:
-        """All of it as plain values, for ``restore``."""
+        """The whole state as built-in values, for ``restore``."""
         types = {
             name: (dict(of.promises), of.floor, of.ended, of.derived, set(of.idle), of.has_ended)
             for name, of in self._types.items()
@@ -338,7 +339,7 @@ class CombinedWatermarks:
             "offers": offers,
             "rests": idle,
             "never": never,
-            "fallen": set(self.fallen),
+            "fallen": set(self.reopening),
             "resumed": set(self.resumed),
         }
 
@@ -348,7 +349,7 @@ class CombinedWatermarks:
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
         self._types = {name: _TypeWatermark(*values) for name, values in state["types"].items()}
         self._idle, self._never = dict(state["rests"]), set(state["never"])
-        self.fallen, self.resumed = set(state["fallen"]), set(state["resumed"])
+        self.reopening, self.resumed = set(state["fallen"]), set(state["resumed"])
         for origin, (names, derived) in mine.items():
             self.offer(origin, [n for n in names if not derived[n]], [n for n in names if derived[n]])
         self._combine(self._types)
@@ -358,7 +359,7 @@ class CombinedWatermarks:
         watermark.ended &= watermark.promises.pop(origin, None) == END or is_outlived
 
     def _combine(self, names: Iterable[str]) -> None:
-        changed, turned, opened, closed = False, False, set[str](), set[str]()
+        changed, has_turned, opened, closed = False, False, set[str](), set[str]()
         values, ends, is_open = self.values, self.ends, self.open
         for name in names:
             value, before = self._value(name), values.get(name)
@@ -370,7 +371,7 @@ class CombinedWatermarks:
                 values[name] = value
                 changed = True
                 if before is None or value < before or END in (value, before):
-                    turned = True
+                    has_turned = True
                     closed.add(name)
                     (ends.add if value == END else ends.discard)(name)
         if opened:
@@ -378,7 +379,7 @@ class CombinedWatermarks:
         if opened - is_open or closed & is_open:
             self.open = is_open - closed | opened
         self.version += changed or bool(opened)
-        self.turns += turned or bool(opened)
+        self.turns += has_turned or bool(opened)
 
     def _value(self, name: str) -> int | None:
-        return self._types[name].value(not self.gathering, self._keeps_ends, self.doubted)
+        return self._types[name].value(not self.gathering, self._keeps_ends, self.ends_in_doubt)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from middleware.broker.log.null_log import AnyLog
 from middleware.broker.log.records import Floors, PeerKey
 from middleware.broker.peers.peers import Peer
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.link.codec import Cover, Interest, encode
 from middleware.model.event import NEVER
@@ -40,22 +40,22 @@ class Covering:
 
     # -- admission ----------------------------------------------------------------------------------------------------
 
-    def offered(self, names: Iterable[str], told: Interest) -> None:
-        """A publisher offers these types. ``told``: the last Interest made: nodes wait for the types in it already."""
+    def offered(self, names: Iterable[str], announced: Interest) -> None:
+        """A publisher offers these types. ``announced``: the last Interest made: nodes already wait for its types."""
         for name in names:
-            if name not in told.raw and (self._tracker.durable or self._links()):
+            if name not in announced.raw and (self._tracker.durable or self._links()):
                 self._uncovered.setdefault(name, 0)
 
-    def told(self, interest: Interest) -> None:
+    def announced(self, interest: Interest) -> None:
         """This Interest is about to be sent to all nodes."""
         for name, number in list(self._uncovered.items()):
             if name not in interest.raw:
-                del self._uncovered[name]  # who offered it has left, or has ended it
+                del self._uncovered[name]  # its publisher has left, or has ended it
             elif not number:
                 self._uncovered[name] = interest.number
 
     def taken(self, peer: Peer, interest: Interest) -> None:
-        """A node has said what it may send, and this node waits for it from now on."""
+        """A node has announced which types it may send, and this node waits for it from now on."""
         peer.owes = interest
 
     def answered(self, peer: Peer, cover: Cover) -> None:
@@ -96,7 +96,8 @@ class Covering:
         return bool(self._closing)
 
     def look(self) -> None:
-        """Nodes may have answered, left or come: whoever waits for no one any more goes on. O(types that wait * nodes)."""
+        """Nodes may have answered, left or come: publishers that wait for no one any more resume. O(types that wait *
+        nodes)."""
         self._uncovered = {name: at for name, at in self._uncovered.items() if not at or self._without_cover(name, at)}
         self._closing = {name: at for name, at in self._closing.items() if self._without_watermarks(name, at)}
         for key, names in list(self._withheld.items()):
@@ -106,7 +107,7 @@ class Covering:
                     self._peers[key].link.confirm()
 
     def answer(self, peer: Peer, interest: Interest) -> None:
-        """Tell a node that this one waits for it, unless a type that it offers has ended here: that goes on first."""
+        """Tell a node that this one waits for it, unless a type that it offers has ended here: that resumes first."""
         promises = (self._tracker.for_subscribers, self._tracker.for_detectors)
         if any(promises[0].has_ended(name) for name in interest.raw):
             return
@@ -135,7 +136,7 @@ class Covering:
         links = self._links()
         away = self._tracker.durable.difference(peer.key for peer in links)
         return [peer.name for peer in links if not is_done(peer)] + [
-            key[1] for key in away if wanted(self._tracker.reads(key), name)
+            key[1] for key in away if is_subscribed(self._tracker.reads(key), name)
         ]
 
     def _links(self) -> list[Peer]:

@@ -23,11 +23,12 @@ class Reopening:
 
     @property
     def is_under_way(self) -> bool:
-        """Whether a generation has begun, and it is not known yet from which floor all go on, or what has ended in it."""
-        return self._tracker.generations.floor is None or bool(self._tracker.for_subscribers.fallen) or self._has_news
+        """Whether a generation has begun, and it is not known yet from which floor all resume, or what has ended in it."""
+        return self._tracker.generations.floor is None or bool(self._tracker.for_subscribers.reopening) or self._has_news
 
     def ended(self, key: PeerKey, names: Iterable[str]) -> list[str]:
-        """The types offered by a publisher that have ended, but not by its own word, and that no publisher here still sends."""
+        """The types offered by a publisher that have ended, but not by its own promise, and that no publisher here still
+        sends."""
         for_nodes, promises = self._tracker.for_nodes, self._tracker.for_subscribers
         return [
             name
@@ -40,7 +41,7 @@ class Reopening:
     def offered(self, names: Iterable[str], key: PeerKey) -> None:
         """A peer offers types that had ended; it may not send yet: ``look`` begins a generation, or finds that they resume.
 
-        No node skips a generation: detectors elsewhere may have gone on in it.
+        No node skips a generation: detectors elsewhere may have resumed in it.
         """
         for name in names:
             self._tracker.hold([name], anew=False)
@@ -53,7 +54,7 @@ class Reopening:
         """
         generations, promises = self._tracker.generations, self._tracker.for_subscribers
         if interest.generation > generations.number:
-            if interest.before is not None:  # what it said then did not come through: the link was down
+            if interest.before is not None:  # its announcement then did not come through: the link was down
                 self._catch_up(interest.generation - 1, interest.before)
             self._begin(interest.generation)
         elif interest.generation == generations.number and (
@@ -64,7 +65,7 @@ class Reopening:
             self._resume(interest.floor)
 
     def look(self, peers: Collection[Peer], gathering: bool) -> bool:
-        """Nodes may have said more: if that was all, go on. Returns whether there is news for nodes.
+        """Nodes may have announced more: if that was all, resume. Returns whether there is news for nodes.
 
         Attached nodes are awaited, and those that will be back; while ``gathering``, so are others.
         """
@@ -74,7 +75,8 @@ class Reopening:
         return has_news
 
     def _move(self) -> bool:
-        """All have said what has ended: go on, then begin the next generation, or settle. Whether there may be more to do."""
+        """All have announced what has ended: resume, then begin the next generation, or settle. Returns whether there may be
+        more to do."""
         tracker = self._tracker
         if tracker.generations.floor is None:
             self._resume(tracker.generations.common())
@@ -95,17 +97,17 @@ class Reopening:
 
     def awaited(self, up: Iterable[PeerKey]) -> list[str]:
         """The nodes that publishers here wait for."""
-        if not self._tracker.for_subscribers.fallen:
+        if not self._tracker.for_subscribers.reopening:
             return []
         return sorted(name for _, name in self._awaited(up))
 
     def is_shut(self, peer: Peer) -> bool:
         """Whether a publisher may not send yet, because the time from which on it may is not known."""
-        fallen = self._tracker.for_subscribers.fallen
-        return bool(fallen) and not fallen.isdisjoint(peer.offered.difference(self._tracker.for_nodes.ended_by(peer.key)))
+        reopening = self._tracker.for_subscribers.reopening
+        return bool(reopening) and not reopening.isdisjoint(peer.offered.difference(self._tracker.for_nodes.ended_by(peer.key)))
 
     def due(self) -> int | None:
-        """The floor from which the detectors are to go on, if they have not been told it; now they are."""
+        """The floor from which the detectors resume, if they do not know it; from now on they do."""
         generations = self._tracker.generations
         floor, generations.due = generations.due, None
         return floor

@@ -15,13 +15,13 @@ from middleware.model.event import END, NEVER
 LOCAL: Final = "local detectors"
 """The local detectors as an origin of promises."""
 
-_PLAIN = {name: name for name in ("clock", "clock_here", "ever", "outlived", "reached")} | {
+_STORED_ATTRIBUTES = {name: name for name in ("clock", "clock_here", "ever", "outlived", "reached")} | {
     "places": "log_offsets",
     "lasting": "durable",
     "_progress": "_watermarks",
     "reads": "_reads",
 }
-"""Attributes that a checkpoint holds as they are: by the name there, which stays, the name here."""
+"""Attributes that a checkpoint stores unchanged: by the name there, which stays, the name here."""
 
 
 class WatermarkTracker:
@@ -30,8 +30,8 @@ class WatermarkTracker:
     ``for_subscribers``, ``for_nodes``, ``for_detectors``
         the promises made to subscribers; to other nodes, for what originates here; to the detectors, for what others send.
     ``clock``
-        the largest clock mark. ``clock_here``: of local publishers only; a mark that came round by a third node could
-        overtake the events it goes with.
+        the largest clock mark. ``clock_here``: of local publishers only; a clock mark that came by a third node could
+        overtake the events it belongs to.
     ``log_offsets``
         the offsets reached in the logs of other nodes, by name.
     ``durable``
@@ -39,7 +39,7 @@ class WatermarkTracker:
     ``ever``
         all that a node has ever offered, even if it has not offered it again since it came back.
     ``outlived``
-        by publisher, the types that others have ended since it was last heard: if it is given up, their END counts.
+        by publisher, the types that others have ended since its last message: if it expires, their END counts.
     ``generations``
         of this node and of the others. ``reached``: the latest time, final or of an event, in the streams that have ended here.
     """
@@ -98,14 +98,14 @@ class WatermarkTracker:
             self._believe()
 
     def left(self, key: PeerKey, outlived: Collection[str] = ()) -> None:
-        """A peer's promises, and what it may still send, hold nothing back any more.
+        """A peer's promises, and what it may still send, delay nothing any more.
 
-        ``outlived``: types that others ended after it was last heard, so that their END counts as if it had left before.
+        ``outlived``: types that others ended after its last message, so that their END counts as if it had left before.
         """
         self.outlived.pop(key, None)
         for promises in self._views[key[0]]:
             promises.leave(key, outlived)
-        if self.generations.said.pop(key, None) is not None:
+        if self.generations.announced.pop(key, None) is not None:
             self._believe()
 
     def lost(self, key: PeerKey) -> None:
@@ -136,7 +136,7 @@ class WatermarkTracker:
             self.log_offsets[key[1]] = (changes.line, changes.offset)
 
     def _ended(self, key: PeerKey, watermarks: Mapping[str, int]) -> None:
-        """Note which publishers have yet to be heard after a peer has ended types that they offer. O(types)."""
+        """Note which publishers have sent nothing since a peer ended types that they offer. O(types)."""
         for name, until in watermarks.items():
             if until == END and not self.for_subscribers.has_ended_by(key, name) and name in self.for_nodes.known:
                 for other in self.for_nodes.origins(name)[1].keys() - {key, LOCAL}:
@@ -146,7 +146,7 @@ class WatermarkTracker:
         """A node that promises for a type it does not offer has had publishers of it that have left; it waits for none."""
         idle = {name: at for name, at in watermarks.items() if at != END and not promises.offers(key, name)}
         watermarks = {name: at for name, at in watermarks.items() if name not in idle}
-        if self.generations.is_old(key):  # it must say again, in this generation, what has ended
+        if self.generations.is_old(key):  # it must announce again, in this generation, what has ended
             watermarks = {name: at if at != END else NEVER for name, at in watermarks.items()}
         promises.promise(key, watermarks, is_node=True)
         if idle or promises.is_idle(key):
@@ -190,7 +190,7 @@ class WatermarkTracker:
     def begin_generation(self, number: int, names: Collection[str] = (), reached: int | None = None) -> None:
         """Nothing has ended any more, except what publishers here have ended. ``reached``: as it was then, if this is a replay.
 
-        ``names``: types for which the generation begins; they go on from its floor, even if they had fallen in the one before.
+        ``names``: types for which the generation begins; they resume from its floor, even if the one before reopened them.
         """
         if reached is None:
             everything = (self.for_subscribers, self.for_nodes, self.for_detectors)
@@ -200,46 +200,48 @@ class WatermarkTracker:
         self.hold(names)
         self._watermarks = {name: until if until != END else NEVER for name, until in self._watermarks.items()}
         for promises in (self.for_subscribers, self.for_detectors):
-            promises.doubt(True)
-            promises.fall(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
-        self.for_nodes.fall(lambda origin: origin == LOCAL)
+            promises.distrust_ends(True)
+            promises.begin_generation(lambda origin: origin == LOCAL or (isinstance(origin, tuple) and origin[0] == "node"))
+        self.for_nodes.begin_generation(lambda origin: origin == LOCAL)
         self._believe()
 
     def hold(self, names: Collection[str], anew: bool = True) -> None:
-        """Nothing of these types may come in until it is known from which time they go on; ``anew``: even if it was known."""
+        """Nothing of these types may come in until their floor is known; ``anew``: even if it was known."""
         for promises in (self.for_subscribers, self.for_detectors):
             promises.hold(names, anew)
 
     def resume(self, floor: int) -> None:
-        """Streams that had ended go on from ``floor``, and nothing as old comes any more."""
+        """Streams that had ended resume from ``floor``, and nothing as old comes any more."""
         self.generations.floor = floor
-        if self.generations.due is None:  # else they were at the end already, and go on from there
+        if self.generations.due is None:  # else they were at the end already, and resume from there
             self.generations.due = floor
-        fallen = self.for_subscribers.fallen - self.for_subscribers.resumed  # the others went on from a floor known before
+        reopening = (
+            self.for_subscribers.reopening - self.for_subscribers.resumed
+        )  # the others resumed from a floor known before
         raw = floor if floor == NEVER else floor + self.generations.margin
         # for derived types, their own nodes promise: they may have resumed there, in a generation whose END was not seen here
-        floors = {name: raw for name in fallen if not self.for_subscribers.is_derived(name)}
+        floors = {name: raw for name in reopening if not self.for_subscribers.is_derived(name)}
         for promises in (self.for_subscribers, self.for_nodes, self.for_detectors):
             promises.resume(floors)
 
     def settle_generation(self) -> None:
-        """All nodes have said what has ended in this generation."""
+        """All nodes have announced what has ended in this generation."""
         for promises in (self.for_subscribers, self.for_detectors):
             promises.settle()
 
     def _believe(self) -> None:
-        """END is believed as soon as all nodes have said what has ended in this generation, and no earlier."""
+        """END counts as soon as all nodes have announced what has ended in this generation, and no earlier."""
         for promises in (self.for_subscribers, self.for_detectors):
-            promises.doubt(self.generations.in_doubt)
+            promises.distrust_ends(self.generations.ends_in_doubt)
 
     # -- lives --------------------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """All of it as plain values."""
+        """The whole state as built-in values."""
         promises = [each.state() for each in (self.for_subscribers, self.for_nodes, self.for_detectors)]
-        plain = {stored: copy(getattr(self, name)) for stored, name in _PLAIN.items()}
-        plain |= {each: {key: set(names) for key, names in getattr(self, each).items()} for each in ("ever", "outlived")}
-        return {"promises": promises, "plain": plain, "generations": self.generations.state()}
+        attributes = {stored: copy(getattr(self, name)) for stored, name in _STORED_ATTRIBUTES.items()}
+        attributes |= {each: {key: set(names) for key, names in getattr(self, each).items()} for each in ("ever", "outlived")}
+        return {"promises": promises, "plain": attributes, "generations": self.generations.state()}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``."""
@@ -248,4 +250,4 @@ class WatermarkTracker:
         for promises, kept in zip((self.for_subscribers, self.for_nodes, self.for_detectors), state["promises"], strict=True):
             promises.restore(kept)
         for stored, value in state["plain"].items():
-            setattr(self, _PLAIN[stored], value)
+            setattr(self, _STORED_ATTRIBUTES[stored], value)

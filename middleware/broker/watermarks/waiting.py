@@ -24,20 +24,20 @@ class OriginStatus(msgspec.Struct, frozen=True):
     ``promised``
         what it promises; None if nothing, so that units go by the clock.
     ``silent``
-        nanoseconds since a publisher last said anything, or since a node was lost.
-    ``on_behalf``
-        whether the node promises in its place, because it has fallen silent.
-    ``held``
-        whether it may not send at the moment, because a reader has no room. ``charged``: or because events of it were turned
-        away, or late, for so long (ns) from now on.
+        nanoseconds since the last message of a publisher, or since a node was lost.
+    ``idle_promise``
+        whether the node promises for it, because it has fallen idle.
+    ``credit_paused``
+        whether it may not send at the moment, because a reader has no room. ``charged``: or because events of it were
+        rejected, or late, for so long (ns) from now on.
     """
 
     role: str
     name: str
     promised: int | None
     silent: int | None = None
-    on_behalf: bool = False
-    held: bool = False
+    idle_promise: bool = msgspec.field(default=False, name="on_behalf")
+    credit_paused: bool = msgspec.field(default=False, name="held")
     away: bool = False
     charged: int = 0
 
@@ -168,8 +168,8 @@ class Explanation:
         if stream is None:
             self._say(depth, f"{name}: nobody who is attached to node {node.node} or meshed with it has offered this type")
         else:
-            told = "open (nobody holds it, nobody promises)" if stream.promised is None else self._upto(stream.promised)
-            self._say(depth, f"{name} at node {node.node}: {told}")
+            promise = "open (nobody holds it, nobody promises)" if stream.promised is None else self._upto(stream.promised)
+            self._say(depth, f"{name} at node {node.node}: {promise}")
             if not stream.origins and stream.promised != END:
                 self._say(depth + 1, UNENDED)
             ordered = sorted(stream.origins, key=lambda origin: (origin.promised is not None, origin.promised or 0))
@@ -190,11 +190,11 @@ class Explanation:
             notes.append(f"lost {spoken_duration(origin.silent or 0)} ago; it may have publishers that are not in sight")
         elif origin.silent is not None:
             notes.append(f"last heard {spoken_duration(origin.silent)} ago")
-        if origin.on_behalf:
+        if origin.idle_promise:
             notes.append("silent: the node promises in its place")
         if origin.charged:
             notes.append(f"held back for {spoken_duration(origin.charged)}: events of it were turned away, or late")
-        elif origin.held:
+        elif origin.credit_paused:
             notes.append("held back: a reader has no room")
         self._say(depth, f"{origin.role} {origin.name}: {'; '.join([promised, *notes])}")
         if origin.role == "node" and not origin.away:
@@ -260,10 +260,10 @@ def status_of(
         peer = peers.get(key)
         if role == "publisher" and key in sources:
             source = sources[key]
-            held = peer is not None and peer.link.held
+            credit_paused = peer is not None and peer.link.credit_paused
             charged = max(0, peer.charged_until - now) if peer is not None else 0
-            silent, on_behalf = now - source.received_at, source.on_behalf is not None
-            return OriginStatus(role, name, promised, silent, on_behalf, held, charged=charged)
+            silent, idle_promise = now - source.received_at, source.idle_promise is not None
+            return OriginStatus(role, name, promised, silent, idle_promise, credit_paused, charged=charged)
         away = role == "node" and (peer is None or peer.link.peer is None)
         return OriginStatus(role, name, promised, now - lost.get(key, now) if away else None, away=away)
 

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
-from middleware.broker.routing import wanted
+from middleware.broker.routing import is_subscribed
 from middleware.broker.watermarks.waiting import NodeStatus
 from middleware.cli.output import STANDARD_OUTPUT, console
 from middleware.model.errors import NetworkError
@@ -58,7 +58,7 @@ def _report(
 def awaited(status: NodeStatus, patterns: Collection[str]) -> list[str]:
     """What these types and patterns wait for at a node, line by line."""
     published = sorted(name for name, stream in status.streams.items() if stream.origins)
-    unmatched = [pattern for pattern in patterns if not any(wanted([pattern], name) for name in published)]
+    unmatched = [pattern for pattern in patterns if not any(is_subscribed([pattern], name) for name in published)]
     gone = [pattern for pattern in unmatched if pattern in status.streams]
     lines = [f"no one publishes {each!r} any more: all who did have left" for each in gone]
     lines += [_unmatched(pattern, published) for pattern in unmatched if pattern not in gone]

@@ -13,7 +13,7 @@ from uuid import uuid4
 import msgspec
 import typer
 
-from middleware.broker.ingress.receipts import LISTED
+from middleware.broker.ingress.receipts import REPORTED
 from middleware.cli.command_options import AllowList, KeyFile, NodeName
 from middleware.cli.meshes.awaited import report_missing_publishers
 from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, write_json
@@ -318,7 +318,7 @@ def describe_receipt(receipt: Receipt) -> list[str]:
     for reason, number in receipt.rejected.items():
         lines.append(f"{number:,} rejected: {reason}")
         lines += [f"  {_described(sample)}" for sample in receipt.samples if sample.reason == reason]
-    if receipt.rejected.keys() & LISTED:
+    if receipt.rejected.keys() & REPORTED:
         lines.append("'slackline late list' shows them at the node's state folder")
     if receipt.unknown:
         lines.append(f"{receipt.unknown:,} of which the node cannot say what became of them: publish them again")
@@ -328,7 +328,7 @@ def describe_receipt(receipt: Receipt) -> list[str]:
 def _described(sample: Sample) -> str:
     which = "" if sample.id is None else f" ({sample.source!r}, {sample.id})"
     when = "" if sample.ts is None else f" at {exact_time(sample.ts)}"
-    return f"{sample.type}{which}{when}" + (f": {sample.told}" if sample.told else "")
+    return f"{sample.type}{which}{when}" + (f": {sample.details}" if sample.details else "")
 
 
 def _batches(events: Iterator[Event], size: int) -> Iterator[list[Event]]:

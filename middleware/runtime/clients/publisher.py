@@ -100,7 +100,7 @@ class _Account:
     def update(self, tally: Tally) -> list[str]:
         """Take the node's tally; returns the reasons that are new, but for repeats: they do no harm."""
         known, self._now = self.total(), tally
-        return sorted(tally.turned.keys() - known.turned.keys() - REPEATS - {UNCOMPARED})
+        return sorted(tally.rejected.keys() - known.rejected.keys() - REPEATS - {UNCOMPARED})
 
     def restarted(self) -> None:
         """The node starts to count anew: its earlier counts remain valid."""
@@ -109,14 +109,14 @@ class _Account:
     def total(self) -> Tally:
         """The sum over all lives."""
         former, now = self._former, self._now
-        rejected = dict(Counter(former.turned) + Counter(now.turned))
+        rejected = dict(Counter(former.rejected) + Counter(now.rejected))
         return Tally(0, former.taken + now.taken, rejected, former.samples + now.samples)
 
     def receipt(self, sent: int) -> Receipt:
         """The outcome of all events since the last receipt; ``sent``: the number sent in all."""
         total, before, was_sent = self.total(), self._reported, self._sent
         self._reported, self._sent = total, sent
-        rejected = Counter(total.turned) - Counter(before.turned)
+        rejected = Counter(total.rejected) - Counter(before.rejected)
         repeats = sum(rejected.pop(reason, 0) for reason in REPEATS)
         taken = total.taken - before.taken
         samples = [sample for sample in total.samples if sample.reason in rejected]
@@ -338,7 +338,7 @@ class Publisher(Connection):
 
     def statistics(self) -> PublisherStatistics:
         """A record of the counts so far."""
-        events, rejected = self._events + self._publication.waiting, self._account.total().turned
+        events, rejected = self._events + self._publication.waiting, self._account.total().rejected
         return PublisherStatistics(events, self._waited / SECOND, dict(self._drops), self.link_statistics(), rejected)
 
     def _send(self, frame: Frame) -> None:

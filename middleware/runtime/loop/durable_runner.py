@@ -66,11 +66,11 @@ class DurableRunner:
         spent = self._recovering = time.monotonic_ns() - start
         if log.number:
             counts = {name: getattr(self.recovered, name) for name in _COUNTS}
-            counts["turned"] = len(self.recovered.turned)
+            counts["turned"] = len(self.recovered.rejected)
             say = _log.warning if self.recovered.unreadable else _log.info
             say("node recovered", node=broker.name, seconds=round(spent / SECOND, 3), **counts)
         self.worked = spent
-        self._core = DurableCore(broker, processor, types, self.recovered.turned, self.recovered.known, Slices)
+        self._core = DurableCore(broker, processor, types, self.recovered.rejected, self.recovered.known, Slices)
         self._core.checkpoint_due = self._at_once = self.recovered.changed
         self._broker, self._store, self._log = broker, store, log
         self._outrun = ""

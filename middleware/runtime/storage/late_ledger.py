@@ -20,7 +20,7 @@ import msgspec
 import structlog
 import xxhash
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import MAX_TS, MIN_TS, type_name
@@ -173,12 +173,12 @@ class Ledger:
             what = None, None, cause.ts, record, _digest(record), details
             self._waiting.append((now, self.node, detector, "failed", "insert", *about, *what))
 
-    def list_turned(self, entries: Iterable[Turned]) -> None:
+    def report_rejections(self, entries: Iterable[RejectedEvent]) -> None:
         """Enter the events that the node rejected."""
         now = time.time_ns()
         for each in entries:
             about = each.type, each.source, each.id, each.ts
-            what = each.bound, each.record, _digest(each.record), each.told[:_MOST_DETAILS]
+            what = each.bound, each.record, _digest(each.record), each.details[:_MOST_DETAILS]
             self._waiting.append((now, self.node, "", each.reason, each.change, *about, None, None, *what))
 
     def report_unread(self, type: str, source: str, id: int, at: int, body: bytes, details: str) -> None:  # noqa: A002

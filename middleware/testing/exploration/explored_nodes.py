@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log import Log
 from middleware.broker.log.records import Record
 from middleware.durability.durable_core import DurableCore
@@ -179,11 +179,11 @@ def told(at: int) -> str:
 
 
 class ExploredNode:
-    """One node, over all its lives. ``turned``: the events that it has rejected."""
+    """One node, over all its lives. ``rejected``: the events that it has rejected."""
 
     def __init__(self, name: str, peers: Collection[str], reads: bool, durable: bool) -> None:
         self.name, self.life = name, 1
-        self.turned: list[Turned] = []
+        self.rejected: list[RejectedEvent] = []
         self.relay: Relay | None = None
         self.broker: Broker
         self.core: DurableCore | None = None
@@ -233,7 +233,7 @@ class ExploredNode:
         return sends
 
     def _done(self, effects: Effects) -> list[tuple[Hashable, Parts]]:
-        self.turned += effects.turned
+        self.rejected += effects.rejected
         return effects.sends
 
     @property

@@ -311,12 +311,12 @@ class ExploredWorld:
     def _check_rejected(self) -> None:
         """A node takes each event that is newer than its publisher's promises and than all that was final at admission."""
         for node in self.nodes.values():
-            for turned in node.turned:
-                publisher = self.publishers[turned.source]
-                at, owed = publisher.sent[turned.id]
+            for event in node.rejected:
+                publisher = self.publishers[event.source]
+                at, owed = publisher.sent[event.id]
                 if owed is not None and at > owed and node.name not in self.lost:
                     raise BrokenPromise(
-                        f"node {node.name} rejects the event of {at} from {turned.source} ({told(turned.bound)} was promised), "
+                        f"node {node.name} rejects the event of {at} from {event.source} ({told(event.bound)} was promised), "
                         f"which was owed all times after {told(owed)}"
                     )
 
@@ -335,7 +335,9 @@ class ExploredWorld:
                 continue
             for publisher in self.publishers.values():
                 rejected = {
-                    turned.id for turned in self.nodes[publisher.plan.node].turned if turned.source == publisher.plan.name
+                    rejected.id
+                    for rejected in self.nodes[publisher.plan.node].rejected
+                    if rejected.source == publisher.plan.name
                 }
                 for number in publisher.sent.keys() - rejected:
                     count = node.relay.given[publisher.plan.name, number]

@@ -58,7 +58,7 @@ def afterwards(
 
 
 def refused_in_time(
-    turned: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
+    rejected: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Claim]:
     """The events of a source that came alone afterwards that were turned away, though newer by a ``margin`` than all that was
     said before, and than what was ``final``: each event in all its versions."""
@@ -66,7 +66,7 @@ def refused_in_time(
     lows: dict[Identity, int] = {}
     for each in (each for source in _alone(later) for each in source.says):
         lows[IDENTITY(each.event)] = min(low(each), lows.get(IDENTITY(each.event), END))
-    return [each for each in turned if lows.get((each[1], each[2]), newest) > newest]
+    return [each for each in rejected if lows.get((each[1], each[2]), newest) > newest]
 
 
 def late_in_time(

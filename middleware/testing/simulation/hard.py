@@ -35,7 +35,7 @@ def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
     if is_mixed and by_clock and rng.random() < 0.7:
         _let_watermarks_shift(plan, rng)
     elif (share := rng.random()) < 0.08:
-        _let_nodes_promise_on_behalf(plan, rng)
+        _let_nodes_promise_for_idle(plan, rng)
     elif share < 0.25:
         _let_readers_die(plan, rng)
     rng = random.Random(plan.seed + 2**33)
@@ -68,7 +68,7 @@ def _shifting(rng: random.Random, factor: float) -> Policies:
     return Policies(alpha=alpha, slack=MaxSlack, lateness=Lateness(factor, 0), retraction=retraction)
 
 
-def _let_nodes_promise_on_behalf(plan: WorldPlan, rng: random.Random) -> None:
+def _let_nodes_promise_for_idle(plan: WorldPlan, rng: random.Random) -> None:
     """Sources fall silent and resume too late, while nodes with slow disks crash: many events are turned away but unlisted."""
     for source in plan.sources:
         source.promises = source.offers = True

@@ -8,10 +8,10 @@ from typing import cast
 
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Closed, Effects
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Made, OnBehalf, Received, Record
+from middleware.broker.log.records import IdlePromise, Made, Received, Record
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import Recovered, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
@@ -54,7 +54,7 @@ class _Running:
         self._wall = wall
         self._simulation = simulation
         self.closed: list[Closed] = []
-        self.turned: list[Turned] = []
+        self.rejected: list[RejectedEvent] = []
         """Raw changes that it did not admit."""
         self._codec, self._random = EventCodec(types), rng
         self._born, self._rate = simulation.now, rate
@@ -86,7 +86,7 @@ class _Running:
             broker.wall_is(self._wall + self._simulation.now, self._local(self._simulation.now))
 
     @property
-    def unlisted(self) -> list[Turned]:
+    def unlisted(self) -> list[RejectedEvent]:
         """Raw changes that were turned away, but may not be listed yet."""
         return []
 
@@ -144,7 +144,7 @@ class _Running:
 
     def _done(self, effects: Effects) -> list[tuple[Hashable, Parts]]:
         self.closed += effects.closed
-        self.turned += effects.turned
+        self.rejected += effects.rejected
         return effects.sends
 
     def _local(self, now: int) -> int:
@@ -214,14 +214,14 @@ class DurableNode(_Running):
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.log.number]
         self._stay_stopped()
-        self.core = DurableCore(self.broker, hierarchy, types, self.recovered.turned)
+        self.core = DurableCore(self.broker, hierarchy, types, self.recovered.rejected)
         if lacks:
             self.broker.lost_log(self.log.offset)
         self.broker.publish(correction, self._local(simulation.now))
         simulation.add(self)
 
     @property
-    def unlisted(self) -> list[Turned]:
+    def unlisted(self) -> list[RejectedEvent]:
         """See above."""
         return self.core.unlisted
 
@@ -269,7 +269,7 @@ class DurableNode(_Running):
             self.watch.given += self.watch.unstored.pop(0)[1]
         drops = Drops()
         for entry in record.entries:
-            self.watch.stands_in |= type(entry) is OnBehalf and bool(entry.watermarks)
+            self.watch.stands_in |= type(entry) is IdlePromise and bool(entry.watermarks)
             if self.watch.contested and type(entry) is Received and entry.peer[0] == "publisher":
                 for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                     for event in self._codec.decode(head, block, drops).inserts:

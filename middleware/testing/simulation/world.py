@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from itertools import pairwise
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.model.event import END, IDENTITY, ORDER, Event, type_name
 from middleware.model.operator import Operator
 from middleware.model.time import MILLISECOND, SECOND
@@ -61,7 +61,7 @@ class World:
     def __init__(self, plan: WorldPlan) -> None:
         self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
-        self.turned: set[Claim] = set()
+        self.rejected: set[Claim] = set()
         """Raw changes that were turned away, except clashes."""
         self.ahead: set[Claim] = set()
         self._late_once: set[Claim] = set()
@@ -343,16 +343,16 @@ class World:
         brokers = [node.broker for node in self.nodes.values()]
         return all(not p.link.queued_bytes and not p.link.unacked_bytes for b in brokers for p in b.statistics().peers)
 
-    def note_turned(self, turned: Iterable[Turned]) -> None:
+    def note_rejections(self, rejected: Iterable[RejectedEvent]) -> None:
         """Note changes that a node has turned away, and lists."""
-        for each in turned:
+        for each in rejected:
             listed = each.change, each.source, each.id, each.record
-            (self.clashes if each.reason == "clash" else self.turned).add(listed)
+            (self.clashes if each.reason == "clash" else self.rejected).add(listed)
             if each.reason in ("ahead", "late"):
                 (self.ahead if each.reason == "ahead" else self._late_once).add(listed)
 
     def _count(self, node: DurableNode | MemoryNode) -> None:
-        self.note_turned(node.turned)
+        self.note_rejections(node.rejected)
         for unit in node.hierarchy.units if node.name in self.plan.forgetful else ():
             self._listed.setdefault(unit.name, set()).update(_listed(unit))
         for record in node.hierarchy.statistics():
@@ -389,7 +389,7 @@ class World:
         late, out = self.late(), without if without is not None else {}
         results = derived(
             sound(self.plan.detectors),
-            lambda name: self.standing(late.get(name, set()) | self.turned | out.get(name, set())),
+            lambda name: self.standing(late.get(name, set()) | self.rejected | out.get(name, set())),
             {name: until for name, (_, until) in self.halts.items()},
         )
         return sorted([event for events in results.values() for event in events], key=ORDER)
@@ -402,7 +402,7 @@ class World:
         if self._has_met_an_end:
             self.troubles["offered while it ended"] += 1
             return
-        self.turned -= self._taken_after_all()
+        self.rejected -= self._taken_after_all()
         for name, node in self.nodes.items():
             for unit in node.hierarchy.units:
                 unit.check()
@@ -413,17 +413,17 @@ class World:
             told |= {"gap in what a node sends"} if self.halts else set()
             stray = node.broker.drops.keys() - _HARMLESS - told
             assert not stray, f"node {name} dropped {stray}"
-        self.troubles += Counter(late=sum(map(len, self.late().values())), turned=len(self.turned))
+        self.troubles += Counter(late=sum(map(len, self.late().values())), rejected=len(self.rejected))
         self._check_late()
         if self.plan.afterwards is not None and not any(watch.stands_in for watch in self.watches.values()):
             margin = max(node.hierarchy.backdate * node.broker.tracker.generations.number for node in self.nodes.values())
-            refused = refused_in_time(self.turned, self.plan.sources, self.plan.afterwards, self._newest, margin)
+            refused = refused_in_time(self.rejected, self.plan.sources, self.plan.afterwards, self._newest, margin)
             late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.late]
             wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
             assert not refused, f"turned away, though newer than all that was final: {refused[:2]}"
             assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
         self._check_rare()
-        results, raw = self.expected(), sorted(self.standing(self.turned), key=ORDER)
+        results, raw = self.expected(), sorted(self.standing(self.rejected), key=ORDER)
         for number, sink in enumerate(self.sinks):
             is_raw = self.plan.sinks[number].raw
             expected = raw if is_raw else results
@@ -483,8 +483,8 @@ class World:
         if self.plan.forgetful or any(watch.stands_in for watch in self.watches.values()):
             return
         timely = {source.name for source in self.plan.sources if source.offers}
-        turned = [each for each in self.turned if each[1] in timely]
-        assert not turned, f"turned away, though no one had promised that it would not come: {turned[:2]}"
+        rejected = [each for each in self.rejected if each[1] in timely]
+        assert not rejected, f"turned away, though no one had promised that it would not come: {rejected[:2]}"
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
                 floor = min(self._floors(unit.name))
@@ -526,8 +526,8 @@ class Loss:
         self._is_silent = incident.kind == "older folder"  # perhaps no one has seen more
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         for each in world.nodes.values():
-            world.note_turned(each.turned)
-            world.note_turned(each.unlisted)
+            world.note_rejections(each.rejected)
+            world.note_rejections(each.unlisted)
         said = set(map(claim_of, world.said))
         to_come = {name: said - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
         self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})

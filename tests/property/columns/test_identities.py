@@ -68,8 +68,8 @@ def test_a_broker_without_types_takes_columns_as_it_takes_rows(blocks: list[tupl
             admitted = ingress.admit(head, block, False, Bounds(low, high))
             read = [(CODEC.decode(part, data, Counter()).inserts, part.places) for part, data, _ in admitted]
             assert [part.inserts for part, _, _ in admitted] == [len(inserts) for inserts, _ in read]
-            turned = Counter((each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.turned)
-            ingress.turned.clear()
+            turned = Counter((each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.rejected)
+            ingress.rejected.clear()
             told.append((read, turned))
         seen = {source: bounds for source, bounds in ingress.seen.state().items() if bounds[0]}
         both.append((told, seen, dict(ingress.drops)))

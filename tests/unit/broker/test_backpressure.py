@@ -88,9 +88,9 @@ def test_a_charged_publisher_gets_credit_again_when_its_time_is_up() -> None:
     pressure.charge(publisher, 10, now=SECOND)
     until = SECOND + 10 * CHARGE
     pressure.update([publisher], {}, too_soon=False, now=until - 1)
-    assert publisher.link.held
+    assert publisher.link.credit_paused
     pressure.update([publisher], {}, too_soon=False, now=until)
-    assert not publisher.link.held
+    assert not publisher.link.credit_paused
 
 
 class Tried:

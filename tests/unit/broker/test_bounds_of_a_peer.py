@@ -141,11 +141,11 @@ def test_only_a_node_says_what_others_have_no_room_for(broker: Broker) -> None:
         peer.send(Interest(number, ["*"], paused=["*"]), 0)
     honest.publish([ping(1)], 0)
     broker.settle(1)
-    assert not any(origin.held for stream in broker.waiting([]).streams.values() for origin in stream.origins)
+    assert not any(origin.credit_paused for stream in broker.waiting([]).streams.values() for origin in stream.origins)
     node = ByHand(broker, "node", "b", 1)
     node.send(Interest(1, paused=["*"]), 1)
     broker.settle(2)
-    assert [origin.held for origin in broker.waiting([]).streams["Ping"].origins if origin.name == "honest"] == [True]
+    assert [origin.credit_paused for origin in broker.waiting([]).streams["Ping"].origins if origin.name == "honest"] == [True]
 
 
 LONG = "é" * (LONGEST_SOURCE // 2) + "x"

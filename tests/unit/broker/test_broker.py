@@ -241,7 +241,7 @@ def test_the_times_in_a_head_move_no_clock_and_let_nothing_in() -> None:
     head, data = block([ping(4)], [("p", 4, 4)])
     head.oldest, head.newest = 900, 910
     assert ingress.admit(head, data, False, Bounds(800)) == []
-    assert [each.reason for each in ingress.turned] == ["late"]
+    assert [each.reason for each in ingress.rejected] == ["late"]
 
 
 def test_changes_of_a_type_that_is_not_known_are_of_events_that_came() -> None:
@@ -261,7 +261,7 @@ def test_changes_of_a_type_that_is_not_known_are_of_events_that_came() -> None:
     bounds = Bounds(ping(1).ts)  # the promise includes its own time
     (part,) = encode_delta("Ping", Delta(revises=[(ping(1, text="new"), ping(1, text="newer"))]))
     assert ingress.admit(*part, decode=False, bounds=bounds) == []
-    assert [each.reason for each in ingress.turned] == ["late"]
+    assert [each.reason for each in ingress.rejected] == ["late"]
     assert ingress.admit(BlockHead("Ping", 1, plain=False), b"\xc1", decode=False) == []
 
 
@@ -301,13 +301,13 @@ def test_what_rests_on_a_change_that_was_turned_away_is_too(ingress: Ingress) ->
     promised, further = Bounds(90), Bounds(90, 500)
     assert revised(ingress, at(50), at(150), promised) == []
     again = Ingress(TYPES, EventCodec(TYPES), Counter())  # a later life, which only knows what was turned away
-    again.refused(ingress.turned[0])
+    again.restore_rejection(ingress.rejected[0])
     for each in (ingress, again):
         assert revised(each, at(150), at(160), promised) == []
-        assert [(turned.reason, turned.change, turned.ts) for turned in each.turned][-1] == ("late", "revise", 160)
+        assert [(rejected.reason, rejected.change, rejected.ts) for rejected in each.rejected][-1] == ("late", "revise", 160)
     ingress.admit(*block([ping(2)]), decode=True)
     assert revised(ingress, ping(2, text=""), replace(ping(2), ts=900), further) == []
-    assert ingress.turned[-1].reason == "ahead"
+    assert ingress.rejected[-1].reason == "ahead"
     assert revised(ingress, replace(ping(2), ts=900), replace(ping(2), ts=120), further) == []
     assert revised(ingress, ping(2), replace(ping(2), ts=400), further) == [(ping(2), replace(ping(2), ts=400))], (
         "it still is that"
@@ -316,14 +316,14 @@ def test_what_rests_on_a_change_that_was_turned_away_is_too(ingress: Ingress) ->
 
 def test_a_change_of_another_event_than_the_one_of_that_name_is_a_clash(ingress: Ingress) -> None:
     def change(delta: Delta, name: str = "Ping") -> list[str]:
-        before = len(ingress.turned)
+        before = len(ingress.rejected)
         for part in encode_delta(name, delta):
             ingress.admit(*part, decode=True)
-        return [turned.reason for turned in ingress.turned[before:]]
+        return [rejected.reason for rejected in ingress.rejected[before:]]
 
     ingress.admit(*block([ping(number) for number in range(1, 6)], [("p", 1, 5)]), decode=False)
     assert change(Delta(retracts=[replace(ping(1), ts=7)])) == ["clash"]
-    assert ingress.turned[-1].told == "Ping ('', 101, 1, 'p', 0) came first"
+    assert ingress.rejected[-1].details == "Ping ('', 101, 1, 'p', 0) came first"
     assert change(Delta(retracts=[Pong(ts=101, id=1, source="p")]), "Pong") == ["clash"]
     assert change(Delta(revises=[(ping(1, text="other"), ping(1, text="new"))])) == ["clash"]
     assert change(Delta(revises=[(ping(1), ping(1, text="new"))])) == []
@@ -406,10 +406,10 @@ def test_equal_events_are_the_same_however_they_are_written(one: Tagged, other: 
     ingress.admit(*encode_delta("Tagged", Delta([one]), raw=True)[0], decode=True)
     [(_, _, kept)] = ingress.admit(*encode_delta("Tagged", Delta(retracts=[other]))[0], decode=True)
     assert kept == Delta(retracts=[other]) or repr(kept) == repr(Delta(retracts=[other]))
-    assert not ingress.turned
+    assert not ingress.rejected
 
 
 def test_what_a_log_holds_was_taken_and_is_taken_again(ingress: Ingress) -> None:
     ingress.admit(*block([ping(1)]), decode=True)
     [part] = encode_delta("Ping", Delta(retracts=[ping(1, text="other")]))
-    assert ingress.admit(*part, decode=True, is_logged=True) and not ingress.turned
+    assert ingress.admit(*part, decode=True, is_logged=True) and not ingress.rejected

@@ -58,7 +58,7 @@ def test_revisions_that_come_again_from_some_point_on_lead_to_the_same_end(value
 
 
 def test_memory_goes_back_once_nothing_can_change_any_more() -> None:
-    events = ChangedEvents(few=10)
+    events = ChangedEvents(unchecked=10)
     for number in range(1_000):
         events.change("Reading", reading(1, number, ts=number), None)
         events.forget("Reading", number - 5)

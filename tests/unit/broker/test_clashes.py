@@ -51,16 +51,16 @@ def test_a_clash_is_told_from_a_repeat_on_every_way_in(types: EventTypes, decode
     assert admitted(ingress, [reading(1), reading(2)], decode, names_runs=names_runs) == 2
     assert admitted(ingress, [reading(2), reading(1, 9.5), reading(3)], decode, names_runs=names_runs) == 1
     assert ingress.drops == {"duplicate": 1} and ingress.uncompared == 0
-    (clash,) = ingress.turned
+    (clash,) = ingress.rejected
     assert (clash.reason, clash.id, clash.source, clash.bound) == ("clash", 1, "s", 101)
     assert clash.record == encode(reading(1, 9.5)) and clash.first == ("Reading", encode(reading(1)))
-    assert "0.5" in clash.told
+    assert "0.5" in clash.details
 
 
 def test_two_of_one_identity_in_one_block_clash() -> None:
     ingress = ingress_of(TYPES)
     assert admitted(ingress, [reading(1), reading(1, 2.5), reading(1)], True, names_runs=False) == 1
-    assert [(each.reason, each.record) for each in ingress.turned] == [("clash", encode(reading(1, 2.5)))]
+    assert [(each.reason, each.record) for each in ingress.rejected] == [("clash", encode(reading(1, 2.5)))]
     assert ingress.drops == {"duplicate": 1}
 
 
@@ -70,9 +70,9 @@ def test_the_form_on_the_wire_and_the_cut_of_blocks_make_no_clash_and_another_ty
     head = BlockHead("Reading", 2, runs=[("s", 1, 2)], oldest=101, newest=102)
     assert len(ingress.admit(head, whole, decode=False)) == 1
     assert admitted(ingress, [reading(2, 3.0)], False) == admitted(ingress, [reading(1, 2.0)], False) == 0
-    assert not ingress.turned and ingress.drops == {"duplicate": 2}
+    assert not ingress.rejected and ingress.drops == {"duplicate": 2}
     assert admitted(ingress, [Other(2.0, ts=101, id=1, source="s")], False, "Other") == 0
-    assert [(each.reason, each.type, each.first and each.first[0]) for each in ingress.turned] == [
+    assert [(each.reason, each.type, each.first and each.first[0]) for each in ingress.rejected] == [
         ("clash", "Other", "Reading")
     ]
 
@@ -95,9 +95,9 @@ def test_what_comes_by_another_node_clashes_too() -> None:
     inbox.put(("node", "b"), head, block, None)
     batch = inbox.take(CombinedWatermarks(), None, ())
     assert batch is not None and batch.deltas["Reading"].inserts == [reading(2)]
-    assert [each.reason for each in ingress.turned] == ["clash"]
+    assert [each.reason for each in ingress.rejected] == ["clash"]
     assert admitted(ingress, [reading(2, 1.5)], True) == 0
-    assert len(ingress.turned) == 2, "what came by the other node is known here, too"
+    assert len(ingress.rejected) == 2, "what came by the other node is known here, too"
 
 
 class Asking(SimulatedPublisher):
@@ -129,7 +129,7 @@ def test_a_publisher_that_asks_learns_what_became_of_its_events() -> None:
     assert simulation.run_until(lambda: publisher.told is not None and other.told is not None, 10 * SECOND)
     told = publisher.told
     assert told is not None and (told.number, told.taken) == (7, 10)
-    assert told.turned == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
+    assert told.rejected == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
     assert Counter(sample.reason for sample in told.samples) == {"clash": 3, "no source": 1, "unknown type": 1}
     assert other.told == Tally(1, 1)
     assert node.broker.drops == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}

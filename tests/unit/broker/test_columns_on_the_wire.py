@@ -290,9 +290,11 @@ def test_ingress_takes_columns_as_it_takes_rows(blocks: list[tuple[list[Event], 
             assert sum(part.inserts for part, _, _ in admitted) == sum(len(delta) for delta in deltas)
             again = [EventCodec(TYPES).decode(part, data, Counter()) for part, data, _ in admitted]
             assert [delta.inserts for delta in again] == [delta.inserts for delta in deltas]
-            turned = Counter((each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.turned)
-            ingress.turned.clear()
-            told.append(([event for delta in deltas for event in delta.inserts], turned))
+            rejected = Counter(
+                (each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.rejected
+            )
+            ingress.rejected.clear()
+            told.append(([event for delta in deltas for event in delta.inserts], rejected))
         both.append((told, ingress.seen.state(), dict(ingress.drops)))
     assert both[0] == both[1]
 

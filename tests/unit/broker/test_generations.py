@@ -50,15 +50,15 @@ def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again(
     promises.promise("node", {"Ping": 7, "Pong": 5})
     promises.promise("node", {"Ping": END, "Pong": END})
     assert promises.values == {"Ping": END, "Pong": END} and promises.ends == {"Ping", "Pong"}
-    promises.doubt(True)
-    promises.fall(lambda origin: True)
+    promises.distrust_ends(True)
+    promises.begin_generation(lambda origin: True)
     assert promises.values == {"Ping": 7, "Pong": 5}, "neither final nor open"
-    assert promises.fallen == {"Ping", "Pong"} and promises.floor("Ping") == END, "nothing may come in yet"
+    assert promises.reopening == {"Ping", "Pong"} and promises.floor("Ping") == END, "nothing may come in yet"
     promises.promise("node", {"Ping": END, "Pong": 5})
     assert promises.values == {"Ping": 7, "Pong": 5}, "not believed as long as others may have begun"
     promises.resume({"Ping": 20, "Pong": 15})
-    promises.fallen.clear()
-    promises.doubt(False)
+    promises.reopening.clear()
+    promises.distrust_ends(False)
     assert promises.values == {"Ping": END, "Pong": 15}
     assert promises.floor("Pong") == 15, "and nothing as old comes any more"
 
@@ -67,11 +67,11 @@ def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
     promises = CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     promises.leave("p")
-    promises.doubt(True)
-    promises.fall(lambda origin: True)
+    promises.distrust_ends(True)
+    promises.begin_generation(lambda origin: True)
     assert promises.values == {"Ping": NEVER}
     promises.offer("q", ["Ping"])
-    promises.doubt(False)
+    promises.distrust_ends(False)
     assert promises.open == {"Ping"}, "it was begun elsewhere, and nobody was believed meanwhile"
 
 
@@ -96,9 +96,9 @@ def test_a_node_in_a_former_generation_ends_nothing() -> None:
     tracker.promised_here({"Peng": END})
     assert tracker.for_nodes.values == {"Peng": 30}, "the detectors do not know of the generation yet"
     tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], generation=1, reached=50, backdate=3))
-    assert tracker.generations.in_doubt, "it has not said what has ended"
+    assert tracker.generations.ends_in_doubt, "it has not said what has ended"
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
-    assert not tracker.generations.in_doubt and tracker.generations.common() == 50
+    assert not tracker.generations.ends_in_doubt and tracker.generations.common() == 50
     tracker.resume(50)
     tracker.settle_generation()
     assert tracker.for_subscribers.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
@@ -155,7 +155,7 @@ def test_a_type_that_goes_on_elsewhere_needs_no_generation_of_its_own() -> None:
     tracker.offered(node, Interest(2, raw=["Ping"], keeps=True, generation=1, reached=25))
     tracker.noted(node, Changes(None, {"Ping": 24}, []))  # a publisher there sends it again
     reopening.look([], False)
-    assert tracker.generations.number == 1 and not tracker.for_subscribers.fallen
+    assert tracker.generations.number == 1 and not tracker.for_subscribers.reopening
     assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 
 

@@ -118,11 +118,11 @@ def test_no_more_is_under_way_than_there_is_credit_for() -> None:
     pair.far.consume(2 * payload_size(payload))
     pair.far.settle(pair.now)
     assert len(pair.both()[0]) == 2
-    pair.far.held = True
+    pair.far.credit_paused = True
     pair.far.consume()
     pair.far.settle(pair.now)
     assert pair.both()[0] == [], "held"
-    pair.far.held = False
+    pair.far.credit_paused = False
     pair.far.consume()
     pair.far.settle(pair.now)
     assert len(pair.both()[0]) == 4
@@ -173,7 +173,7 @@ def test_the_end_of_a_step_is_consume_tick_and_settle(steps: list[tuple[str, int
             pair.cross(pair.near, pair.far)
             pair.cross(pair.far, pair.near)
         elif what == "hold":
-            pair.far.held = not pair.far.held
+            pair.far.credit_paused = not pair.far.credit_paused
         elif what == "break":
             pair.near.outbox.clear()
             pair.near.broken()
@@ -192,11 +192,11 @@ def test_the_end_of_a_step_is_consume_tick_and_settle(steps: list[tuple[str, int
 
 def test_a_held_end_grants_nothing_from_the_start() -> None:
     pair = Pair()
-    pair.far.held = True
+    pair.far.credit_paused = True
     pair.opened()
     pair.near.send([b"x"])
     assert pair.both()[0] == []
-    pair.far.held = False
+    pair.far.credit_paused = False
     pair.far.consume()
     pair.far.settle(pair.now)
     assert pair.both()[0] == [[b"x"]]
@@ -204,7 +204,7 @@ def test_a_held_end_grants_nothing_from_the_start() -> None:
 
 def test_what_was_sent_by_the_credit_of_a_former_life_is_let_fall_not_refused() -> None:
     one, other = Link("p", "publisher", 1, 0, dials=True, durable=True), Link("a", "node", 9, 0, dials=False)
-    other.held = True
+    other.credit_paused = True
     one.say_hello(0)
     other.receive(decode_frame(one.outbox.pop()[0]), [], 0)
     assert other.receive(Data(1, 1, 0, 0, b"of before"), [], 0) is None

@@ -61,7 +61,7 @@ def test_they_are_turned_away_where_they_come_in_and_the_sender_hears_what_is_wa
             head.runs = [("s", 0, COUNT - 1)] if head.plain else None
             assert ingress.admit(head, block, decode) == []
         assert ingress.drops == {OTHER_FIELDS: COUNT}
-        assert ingress.samples[0].told == "where it is taken, Place has the fields x, y, in this order"
+        assert ingress.samples[0].details == "where it is taken, Place has the fields x, y, in this order"
 
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
@@ -101,7 +101,7 @@ def test_fields_of_another_kind_are_turned_away_just_where_no_value_could_be_rea
     except msgspec.ValidationError:
         assert ingress.admit(head, block, False) == [] and ingress.drops == {OTHER_FIELDS: 1}
         told = f"where it is taken, Lot has fields of other kinds: size ({wanted.__name__})"
-        assert [sample.told for sample in ingress.samples] == [told]
+        assert [sample.details for sample in ingress.samples] == [told]
 
 
 class Other(msgspec.Struct):

@@ -6,8 +6,8 @@ import pytest
 
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.owners import MOST_TOLD, Owners
-from middleware.broker.ingress.receipts import TURNED
+from middleware.broker.ingress.owners import MOST_REPORTED, Owners
+from middleware.broker.ingress.receipts import REJECTIONS
 from middleware.broker.log.history import EVERY, History
 from middleware.broker.log.log import Log
 from middleware.broker.log.records import Record
@@ -68,12 +68,12 @@ class Client:
 
 
 class Talk:
-    """A broker and its clients, step by step. ``rights``: by the name of the key. ``turned``: what the broker turned away."""
+    """A broker and its clients, step by step. ``rights``: by the name of the key. ``rejected``: what the broker turned away."""
 
     def __init__(self, rights: dict[str, Rights] | None = None, log: Log | None = None, types: EventTypes = TYPES) -> None:
         self.rights, self.keys = rights or {}, dict[object, str]()
         self.now, self.clients = 0, list[Client]()
-        self.turned: list[tuple[str, str, int, str]] = []
+        self.rejected: list[tuple[str, str, int, str]] = []
         self.admitted: list[Event] = []
         self.broker = Broker("a", 10, 0, types=types, subscriptions=["Ping"], log=log, rights=self._rights_of)
         self.broker.wall_is(10**6 * SECOND, 0)
@@ -95,7 +95,7 @@ class Talk:
             if (batch := self.broker.take(self.now)) is not None:
                 self.admitted += batch.deltas.get("Ping", Delta()).inserts
             effects = self.broker.settle(self.now)
-            self.turned += [(each.reason, each.change, each.id, each.told) for each in effects.turned]
+            self.rejected += [(each.reason, each.change, each.id, each.details) for each in effects.rejected]
             for client in self.clients:
                 for channel, parts in effects.sends:
                     if channel == client.channel and not client.silent:
@@ -109,12 +109,12 @@ def test_a_source_belongs_to_the_publisher_that_sent_it_first_as_long_as_that_is
     talk.run()
     other.publish(ping(2), ping(1, "own"))
     talk.run()
-    assert talk.turned == [("source", "insert", 2, "source 'p' belongs to publisher honest")]
+    assert talk.rejected == [("source", "insert", 2, "source 'p' belongs to publisher honest")]
     assert [(event.source, event.id) for event in talk.admitted] == [("p", 1), ("own", 1)]
     assert talk.broker.statistics().attempts == {"p": 1}
     accounts = {peer.name: peer.account.answer(1) for peer in talk.broker.attachments.peers.values()}
-    assert accounts["other"].turned == {TURNED["source"]: 1}
-    assert accounts["other"].samples[0].told == "source 'p' belongs to publisher honest"
+    assert accounts["other"].rejected == {REJECTIONS["source"]: 1}
+    assert accounts["other"].samples[0].details == "source 'p' belongs to publisher honest"
     honest.publish(ping(2))
     talk.run()
     assert [event.id for event in talk.admitted] == [1, 1, 2], "what was refused to another has used up no identity"
@@ -134,7 +134,7 @@ def test_events_of_others_are_neither_revised_nor_withdrawn() -> None:
     other.change(Delta(revises=[(ping(1), ping(1, value=9))], retracts=[ping(2)]))
     other.change(Delta([ping(7, "q")], retracts=[ping(1)]))
     talk.run()
-    assert [(change, number) for _, change, number, _ in talk.turned] == [("revise", 1), ("retract", 2), ("retract", 1)]
+    assert [(change, number) for _, change, number, _ in talk.rejected] == [("revise", 1), ("retract", 2), ("retract", 1)]
     assert [event.id for event in talk.admitted] == [1, 2, 7]
 
 
@@ -143,7 +143,7 @@ def test_publishers_that_share_send_the_sources_of_each_other() -> None:
     for number in range(3):
         Client(talk, f"task {number}", shares=True).publish(ping(number))
     talk.run()
-    assert talk.turned == [] and len(talk.admitted) == 3
+    assert talk.rejected == [] and len(talk.admitted) == 3
 
 
 def test_a_key_keeps_its_sources_while_it_is_away_and_whatever_its_publisher_is_called() -> None:
@@ -157,7 +157,7 @@ def test_a_key_keeps_its_sources_while_it_is_away_and_whatever_its_publisher_is_
     Client(talk, "second", "a").publish(ping(3))
     talk.run()
     assert [event.id for event in talk.admitted] == [1, 3]
-    assert [told for *_, told in talk.turned] == ["source 'p' belongs to key a"]
+    assert [told for *_, told in talk.rejected] == ["source 'p' belongs to key a"]
 
 
 def test_a_reserved_source_is_its_keys_whoever_sent_it_before() -> None:
@@ -172,7 +172,7 @@ def test_a_reserved_source_is_its_keys_whoever_sent_it_before() -> None:
     taken.publish(ping(3), ping(1, "r"))
     talk.run()
     assert sorted((event.source, event.id) for event in talk.admitted) == [("p", 1), ("p", 2), ("r", 1)]
-    assert sorted(told for *_, told in talk.turned) == [
+    assert sorted(told for *_, told in talk.rejected) == [
         "key a may publish no sources but p*, so not 'q'",
         "source 'p' belongs to another key in the allow-list",
     ]
@@ -186,7 +186,7 @@ def test_a_key_publishes_and_promises_its_types_only() -> None:
     client.publish(ping(1))
     client.publish(Pong(ts=100, id=1, source="p"))
     talk.run()
-    assert [(reason, told) for reason, _, _, told in talk.turned] == [("right", "key a may publish Pong, not Ping")]
+    assert [(reason, told) for reason, _, _, told in talk.rejected] == [("right", "key a may publish Pong, not Ping")]
     assert {name: stream.promised for name, stream in talk.broker.waiting([]).streams.items()} == {"Pong": 60}
 
 
@@ -237,7 +237,7 @@ def test_what_others_own_is_left_out_of_every_form_of_a_block(types: EventTypes,
     assert sum(part.count for part, _, _ in admitted) == 2
     kept = [EventCodec(TYPES).decode(part, data, Drops()).inserts for part, data, _ in admitted]
     assert [(event.source, event.id) for events in kept for event in events] == [("p", 1), ("p", 2)]
-    assert [(each.reason, each.source, each.id) for each in ingress.turned] == [("source", "q", 1)]
+    assert [(each.reason, each.source, each.id) for each in ingress.rejected] == [("source", "q", 1)]
     assert ("q", 1) not in ingress.seen
 
 
@@ -248,7 +248,7 @@ def test_a_row_that_is_no_event_is_not_asked_whose_it_is() -> None:
     (event,) = (ping(1, "q"),)
     block = encode([[], event, [1, "q", 0]])
     assert ingress.admit(BlockHead("Ping", 3), block, False, sender=Sender("publisher other")) == []
-    assert [(each.reason, each.source) for each in ingress.turned] == [("source", "q")]
+    assert [(each.reason, each.source) for each in ingress.rejected] == [("source", "q")]
     assert ingress.drops == {"malformed event": 2}
 
 
@@ -272,15 +272,15 @@ def test_sources_of_keys_outlive_the_node_and_those_of_publishers_do_not() -> No
     lives.resume(again.broker, {})
     Client(again, "other", "b").publish(ping(2, "before"), ping(2, "after"))
     again.run()
-    assert [told for *_, told in again.turned] == ["source 'before' belongs to key a", "source 'after' belongs to key a"]
+    assert [told for *_, told in again.rejected] == ["source 'before' belongs to key a", "source 'after' belongs to key a"]
 
 
 def test_attempts_are_counted_for_so_many_sources_and_no_more() -> None:
     owners = Owners(lambda name: True)
-    for number in range(MOST_TOLD + 10):
+    for number in range(MOST_REPORTED + 10):
         owners.rejected(f"s{number}")
     owners.rejected("s0")
-    assert len(owners.attempts) == MOST_TOLD and owners.attempts["s0"] == 2
+    assert len(owners.attempts) == MOST_REPORTED and owners.attempts["s0"] == 2
 
 
 def test_the_sender_is_the_key_or_the_publisher() -> None:

@@ -349,10 +349,10 @@ def test_names_are_counted_by_key_and_can_be_released_by_their_owner_alone():
     again = Log(1, lambda offset, size: [])
     again.passed(record)
     assert again.readers.keys() == log.readers.keys()
-    assert "Ping" in log.wants()
+    assert "Ping" in log.subscriptions()
     log.released(["*"], "evil", ())
     log.released(["*"], "alice", ())
-    assert not log.readers and not log.wants()
+    assert not log.readers and not log.subscriptions()
 
 
 class Handle:

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from middleware import native
 from middleware.broker.ingress.seen import (
     SeenIds,
-    left_out,
     runs_in,
+    skipped,
 )
-from middleware.broker.routing import RoutingTable, check_pattern, fitted, matches, wanted
+from middleware.broker.routing import RoutingTable, check_pattern, fitted, is_subscribed, matches
 from middleware.link.codec import Run
 from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
@@ -86,7 +86,7 @@ def test_new_events_are_taken_as_the_oracle_takes_them(leaves_out: str | None, b
             new = take(arrived, lambda s, k=kind, known=sources: None if s == leaves_out else known.setdefault(s, k()))
             assert list(map(id, new)) == list(map(id, expected))
             assert (new is arrived) == (len(new) == len(arrived))
-            assert len(left_out(arrived, new)) == len(arrived) - len(new)
+            assert len(skipped(arrived, new)) == len(arrived) - len(new)
 
 
 def test_memory_grows_with_gaps_only() -> None:
@@ -216,7 +216,7 @@ patterns = st.one_of(names, names.map(lambda name: f"{name}.*"), st.just("*"))
 @given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12))
 def test_a_set_of_patterns_covers_what_one_of_them_does(given: frozenset[str], types: frozenset[str]) -> None:
     for name in types:
-        assert wanted(given, name) == any(matches(pattern, name) for pattern in given)
+        assert is_subscribed(given, name) == any(matches(pattern, name) for pattern in given)
 
 
 @given(st.frozensets(patterns, max_size=12), st.frozensets(names, max_size=12), st.integers(1, 12), st.integers(1, 60))
@@ -226,9 +226,9 @@ def test_fitted_patterns_cover_all_that_was_asked_for(
     few = fitted(given, most, most_bytes)
     assert len(few) <= most
     assert sum(map(len, few)) <= most_bytes
-    assert all(wanted(few, name) for name in types if wanted(given, name))
+    assert all(is_subscribed(few, name) for name in types if is_subscribed(given, name))
     exact = fitted(given, 100, 10_000)
-    assert all(wanted(exact, name) == wanted(given, name) for name in types)
+    assert all(is_subscribed(exact, name) == is_subscribed(given, name) for name in types)
 
 
 @pytest.mark.parametrize("seed", range(20))

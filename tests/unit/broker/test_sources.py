@@ -204,7 +204,7 @@ def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_o
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.wall_is(10 * SECOND, 0)
     for name in "ab":
-        sources.told_wall(name, 10 * SECOND + HOURS, 0)
+        sources.wall_announced(name, 10 * SECOND + HOURS, 0)
     assert sources.behind == HOURS and sources.most(0) == 10 * SECOND + HOURS + AHEAD
     sources.wall_is(20 * SECOND, 0)
     assert sources.behind == 0
@@ -212,40 +212,40 @@ def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_o
     assert sources.behind == HOURS
     sources.leave("b")
     assert sources.behind == HOURS, "what comes of the other one is in time"
-    sources.told_wall("c", 10 * SECOND, 0)
+    sources.wall_announced("c", 10 * SECOND, 0)
     assert sources.behind == 0 and sources.most(0) == 10 * SECOND + AHEAD
 
 
 def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
-    assert not sources.is_undecided(0), "nobody has said what time it is"
+    assert not sources.clock_in_doubt(0), "nobody has said what time it is"
     sources.wall_is(10 * SECOND, 0)
-    sources.told_wall("a", 10 * SECOND + HOURS, 0)
-    assert sources.is_undecided(0) and not sources.is_undecided(UNDECIDED)
-    sources.told_wall("b", 10 * SECOND, 0)
-    assert not sources.is_undecided(0) and sources.behind == 0
+    sources.wall_announced("a", 10 * SECOND + HOURS, 0)
+    assert sources.clock_in_doubt(0) and not sources.clock_in_doubt(UNDECIDED)
+    sources.wall_announced("b", 10 * SECOND, 0)
+    assert not sources.clock_in_doubt(0) and sources.behind == 0
     other = Sources(SourcePolicy(IDLE, AHEAD), 0)
     other.wall_is(10 * SECOND, 0)
-    other.told_wall("a", 10 * SECOND, 0)
-    assert not other.is_undecided(0), "one that agrees is enough"
+    other.wall_announced("a", 10 * SECOND, 0)
+    assert not other.clock_in_doubt(0), "one that agrees is enough"
 
 
 def test_time_for_which_a_node_was_suspended_is_no_time_in_which_it_waited() -> None:
     """Seen by seed 1006294: suspended for 12 s, a node whose clock is wrong believed it, with one publisher there."""
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.wall_is(10 * SECOND, 0)
-    sources.told_wall("a", 10 * SECOND + HOURS, 0)
+    sources.wall_announced("a", 10 * SECOND + HOURS, 0)
     sources.could_not_speak(12 * SECOND, away=12 * SECOND)
-    assert sources.is_undecided(12 * SECOND) and not sources.is_undecided(12 * SECOND + UNDECIDED)
+    assert sources.clock_in_doubt(12 * SECOND) and not sources.clock_in_doubt(12 * SECOND + UNDECIDED)
 
 
 def test_what_a_former_life_knew_of_the_clock_holds_until_somebody_agrees_with_it() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     sources.was_behind(HOURS)
     sources.wall_is(10 * SECOND, 0)
-    sources.told_wall("a", 10 * SECOND + HOURS, 0)
-    assert sources.behind == HOURS and not sources.is_undecided(0), "one more that says so is one more"
-    sources.told_wall("b", 10 * SECOND, 0)
+    sources.wall_announced("a", 10 * SECOND + HOURS, 0)
+    assert sources.behind == HOURS and not sources.clock_in_doubt(0), "one more that says so is one more"
+    sources.wall_announced("b", 10 * SECOND, 0)
     assert sources.behind == 0
 
 

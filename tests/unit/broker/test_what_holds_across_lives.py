@@ -7,13 +7,13 @@ import pytest
 from middleware.broker.broker import Broker
 from middleware.broker.inbox import Inbox
 from middleware.broker.ingress.admission import Admission
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log.log import Log
 from middleware.broker.log.records import (
     Detached,
+    IdlePromise,
     LogEntry,
-    OnBehalf,
     PeerKey,
     Received,
     Record,
@@ -66,7 +66,7 @@ def test_what_a_publisher_has_ended_stays_ended_when_it_attaches_anew_and_falls_
     admission.sources.leave(key)
     admission.attach(key, 0, 2)
     for seconds in (11, 12, 30):
-        admission.promise_on_behalf(7 + seconds, [], [], seconds * SECOND)
+        admission.promise_for_idle(7 + seconds, [], [], seconds * SECOND)
         assert tracker.for_nodes.values["Ping"] == END
     tracker.noted(key, admission.received(key, Changes(50, None, []), 31 * SECOND, frozenset(["Ping"])))
     assert tracker.for_nodes.values["Ping"] == END
@@ -92,8 +92,8 @@ def test_a_type_that_was_offered_anew_is_promised_anew() -> None:
     told: list[Changes] = []
     peer.link.send = lambda parts: told.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
     peer.post({"Reading": END}, 1, NEVER, 0)
-    peer.tell_interest(Interest(2), (0, 0))  # without Reading: whoever hears it forgets what was promised
-    peer.tell_interest(Interest(3, raw=["Reading"]), (0, 0))
+    peer.send_interest(Interest(2), (0, 0))  # without Reading: whoever hears it forgets what was promised
+    peer.send_interest(Interest(3, raw=["Reading"]), (0, 0))
     assert peer.news_due(1, NEVER, SECOND)
     peer.post({"Reading": END}, 1, NEVER, SECOND)
     assert [changes.watermarks for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
@@ -169,18 +169,18 @@ def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_
     broker = durable(log)
     silent = ("publisher", "p")
     told = Record(1, 0, [Subscribed(silent, Interest(1, raw=["Reading"]))], False, None, {})
-    ended = Record(2, 0, [OnBehalf(silent, {"Reading": 59}), Detached(silent)], False, None, {})
+    ended = Record(2, 0, [IdlePromise(silent, {"Reading": 59}), Detached(silent)], False, None, {})
     recover(broker, None, EventTypes([Reading]), None, [told, ended])
     assert broker.waiting([]).streams["Reading"].origins == []
 
 
 def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
-    late = Turned("late", 9, "insert", "Reading", 3, 7, "p", b"")
+    late = RejectedEvent("late", 9, "insert", "Reading", 3, 7, "p", b"")
     log = Log(1, lambda offset, size: [])
     core = DurableCore(durable(log), None, EventTypes([Reading]))
-    core.broker.ingress.turned.append(late)
+    core.broker.ingress.rejected.append(late)
     effects, write = core.settle(1)
-    assert effects.turned == [], "it waits for the log"
+    assert effects.rejected == [], "it waits for the log"
     record = decode_record(encode_record(write.record))
     core.checkpoint_due = True
     pieces = core.settle(1)[1].pieces
@@ -190,9 +190,9 @@ def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> 
         log = Log(1, lambda offset, size: [])
         broker = durable(log)
         recovered, _ = recover(broker, None, EventTypes([Reading]), checkpoint, [] if checkpoint else [record])
-        assert recovered.turned == [late]
-        again = DurableCore(broker, None, EventTypes([Reading]), recovered.turned)
-        assert again.settle(2)[0].turned == [late] and again.settle(3)[0].turned == []
+        assert recovered.rejected == [late]
+        again = DurableCore(broker, None, EventTypes([Reading]), recovered.rejected)
+        assert again.settle(2)[0].rejected == [late] and again.settle(3)[0].rejected == []
 
 
 def test_a_node_knows_how_far_its_former_life_had_come() -> None:
@@ -209,7 +209,7 @@ def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> 
     core = DurableCore(durable(log), None, EventTypes([Reading]))
     core.broker.wall_is(10 * SECOND, 0)
     for name in "pq":
-        core.broker.sources.told_wall(("publisher", name), 7_210 * SECOND, 0)
+        core.broker.sources.wall_announced(("publisher", name), 7_210 * SECOND, 0)
     record = decode_record(encode_record(core.settle(1)[1].record))
     assert core.settle(2)[1] is None, "it is said once"
     core.checkpoint_due = True
@@ -297,12 +297,12 @@ def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
 def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
     log = Log(1, lambda offset, size: [])
     broker = Broker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
-    key, wanted = ("node", "a"), Interest(1, ["Low"])
+    key, is_subscribed = ("node", "a"), Interest(1, ["Low"])
     recover(
-        broker, None, EventTypes([Reading]), None, [Record(1, 0, [Subscribed(key, wanted)], False, None, {})]
+        broker, None, EventTypes([Reading]), None, [Record(1, 0, [Subscribed(key, is_subscribed)], False, None, {})]
     )  # a former life
     other = Link("a", "node", 9, 0, dials=False)
-    other.send([encode(wanted)])
+    other.send([encode(is_subscribed)])
     for now in range(0, SECOND, SECOND // 20):
         for _, parts in broker.settle(now).sends:
             other.receive(decode_frame(parts[0]), parts[1:], now)
@@ -319,5 +319,5 @@ def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once
             broker.receive("a", parts, second * SECOND)
         other.outbox.clear()
         broker.settle(second * SECOND)
-    assert log.is_wanted("Low")
+    assert log.is_subscribed("Low")
     assert key in log.readers

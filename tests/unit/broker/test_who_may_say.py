@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from middleware.broker.ingress.checks import Turned
-from middleware.broker.ingress.receipts import TURNED
+from middleware.broker.ingress.checks import RejectedEvent
+from middleware.broker.ingress.receipts import REJECTIONS
 from middleware.link.codec import BlockHead, Changes, encode
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, EventTypes
@@ -23,18 +23,18 @@ TYPES = EventTypes([Ping, Pong])
 
 
 class WatchedNode(SimulatedNode):
-    """A simulated node that keeps what its broker turned away. ``turned``: all of it, in order."""
+    """A simulated node that keeps what its broker turned away. ``rejected``: all of it, in order."""
 
     def __init__(self, simulation: Simulation, name: str, peers: str = "", reads: str = "", derives: str = "") -> None:
         process = self.pongs if derives else None
         types = [reads] if reads else []
-        self.turned: list[Turned] = []
+        self.rejected: list[RejectedEvent] = []
         super().__init__(simulation, name, peers, TYPES, reads=types, derives=[derives] if derives else [], process=process)
         settle = self.broker.settle
 
         def watched(now: int):  # type: ignore[no-untyped-def]
             effects = settle(now)
-            self.turned += effects.turned
+            self.rejected += effects.rejected
             return effects
 
         self.broker.settle = watched  # type: ignore[method-assign]
@@ -73,16 +73,16 @@ def test_a_publisher_of_a_derived_type_is_told_so_and_holds_nothing_back() -> No
     simulation.run(SECOND)
     assert [event.text for event in reader.events if isinstance(event, Pong)] == ["true", "true"]
     assert reader.watermarks == {"Pong": END}, "the type ends though q, which offers it, is still there"
-    assert [(each.reason, each.change, each.id) for each in node.turned] == [
+    assert [(each.reason, each.change, each.id) for each in node.rejected] == [
         ("derived", "insert", 1),
         ("derived", "revise", 1),
         ("derived", "retract", 2),
     ]
-    assert all("detectors derive Pong" in each.told for each in node.turned)
-    assert node.broker.drops == {TURNED["derived"]: 3}
+    assert all("detectors derive Pong" in each.details for each in node.rejected)
+    assert node.broker.drops == {REJECTIONS["derived"]: 3}
     (account,) = [peer.account for peer in node.broker.attachments.peers.values() if peer.name == "q"]
-    assert account.answer(1).turned == {TURNED["derived"]: 3}
-    assert account.answer(1).samples[0].told == "detectors derive Pong: publish what they read instead"
+    assert account.answer(1).rejected == {REJECTIONS["derived"]: 3}
+    assert account.answer(1).samples[0].details == "detectors derive Pong: publish what they read instead"
 
 
 def test_what_a_publisher_promises_of_a_derived_type_is_ignored_at_a_node_that_only_forwards() -> None:
@@ -98,7 +98,7 @@ def test_what_a_publisher_promises_of_a_derived_type_is_ignored_at_a_node_that_o
     simulation.run(SECOND)
     assert [event.text for event in reader.events if isinstance(event, Pong)] == ["true"]
     assert reader.watermarks == {"Pong": END}
-    assert [each.reason for each in forwarding.turned] == ["derived"]
+    assert [each.reason for each in forwarding.rejected] == ["derived"]
 
 
 def test_a_type_that_becomes_derived_later_is_taken_from_publishers_no_more() -> None:
@@ -108,7 +108,7 @@ def test_a_type_that_becomes_derived_later_is_taken_from_publishers_no_more() ->
     other.publish([forged(1)])
     other.advance(Pong, 50)
     simulation.run(SECOND)
-    assert not first.turned, "as yet, it is a type like any other"
+    assert not first.rejected, "as yet, it is a type like any other"
     WatchedNode(simulation, "b", "ab", reads="Ping", derives="Pong")
     reader = finals_of(simulation, "a")
     honest = SimulatedPublisher(simulation, "p", "a", [Ping])
@@ -116,7 +116,7 @@ def test_a_type_that_becomes_derived_later_is_taken_from_publishers_no_more() ->
     honest.publish([ping(1), ping(2)])
     honest.advance(Ping, END)
     simulation.run(3 * SECOND)
-    assert [each.id for each in first.turned] == [2]
+    assert [each.id for each in first.rejected] == [2]
     assert [event.text for event in reader.events if isinstance(event, Pong)] == ["true", "true"]
     assert reader.watermarks == {"Pong": END}
     assert "Pong" not in first.broker.tracker.raw_here()
@@ -145,5 +145,5 @@ def test_a_rejected_block_that_cannot_be_read_is_counted() -> None:
     for block in (b"\xc1" * 4, records):
         other.link.send([encode(Changes(None, None, [BlockHead("Pong", 3)])), block])
     simulation.run(SECOND)
-    assert node.turned == []
+    assert node.rejected == []
     assert node.broker.drops == {"malformed block": 3, "malformed event": 3}

@@ -18,7 +18,7 @@ import pytest
 from msgspec import json
 from typer.testing import CliRunner
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.cli.questions.late import app
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
@@ -37,15 +37,15 @@ def late(number: int, ts: int = 100, final: int = 150) -> Late:
     return Late(Hit(0.5, ts=ts, id=number, source="ball"), "insert", 400, 120, final)
 
 
-def turned(number: int) -> Turned:
+def rejected(number: int) -> RejectedEvent:
     event = Hit(0.5, ts=10**18, id=number, source="liar")
-    return Turned("ahead", 500, "insert", "Hit", event.ts, event.id, event.source, encode(event))
+    return RejectedEvent("ahead", 500, "insert", "Hit", event.ts, event.id, event.source, encode(event))
 
 
 def test_entries_come_back_as_they_were_listed(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
     ledger.report_late("Hits", [late(1), late(2)])
-    ledger.list_turned([turned(3)])
+    ledger.report_rejections([rejected(3)])
     ledger.commit()
     first, _, third = read_ledger(tmp_path)  # while it is open
     assert (first.number, first.node, first.detector, first.reason, first.change) == (1, "field", "Hits", "late", "insert")
@@ -87,7 +87,7 @@ def test_late_revisions_of_one_event_are_entries_of_their_own(tmp_path: Path) ->
         for peak in (0.7, 0.8, 0.7):
             ledger.report_late("Hits", [revised(peak)])
             ledger.commit()
-        ledger.list_turned([turned(3), turned(3)])
+        ledger.report_rejections([rejected(3), rejected(3)])
         ledger.close()
     entries = read_ledger(tmp_path)
     assert [entry.record for entry in entries] == [
@@ -169,7 +169,7 @@ def test_nobody_waits_for_a_locked_database_and_nothing_is_lost_in_a_crash(
         assert database.execute("PRAGMA busy_timeout").fetchone() == (0,)
         for number in (2, 3):
             ledger.report_late("Hits", [late(number)])
-            ledger.list_turned([turned(number + 10)])
+            ledger.report_rejections([rejected(number + 10)])
             assert ledger.commit(), "it is on the disk"
         assert ledger.listed == 1
         assert [entry.id for entry in read_ledger(tmp_path)] == [1]
@@ -299,7 +299,7 @@ def test_a_source_that_fills_the_ledger_pushes_out_its_own_entries_and_they_are_
     ledger = Ledger("field", tmp_path, most_kept=200, trim_every=20)
     ledger.report_late("Hits", [late(number) for number in range(20)])
     for first in range(0, 1_000, 50):
-        ledger.list_turned([turned(number) for number in range(first, first + 50)])
+        ledger.report_rejections([rejected(number) for number in range(first, first + 50)])
         ledger.commit()
     ledger.close()
     kept = [(entry.source, entry.id) for entry in read_ledger(tmp_path)]
@@ -334,7 +334,7 @@ def test_errors_say_what_to_do(tmp_path: Path) -> None:
 def test_the_command_lists_and_shows(tmp_path: Path) -> None:
     ledger = Ledger("field", tmp_path)
     ledger.report_late("Hits", [late(1), late(2)])
-    ledger.list_turned([turned(3)])
+    ledger.report_rejections([rejected(3)])
     ledger.close()
     listed = CliRunner().invoke(app, ["list", str(tmp_path)])
     assert listed.exit_code == 0
@@ -381,7 +381,7 @@ def test_a_clash_is_listed_with_both_contents(tmp_path: Path) -> None:
     event, first = Hit(2.5, ts=120, id=7, source="ball"), Hit(0.5, ts=100, id=7, source="ball")
     about = "insert", "Hit", event.ts, event.id, event.source
     ledger = Ledger("field", tmp_path)
-    ledger.list_turned([Turned("clash", first.ts, *about, encode(event), first=("Hit", encode(first)))])
+    ledger.report_rejections([RejectedEvent("clash", first.ts, *about, encode(event), first=("Hit", encode(first)))])
     ledger.close()
     (entry,) = read_ledger(tmp_path)
     assert (entry.reason, entry.bound, entry.record) == ("clash", 100, encode(event))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.broker.ingress.checks import Turned
+from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.records import Record
 from middleware.durability.checkpoint import Piece, whole
 from middleware.durability.durable_core import Write
@@ -48,7 +48,7 @@ def test_whatever_the_umask_state_is_private_from_the_first_moment(tmp_path: Pat
         )
         with closing(connect(folder / FILE)) as other:
             other.execute("BEGIN EXCLUSIVE")
-            ledger.list_turned([Turned("late", 5, "insert", "Hit", 1, 1, "s", b"\x90")])
+            ledger.report_rejections([RejectedEvent("late", 5, "insert", "Hit", 1, 1, "s", b"\x90")])
             assert ledger.commit()
             assert (folder / SPILL).exists()
             found = {path.name: mode(path) for path in folder.iterdir()}
