@@ -28,9 +28,9 @@ from detectors.window import (
     Windows,
     quantile,
 )
-from detectors.window.aggregates import Field
+from detectors.window.aggregation.aggregates import Field
+from detectors.window.aggregation.monoid import Monoid
 from detectors.window.kinds import WindowKind
-from detectors.window.monoid import Monoid
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventType
 from middleware.model.identity import named

@@ -8,13 +8,13 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterable
 
-from detectors.flow.broadcast import copied, placed_type, remember, shard_of, spread
-from detectors.flow.flow_checks import check
-from detectors.flow.flow_drawing import as_svg, as_text
-from detectors.flow.flow_graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, FusedFold, Graph
-from detectors.flow.flow_operator import FlowOperator, operators
-from detectors.flow.hints import accepted, element, fold_outputs, has_field, name_of
-from detectors.flow.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
+from detectors.flow.graphs.flow_checks import check
+from detectors.flow.graphs.flow_drawing import as_svg, as_text
+from detectors.flow.graphs.flow_graph import Annotation, FlowError, FlowNode, FlowNodeKind, Fold, FusedFold, Graph
+from detectors.flow.graphs.hints import accepted, element, fold_outputs, has_field, name_of
+from detectors.flow.operations.broadcast import copied, placed_type, remember, shard_of, spread
+from detectors.flow.operations.flow_operator import FlowOperator, operators
+from detectors.flow.operations.stateful import OUTPUTS, combine, guarded, key_of, outputs_of, states_of
 from middleware.model.event import Event, EventType, Key, Value, field_names, type_name
 
 

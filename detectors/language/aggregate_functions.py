@@ -16,9 +16,9 @@ from detectors.language.expression import Expression
 from detectors.language.query_errors import QueryError, TextSpan
 from detectors.language.value_types import INTEGERS, LIMITS, NUMBERS, REALS, Type, ValueKind
 from detectors.language.values import within
-from detectors.window.monoids import MEAN, SUM
-from detectors.window.ranks import middle, ranked
-from detectors.window.sketches import DISTINCT
+from detectors.window.aggregation.monoids import MEAN, SUM
+from detectors.window.aggregation.ranks import middle, ranked
+from detectors.window.aggregation.sketches import DISTINCT
 from middleware.model.event import Value
 
 Fold = Callable[[Sequence[Value]], Value]
@@ -63,7 +63,7 @@ PLACE = "place"
 """The last word in the names of aggregates that depend on places in a window, which trees do not give."""
 
 SQUARED = 2.0**400
-"""Beyond this, squares are not summed in a tree (``detectors.window.monoids``)."""
+"""Beyond this, squares are not summed in a tree (``detectors.window.aggregation.monoids``)."""
 
 
 def _moment(values: Sequence[float], free: int) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.sequence.construction import scheduled
-from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
-from detectors.sequence.syntax import Strategy
+from detectors.sequence.grammar.syntax import Strategy
+from detectors.sequence.planning.sequence_plan import Condition, PatternStep, SequencePlan
+from detectors.sequence.strategies.construction import scheduled
 from middleware.model.event import field_names, type_name
 from middleware.model.quantities import format_duration
 

@@ -26,9 +26,8 @@ from dataclasses import replace
 
 from detectors.language.query_errors import NOWHERE, QueryError, nearest
 from detectors.language.tree import Between, Binary, Call, In, IsNull, SyntaxNode, TextMatch, Unary, literal
-from detectors.sequence.sequence_operator import SequenceQuery
-from detectors.sequence.sequence_parser import FUNCTIONS, duration
-from detectors.sequence.syntax import (
+from detectors.sequence.grammar.sequence_parser import FUNCTIONS, duration
+from detectors.sequence.grammar.syntax import (
     Component,
     FieldReference,
     Index,
@@ -39,6 +38,7 @@ from detectors.sequence.syntax import (
     Strategy,
     joined,
 )
+from detectors.sequence.sequence_operator import SequenceQuery
 from middleware.model.event import EventType, type_name
 
 

@@ -11,12 +11,12 @@ from msgspec.structs import astuple
 
 from detectors.outcomes import difference, event_of, misfit, unchecked, withheld
 from detectors.sequence.algorithm import Algorithm, ScanWork
-from detectors.sequence.analysis import Types, plan
-from detectors.sequence.matcher import Matcher
-from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, first_of, last_of
-from detectors.sequence.native import specification
-from detectors.sequence.sequence_plan import SequencePlan
-from detectors.sequence.syntax import QueryTree, Strategy
+from detectors.sequence.grammar.syntax import QueryTree, Strategy
+from detectors.sequence.planning.analysis import Types, plan
+from detectors.sequence.planning.sequence_plan import SequencePlan
+from detectors.sequence.strategies.matcher import Matcher
+from detectors.sequence.strategies.matches import Fail, Identify, Match, MatchChanges, first_of, last_of
+from detectors.sequence.strategies.native_plan import specification
 from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns

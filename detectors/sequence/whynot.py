@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from detectors.language.tree import names
-from detectors.sequence.field_kinds import columns, own_fields
-from detectors.sequence.matches import Match, Part, Roles, first_of, key_maker, last_of
-from detectors.sequence.sequence_plan import Condition, PatternStep, SequencePlan
-from detectors.sequence.syntax import FieldReference, Strategy
+from detectors.sequence.grammar.syntax import FieldReference, Strategy
+from detectors.sequence.planning.field_kinds import columns, own_fields
+from detectors.sequence.planning.sequence_plan import Condition, PatternStep, SequencePlan
+from detectors.sequence.strategies.matches import Match, Part, Roles, first_of, key_maker, last_of
 from middleware.model.event import Event, Key, Value, type_name
 from middleware.model.quantities import format_duration
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from inspect import signature
 
-from detectors.soccer.attack_outcomes import AttackKinds, AttackOutcomes, BigChances, Chances
-from detectors.soccer.attacks import Attacks, BuildUps, FastBreaks, Turnovers
-from detectors.soccer.ball import BallHits, BallsInPlay, LineCrossings
-from detectors.soccer.chances import ExpectedGoals, Rebounds, Scores, ShotKinds
-from detectors.soccer.contact import Kicks, NearBall, PlayerHits
-from detectors.soccer.duels import Crowds, DuelOutcomes, Duels, Markings
-from detectors.soccer.flight import BallFlights, BallRests, Bounces, LooseBalls, Woodworks
-from detectors.soccer.formation import BlockHeights, Compactness, DefensiveLines, Formations, TeamShapes
-from detectors.soccer.kicking import Clearances, Crosses, KickKinds
-from detectors.soccer.offside import LineBreaks, OffsidePasses, OffsidePositions
-from detectors.soccer.pass_kinds import (
+from detectors.soccer.ball_play.ball import BallHits, BallsInPlay, LineCrossings
+from detectors.soccer.ball_play.contact import Kicks, NearBall, PlayerHits
+from detectors.soccer.ball_play.flight import BallFlights, BallRests, Bounces, LooseBalls, Woodworks
+from detectors.soccer.ball_play.kicking import Clearances, Crosses, KickKinds
+from detectors.soccer.ball_play.possession import DeadBalls, Possessions, TeamPossessions
+from detectors.soccer.ball_play.touches import Controls, Dribbles, Headers, Spells
+from detectors.soccer.offence.attack_outcomes import AttackKinds, AttackOutcomes, BigChances, Chances
+from detectors.soccer.offence.attacks import Attacks, BuildUps, FastBreaks, Turnovers
+from detectors.soccer.offence.chances import ExpectedGoals, Rebounds, Scores, ShotKinds
+from detectors.soccer.offence.set_pieces import FreeKicks, PenaltyKicks, QuickRestarts, SetPieces, SetPieceShots
+from detectors.soccer.offence.shooting import Goals, ShotOutcomes, Shots
+from detectors.soccer.passes.offside import LineBreaks, OffsidePasses, OffsidePositions
+from detectors.soccer.passes.pass_kinds import (
     LongPasses,
     PassDirections,
     PassesIntoBox,
@@ -23,17 +25,15 @@ from detectors.soccer.pass_kinds import (
     SwitchesOfPlay,
     ThroughPasses,
 )
-from detectors.soccer.pass_play import Assists, KeyPasses, OneTouchPasses, PassAccuracies, PassPairs, Triangles
-from detectors.soccer.passing import DoublePasses, Interceptions, Passes, PassSequences
-from detectors.soccer.player_motion import Motions, PlayerMotions
-from detectors.soccer.player_running import Accelerations, DistancesRun, Paces, Sprints, Turns, WorkRates
-from detectors.soccer.possession import DeadBalls, Possessions, TeamPossessions
-from detectors.soccer.pressing import Counterpresses, PressingPhases, Pressures, PressureWins, Recoveries
-from detectors.soccer.set_pieces import FreeKicks, PenaltyKicks, QuickRestarts, SetPieces, SetPieceShots
+from detectors.soccer.passes.pass_play import Assists, KeyPasses, OneTouchPasses, PassAccuracies, PassPairs, Triangles
+from detectors.soccer.passes.passing import DoublePasses, Interceptions, Passes, PassSequences
+from detectors.soccer.players.duels import Crowds, DuelOutcomes, Duels, Markings
+from detectors.soccer.players.formation import BlockHeights, Compactness, DefensiveLines, Formations, TeamShapes
+from detectors.soccer.players.player_motion import Motions, PlayerMotions
+from detectors.soccer.players.player_running import Accelerations, DistancesRun, Paces, Sprints, Turns, WorkRates
+from detectors.soccer.players.pressing import Counterpresses, PressingPhases, Pressures, PressureWins, Recoveries
 from detectors.soccer.setup import Setting, Setup, setup_of
-from detectors.soccer.shooting import Goals, ShotOutcomes, Shots
 from detectors.soccer.statistics import AttackFigures, Dominances, MatchFigures, MatchPhases, PlayerFigures, PossessionShares
-from detectors.soccer.touches import Controls, Dribbles, Headers, Spells
 from detectors.soccer.zones import BallBoxes, BallPlaces, BallZones, BoxRuns, PlayerPlaces, PlayerZones
 from middleware.model.detector import Detector
 from middleware.model.identity import named

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from detectors.soccer.attack_outcomes import AttackOutcome
-from detectors.soccer.chances import Score
-from detectors.soccer.duels import DuelWon
+from detectors.soccer.ball_play.touches import Dribble
 from detectors.soccer.events import FailedPass, Interception, Pass, PlayerEvent, ShotOnGoal, SoccerEvent, TeamPossession
 from detectors.soccer.field import OnField, PlayingField
-from detectors.soccer.set_pieces import CornerKick
+from detectors.soccer.offence.attack_outcomes import AttackOutcome
+from detectors.soccer.offence.chances import Score
+from detectors.soccer.offence.set_pieces import CornerKick
+from detectors.soccer.players.duels import DuelWon
 from detectors.soccer.setup import Setting, setup_of
-from detectors.soccer.touches import Dribble
 from middleware.model.detector import Detector
 from middleware.model.time import SECOND
 

@@ -1,10 +1,9 @@
 """Sliding windows over events that arrive out of order: the aggregator ``Fiba``, monoids, and windows as operators."""
 
-from detectors.window.aggregates import Aggregate
-from detectors.window.fiba import Aggregator, Fiba
-from detectors.window.kinds import Counted, Hopping, Landmark, Session, Sliding, Tumbling, WindowKind
-from detectors.window.monoid import Group, Monoid
-from detectors.window.monoids import (
+from detectors.window.aggregation.aggregates import Aggregate
+from detectors.window.aggregation.fiba import Aggregator, Fiba
+from detectors.window.aggregation.monoid import Group, Monoid
+from detectors.window.aggregation.monoids import (
     ARGMAX,
     ARGMIN,
     BUILT_IN,
@@ -24,9 +23,10 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
-from detectors.window.ranks import MEDIAN, exact_quantile
+from detectors.window.aggregation.ranks import MEDIAN, exact_quantile
+from detectors.window.aggregation.sketches import BLOOM, DISTINCT, Filter, quantile
+from detectors.window.kinds import Counted, Hopping, Landmark, Session, Sliding, Tumbling, WindowKind
 from detectors.window.sharing import SharedWindows
-from detectors.window.sketches import BLOOM, DISTINCT, Filter, quantile
 from detectors.window.windows import Windows
 
 __all__ = [

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from detectors.splicing import put_in, take_out
-from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid, Place
+from detectors.window.aggregation.fiba import Fiba
+from detectors.window.aggregation.monoid import Monoid, Place
 from middleware.model.event import Order, Value
 
 Values = tuple[Value, ...]

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from detectors.window.aggregation.monoid import Monoid
 from detectors.window.content import Content, SessionContent
-from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
 from middleware.model.event import END, MAX_TS, Order, Value
 

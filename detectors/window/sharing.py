@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid, Place
+from detectors.window.aggregation.fiba import Fiba
+from detectors.window.aggregation.monoid import Monoid, Place
 from middleware.model.errors import WindowError
 from middleware.model.event import NEVER, Value
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from detectors.operator_columns import joined
 from detectors.outcomes import withheld
-from detectors.window.aggregates import Aggregate
+from detectors.window.aggregation.aggregates import Aggregate
+from detectors.window.aggregation.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
+from detectors.window.aggregation.ranks import MEDIAN
 from detectors.window.kinds import Hopping
-from detectors.window.monoids import SAMPLE_STDDEV, SAMPLE_VARIANCE, STDDEV, VARIANCE
-from detectors.window.ranks import MEDIAN
 from detectors.window.steps import Column, SteppedOperation, Steps, is_in_step
 from detectors.window.windows_plan import WindowsPlan
 from middleware.model.change import Delta

@@ -11,9 +11,9 @@ import msgspec
 import msgspec.structs
 
 from detectors.outcomes import beyond, event_of, misfit
-from detectors.window.aggregates import Aggregate, Field, aggregate_of
+from detectors.window.aggregation.aggregates import Aggregate, Field, aggregate_of
+from detectors.window.aggregation.monoid import Monoid
 from detectors.window.kinds import WindowKind
-from detectors.window.monoid import Monoid
 from middleware.model.errors import WindowError
 from middleware.model.event import Event, EventType, Key, Value, converted, field_names, type_name
 from middleware.model.identity import canonical

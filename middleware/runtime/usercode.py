@@ -42,7 +42,7 @@ def load_object(target: str, folder: Path | None = None) -> Any:
     """
     module_name, colon, name = target.partition(":")
     if not (module_name and colon and name):
-        raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball:BallHits")
+        raise ScenarioError(f"{target!r}: write module:name, such as detectors.soccer.ball_play.ball:BallHits")
     if folder is not None:
         _look_first_in(str(folder.absolute()))
     if str(Path.cwd()) not in sys.path:

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import pytest
 
 from detectors.flow import Flow
-from detectors.flow.flow_operator import operators
-from detectors.flow.grouping import Bucket
-from detectors.flow.items import ABSENT
+from detectors.flow.operations.flow_operator import operators
+from detectors.flow.operations.grouping import Bucket
+from detectors.flow.operations.items import ABSENT
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event

@@ -13,11 +13,11 @@ from operator import is_
 from typing import NamedTuple
 
 from detectors.sequence.algorithm import Algorithm
-from detectors.sequence.construction import Test, due, placed
-from detectors.sequence.matcher import Matcher
-from detectors.sequence.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
-from detectors.sequence.sequence_plan import PatternStep, SequencePlan
-from detectors.sequence.syntax import Strategy
+from detectors.sequence.grammar.syntax import Strategy
+from detectors.sequence.planning.sequence_plan import PatternStep, SequencePlan
+from detectors.sequence.strategies.construction import Test, due, placed
+from detectors.sequence.strategies.matcher import Matcher
+from detectors.sequence.strategies.matches import Fail, Identify, Match, MatchChanges, Part, Roles, first_of, last_of
 from middleware.model.event import NEVER, ORDER, Event, Key, Order
 
 Range = tuple[int, int]

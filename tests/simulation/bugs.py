@@ -15,7 +15,7 @@ import pytest
 
 from detectors.cql.query_operators.stepped_queries import SteppedQuery
 from detectors.cql.query_operators.windowed import WindowedOperation
-from detectors.flow.flow_operator import FlowOperation
+from detectors.flow.operations.flow_operator import FlowOperation
 from detectors.sequence.sequence_operator import SequenceOperation
 from detectors.simulated import an_application, of_cql, of_flows, of_sequences, of_windows
 from detectors.window.stepped_windows import SteppedWindows

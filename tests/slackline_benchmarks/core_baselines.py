@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from detectors.window.monoid import Monoid
+from detectors.window.aggregation.monoid import Monoid
 from middleware import native
 from middleware.model.errors import SlacklineError
 from middleware.model.event import Event

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from slackline_benchmarks.flow_input import arriving, texts
 
-from detectors.flow.flow_stages import stages
-from detectors.flow.items import ABSENT, Change, Position, root_position
-from detectors.flow.program import Program
+from detectors.flow.graphs.flow_stages import stages
+from detectors.flow.operations.items import ABSENT, Change, Position, root_position
+from detectors.flow.operations.program import Program
 from middleware.model.errors import RunError
 from middleware.model.event import NEVER
 from scenarios.search.index import Page, flow

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from detectors.window.monoid import Place
+from detectors.window.aggregation.monoid import Place
 from middleware.model.errors import WindowError
 from middleware.model.event import Value
 

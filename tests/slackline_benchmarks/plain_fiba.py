@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from slackline_benchmarks.listed_columns import aligned, bounds
 
-from detectors.window.monoid import Monoid, Partial, Place
+from detectors.window.aggregation.monoid import Monoid, Partial, Place
 from middleware.model.errors import WindowError
 from middleware.model.event import Value
 

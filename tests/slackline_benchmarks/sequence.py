@@ -10,9 +10,9 @@ from slackline_benchmarks import by_hand
 from slackline_benchmarks.core_baselines import matcher_in_order
 from slackline_benchmarks.workload import DELAY, A, B, C, D, E, F, Found, batches, delayed, measured, tagged, timed, ways
 
-from detectors.sequence.native import specification
+from detectors.sequence.planning.sequence_plan import SequencePlan
 from detectors.sequence.sequence_operator import SequenceQuery
-from detectors.sequence.sequence_plan import SequencePlan
+from detectors.sequence.strategies.native_plan import specification
 from middleware import native
 from middleware.model.event import NEVER, Event
 

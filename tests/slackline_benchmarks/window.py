@@ -15,9 +15,9 @@ from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window_by_key import keyed_entries
 from slackline_benchmarks.window_workload import batches, columns, cost, filled, fused_calls, three_calls
 
-from detectors.window.fiba import Fiba
-from detectors.window.monoids import GEOMEAN, MAX, SUM
-from detectors.window.sketches import BLOOM
+from detectors.window.aggregation.fiba import Fiba
+from detectors.window.aggregation.monoids import GEOMEAN, MAX, SUM
+from detectors.window.aggregation.sketches import BLOOM
 
 N = 1 << 16
 ROUNDS = 200_000

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from slackline_benchmarks.window_workload import FAR, columns, cost, values_for
 
-from detectors.window.monoid import Monoid
-from detectors.window.monoids import SUM
+from detectors.window.aggregation.monoid import Monoid
+from detectors.window.aggregation.monoids import SUM
 
 Baseline = Callable[[Any, Any, Any, Any, Any], Any]
 """(times and values the window is filled with, times to evict, times to insert, values) -> work to be measured."""

@@ -29,10 +29,10 @@ from slackline_benchmarks.workload import (
     ways,
 )
 
+from detectors.window.aggregation.monoid import Monoid
+from detectors.window.aggregation.monoids import MAX, MEAN, STDDEV
+from detectors.window.aggregation.ranks import MEDIAN
 from detectors.window.kinds import Hopping
-from detectors.window.monoid import Monoid
-from detectors.window.monoids import MAX, MEAN, STDDEV
-from detectors.window.ranks import MEDIAN
 from detectors.window.windows import Windows
 from middleware.model.event import EventType
 

@@ -22,8 +22,8 @@ from slackline_benchmarks.plain_fiba import PlainFiba
 from slackline_benchmarks.window import MONOIDS, measured
 from slackline_benchmarks.window_workload import columns, cost, filled
 
-from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid
+from detectors.window.aggregation.fiba import Fiba
+from detectors.window.aggregation.monoid import Monoid
 
 ARITIES = (2, 4, 8)
 N = 1 << 13

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from detectors.window.fiba import Aggregator
-from detectors.window.monoid import Monoid
+from detectors.window.aggregation.fiba import Aggregator
+from detectors.window.aggregation.monoid import Monoid
 
 FAR = 1 << 40
 BATCH = 10_000

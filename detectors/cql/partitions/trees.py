@@ -17,10 +17,9 @@ from detectors.language.code import Code
 from detectors.language.expression import NULL, Conditional, Expression, Parenthesis
 from detectors.language.value_types import INTEGERS, LIMITS, REALS, Type
 from detectors.language.values import within
-from detectors.window.content import Forest
-from detectors.window.fiba import Fiba
-from detectors.window.monoid import Monoid, Partial
-from detectors.window.monoids import (
+from detectors.window.aggregation.fiba import Fiba
+from detectors.window.aggregation.monoid import Monoid, Partial
+from detectors.window.aggregation.monoids import (
     ARGMAX,
     ARGMIN,
     COUNT,
@@ -35,8 +34,9 @@ from detectors.window.monoids import (
     SUM,
     VARIANCE,
 )
-from detectors.window.moving import MovingContent, Ranks, ValueCounts
-from detectors.window.ranks import middle, ranked
+from detectors.window.aggregation.moving import MovingContent, Ranks, ValueCounts
+from detectors.window.aggregation.ranks import middle, ranked
+from detectors.window.content import Forest
 from middleware.model.event import ORDER, Event, Key, Order, Value
 
 SMALL = 128

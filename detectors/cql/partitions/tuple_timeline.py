@@ -9,8 +9,8 @@ from typing import Any
 from detectors.cql.changes import Rows, packed
 from detectors.cql.partitions.trees import Prefix, Trees
 from detectors.splicing import put_in, take_out
+from detectors.window.aggregation.monoid import Partial
 from detectors.window.content import SortedPlaces
-from detectors.window.monoid import Partial
 from middleware.model.event import ORDER, Event, Key, Order
 from middleware.model.operator import Snapshot
 

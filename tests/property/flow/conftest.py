@@ -2,7 +2,7 @@
 
 import pytest
 
-from detectors.flow import grouping, keyed_fold, program
+from detectors.flow.operations import grouping, keyed_fold, program
 
 
 @pytest.fixture(autouse=True, scope="module")

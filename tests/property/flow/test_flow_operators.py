@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from detectors.flow import Flow
-from detectors.flow.flow_operator import operators
+from detectors.flow.operations.flow_operator import operators
 from middleware.testing.operators import history, in_order, play
 from tests.property.flow.random_flows import FOLDS, Memory, Number, Out, by, events, memories, no_memories, remembered, weighted
 

@@ -5,7 +5,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from detectors.flow.flow_operator import operators
+from detectors.flow.operations.flow_operator import operators
 from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, type_name

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from detectors.cql import compile_cql
 from detectors.language import parse_expression
 from detectors.sequence import SequenceQuery
+from detectors.sequence.grammar.sequence_parser import parse
 from detectors.sequence.sequence_operator import SequenceOperation
-from detectors.sequence.sequence_parser import parse
 from middleware.model.change import Delta
 from middleware.model.event import END
 from middleware.model.operator import Origin

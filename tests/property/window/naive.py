@@ -9,7 +9,7 @@ from typing import Any
 
 from slackline_benchmarks.listed_columns import bounds
 
-from detectors.window.monoid import Monoid
+from detectors.window.aggregation.monoid import Monoid
 from middleware.model.errors import WindowError
 
 

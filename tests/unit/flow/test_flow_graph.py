@@ -9,11 +9,11 @@ from xml.etree import ElementTree
 import pytest
 
 from detectors.flow import Flow, FlowError
-from detectors.flow.flow_graph import FlowNodeKind
-from detectors.flow.flow_operator import operators
-from detectors.flow.flow_stages import stages
-from detectors.flow.items import same
-from detectors.flow.sharding import part_of
+from detectors.flow.graphs.flow_graph import FlowNodeKind
+from detectors.flow.graphs.flow_stages import stages
+from detectors.flow.operations.flow_operator import operators
+from detectors.flow.operations.items import same
+from detectors.flow.operations.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event, type_name

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.flow import Flow
-from detectors.flow.flow_operator import operators
+from detectors.flow.operations.flow_operator import operators
 from middleware.model.change import Delta
 from middleware.model.event import Event
 

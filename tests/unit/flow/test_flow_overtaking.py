@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.flow import Flow
-from detectors.flow.sharding import part_of
+from detectors.flow.operations.sharding import part_of
 from middleware.model.change import Delta
 from middleware.model.event import Event, type_name
 

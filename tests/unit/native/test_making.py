@@ -8,8 +8,8 @@ import pytest
 
 from detectors.outcomes import unchecked
 from detectors.sequence.sequence_operator import SequenceOperation, SequenceQuery
+from detectors.window.aggregation.monoids import COUNT
 from detectors.window.kinds import Tumbling
-from detectors.window.monoids import COUNT
 from detectors.window.windows import Windows
 from middleware.model.change import Delta
 from middleware.model.columns.making import recipe

@@ -45,7 +45,7 @@ LOADED = "from middleware.runtime.usercode import load_object as load; print(loa
 
 def test_a_users_detectors_folder_stands_beside_ours(project):
     for code in (LOADED, f"import detectors.window; {LOADED}"):
-        done = python(project, f"import sys; sys.path.remove(''); {code}; import detectors.soccer.ball")
+        done = python(project, f"import sys; sys.path.remove(''); {code}; import detectors.soccer.ball_play.ball")
         assert done.stdout == "detectors.forklift\n", done.stderr
 
 

@@ -8,7 +8,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from detectors.sequence import QueryError, SequenceQuery, call, one, same, seq, some
-from detectors.sequence.sequence_parser import parse
+from detectors.sequence.grammar.sequence_parser import parse
 from middleware.model.event import Event
 from tests.property.sequence.queries import TYPES, query
 

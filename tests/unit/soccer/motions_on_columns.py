@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from detectors.soccer.events import BallMotion, LimbMotion, Position
-from detectors.soccer.player_motion import BALL_WINDOW, LIMB_WINDOW, STRUCK
+from detectors.soccer.players.player_motion import BALL_WINDOW, LIMB_WINDOW, STRUCK
 from detectors.soccer.setup import Setting, setup_of
 from middleware.model.columns.batches import Row
 from middleware.model.columns.columns import EventColumns
@@ -26,7 +26,7 @@ _LIMITS = np.array([[0.1], [0.1], [0.1], [0.3], [0.3], [0.3]])
 
 
 class Motions(Detector):
-    """See ``detectors.soccer.player_motion``.
+    """See ``detectors.soccer.players.player_motion``.
 
     State, with a place for each transmitter that matters: how many samples its window has, the time of the first, the end of
     the window, and the sums of ``_VALUES``; what was last shown of it, and when.

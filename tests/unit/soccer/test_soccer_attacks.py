@@ -2,10 +2,8 @@
 
 from soccer_situations import BALL, run, s, team
 
-from detectors.soccer.attack_outcomes import AttackOutcome, BigChance, Chance, CounterAttack, PositionalAttack
-from detectors.soccer.attacks import AttackBegan, AttackEnded, BuildUp, FastBreak, Turnover
-from detectors.soccer.chances import CloseShot, ExpectedGoal, LongShot, Rebound, Score
-from detectors.soccer.duels import DuelWon
+from detectors.soccer.ball_play.kicking import Cross
+from detectors.soccer.ball_play.touches import Dribble
 from detectors.soccer.events import (
     BallOutOfPlay,
     BlockedShot,
@@ -19,8 +17,11 @@ from detectors.soccer.events import (
     ShotOnGoal,
     TeamPossession,
 )
-from detectors.soccer.kicking import Cross
-from detectors.soccer.set_pieces import CornerKick
+from detectors.soccer.offence.attack_outcomes import AttackOutcome, BigChance, Chance, CounterAttack, PositionalAttack
+from detectors.soccer.offence.attacks import AttackBegan, AttackEnded, BuildUp, FastBreak, Turnover
+from detectors.soccer.offence.chances import CloseShot, ExpectedGoal, LongShot, Rebound, Score
+from detectors.soccer.offence.set_pieces import CornerKick
+from detectors.soccer.players.duels import DuelWon
 from detectors.soccer.statistics import (
     AttackStatistics,
     Dominance,
@@ -29,7 +30,6 @@ from detectors.soccer.statistics import (
     PlayerStatistics,
     PossessionShare,
 )
-from detectors.soccer.touches import Dribble
 from detectors.soccer.zones import BallZone
 
 

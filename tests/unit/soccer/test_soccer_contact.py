@@ -4,7 +4,7 @@ import math
 
 from soccer_situations import BALL, ball, hit, ms, run, runner, s, touch
 
-from detectors.soccer.contact import Kicks
+from detectors.soccer.ball_play.contact import Kicks
 from detectors.soccer.events import BallInPlay, BallOutOfPlay, Kick, Near, Nearest, NotNear, PlayerHitsBall
 
 START = BallInPlay(BALL, 0.0, 0.0, ts=1)

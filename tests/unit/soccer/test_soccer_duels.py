@@ -2,9 +2,10 @@
 
 from soccer_situations import BALL, hit, run, s, team, touch
 
-from detectors.soccer.duels import Crowd, CrowdDispersed, Duel, DuelOver, DuelWon, Marked, Unmarked
+from detectors.soccer.ball_play.touches import BallControlled, Dribble, FirstTimeBall, Header, PossessionSpell
 from detectors.soccer.events import BallOutOfPlay, Near, NotNear, Possession, TeamPossession
-from detectors.soccer.pressing import (
+from detectors.soccer.players.duels import Crowd, CrowdDispersed, Duel, DuelOver, DuelWon, Marked, Unmarked
+from detectors.soccer.players.pressing import (
     Counterpress,
     Pressing,
     PressureOff,
@@ -12,7 +13,6 @@ from detectors.soccer.pressing import (
     Recovery,
     UnderPressure,
 )
-from detectors.soccer.touches import BallControlled, Dribble, FirstTimeBall, Header, PossessionSpell
 from detectors.soccer.zones import BallPlace, BallZone, PlayerPlace
 
 

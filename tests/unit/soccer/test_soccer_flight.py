@@ -2,8 +2,7 @@
 
 from soccer_situations import BALL, ball, hit, ms, run, s
 
-from detectors.soccer.events import BallHit, BallInPlay, BallOutOfPlay, Near, NotNear
-from detectors.soccer.flight import (
+from detectors.soccer.ball_play.flight import (
     BallAtRest,
     BallInAir,
     BallLanded,
@@ -13,6 +12,7 @@ from detectors.soccer.flight import (
     LooseBallTaken,
     Woodwork,
 )
+from detectors.soccer.events import BallHit, BallInPlay, BallOutOfPlay, Near, NotNear
 from detectors.soccer.zones import BallPlace
 
 START = BallInPlay(BALL, 0.0, 0.0, ts=1)

@@ -3,7 +3,8 @@
 from soccer_situations import BALL, ms, run, s
 
 from detectors.soccer.events import Pass
-from detectors.soccer.formation import (
+from detectors.soccer.passes.offside import BallBeforeLine, BallBehindLine, OffsidePass, OffsidePosition, OnsideAgain
+from detectors.soccer.players.formation import (
     BlockHeight,
     DefensiveLine,
     Formation,
@@ -11,7 +12,6 @@ from detectors.soccer.formation import (
     TeamShape,
     TeamStretched,
 )
-from detectors.soccer.offside import BallBeforeLine, BallBehindLine, OffsidePass, OffsidePosition, OnsideAgain
 from detectors.soccer.zones import BallPlace, PlayerPlace
 
 FOUR_THREE_THREE = {2: -30, 3: -31, 4: -31, 5: -30, 6: -10, 7: -9, 8: -10, 9: 12, 10: 13, 11: 12}

@@ -4,11 +4,21 @@ from math import hypot
 
 from soccer_situations import BALL, run, s, team, touch
 
+from detectors.soccer.ball_play.flight import BallAtRest, BallMoves
+from detectors.soccer.ball_play.kicking import Clearance, Cross, HardKick, LoftedKick
+from detectors.soccer.ball_play.touches import FirstTimeBall
 from detectors.soccer.events import DeadBall, FailedPass, Goal, Kick, Pass, Restart, ShotOnGoal
-from detectors.soccer.flight import BallAtRest, BallMoves
-from detectors.soccer.formation import DefensiveLine
-from detectors.soccer.kicking import Clearance, Cross, HardKick, LoftedKick
-from detectors.soccer.pass_kinds import (
+from detectors.soccer.offence.set_pieces import (
+    CornerKick,
+    FreeKick,
+    GoalKick,
+    KickOff,
+    PenaltyKick,
+    QuickRestart,
+    SetPieceShot,
+    ThrowIn,
+)
+from detectors.soccer.passes.pass_kinds import (
     BackPass,
     ForwardPass,
     LongPass,
@@ -19,18 +29,8 @@ from detectors.soccer.pass_kinds import (
     SwitchOfPlay,
     ThroughPass,
 )
-from detectors.soccer.pass_play import Assist, KeyPass, OneTouchPass, PassAccuracy, PassPair, Triangle
-from detectors.soccer.set_pieces import (
-    CornerKick,
-    FreeKick,
-    GoalKick,
-    KickOff,
-    PenaltyKick,
-    QuickRestart,
-    SetPieceShot,
-    ThrowIn,
-)
-from detectors.soccer.touches import FirstTimeBall
+from detectors.soccer.passes.pass_play import Assist, KeyPass, OneTouchPass, PassAccuracy, PassPair, Triangle
+from detectors.soccer.players.formation import DefensiveLine
 
 
 def kick(x: float, y: float, vx: float, vy: float, vz: float = 0.0, player: int = 3) -> Kick:

@@ -6,8 +6,8 @@ import motions_on_columns as on_columns
 import pytest
 from soccer_situations import BALL
 
-from detectors.soccer import player_motion
 from detectors.soccer.events import Position
+from detectors.soccer.players import player_motion
 from middleware.model.event import ORDER
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.policies import Policies

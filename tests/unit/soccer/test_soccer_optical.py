@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from detectors.soccer.ball import HIT
+from detectors.soccer.ball_play.ball import HIT
 from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.event import ORDER
 from middleware.recordings.sport.motion import ball_motions

@@ -23,7 +23,7 @@ from detectors.soccer.events import (
     ShotOnGoal,
     TeamPossession,
 )
-from detectors.soccer.passing import Interceptions
+from detectors.soccer.passes.passing import Interceptions
 from detectors.soccer.zones import BallPlace, PlayerPlace
 
 

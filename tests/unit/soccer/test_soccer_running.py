@@ -5,7 +5,7 @@ from soccer_situations import BALL, ball, ms, run, s
 
 from detectors.soccer.events import BallInPlay, BallOutOfPlay, PlayerMotion
 from detectors.soccer.field import PlayingField
-from detectors.soccer.player_running import (
+from detectors.soccer.players.player_running import (
     Braking,
     Burst,
     DistanceRun,

@@ -3,7 +3,7 @@
 import pytest
 from soccer_situations import run
 
-from detectors.soccer.ball import BallHits
+from detectors.soccer.ball_play.ball import BallHits
 from detectors.soccer.setup import SETUPS, setup_of
 from detectors.soccer.soccer_hierarchy import soccer
 from middleware.model.errors import ScenarioError

@@ -19,7 +19,7 @@ from tests.unit.recordings.test_traces import finish, write
 
 NODES = """
 name = "cellar"
-detectors = ["detectors.soccer.ball:BallHits"]
+detectors = ["detectors.soccer.ball_play.ball:BallHits"]
 [recording]
 files = ["cellar.csv"]
 mapping = "cellar.toml"

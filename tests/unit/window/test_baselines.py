@@ -6,7 +6,7 @@ from functools import reduce
 import pytest
 from slackline_benchmarks.window_baselines import TwoStacks
 
-from detectors.window.monoids import CONCAT, MAX, SUM
+from detectors.window.aggregation.monoids import CONCAT, MAX, SUM
 
 
 @pytest.mark.parametrize("monoid", [SUM.of(int), MAX.of(int), CONCAT], ids=lambda monoid: monoid.name)

@@ -30,7 +30,7 @@ from detectors.window import (
     exact_quantile,
     quantile,
 )
-from detectors.window.monoids import BUILT_IN
+from detectors.window.aggregation.monoids import BUILT_IN
 from middleware.model.errors import WindowError
 from tests.property.window.naive import NaiveWindow
 

@@ -39,7 +39,7 @@ pub enum Expression {
 }
 
 impl Expression {
-    /// From nested tuples, as `detectors.sequence.native` writes them.
+    /// From nested tuples, as `detectors.sequence.strategies.native_plan` writes them.
     pub fn parse(node: &Bound<'_, PyAny>) -> PyResult<Self> {
         let node = node.cast::<PyTuple>()?;
         let kind: String = node.get_item(0)?.extract()?;

@@ -1,4 +1,4 @@
-//! Skip-till-any-match over changes that come in any order: the twin of `detectors.sequence.matcher.Matcher`.
+//! Skip-till-any-match over changes that come in any order: the twin of `detectors.sequence.strategies.matcher.Matcher`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,4 +1,4 @@
-//! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.matcher`.
+//! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.strategies.matcher`.
 
 #[cfg(feature = "python")]
 mod arriving;

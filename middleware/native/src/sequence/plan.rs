@@ -1,4 +1,4 @@
-//! The plan of a query, as `detectors.sequence.native` hands it over.
+//! The plan of a query, as `detectors.sequence.strategies.native_plan` hands it over.
 
 use std::collections::HashMap;
 

@@ -256,7 +256,7 @@ impl Fold for Ranks {
         true
     }
 
-    /// As `detectors.window.ranks.middle`; a NaN wins.
+    /// As `detectors.window.aggregation.ranks.middle`; a NaN wins.
     #[inline]
     fn value(&self, _: What) -> Value {
         if self.nans > 0 {

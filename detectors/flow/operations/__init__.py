@@ -1,0 +1,1 @@
+"""The flow at work: stages as operators, and what they run: maps, groupings, folds and cycles over items."""

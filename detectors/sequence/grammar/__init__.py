@@ -1,0 +1,1 @@
+"""From the text of a sequence query to its syntax tree."""

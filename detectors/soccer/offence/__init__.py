@@ -1,0 +1,1 @@
+"""The attacks: from winning the ball to shots, goals and set pieces."""

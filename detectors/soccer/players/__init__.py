@@ -1,0 +1,1 @@
+"""The players and teams: how they run, duel, stand and press."""

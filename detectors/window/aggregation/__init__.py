@@ -1,0 +1,1 @@
+"""The aggregates of windows: monoids, and the tree that keeps them as events come and go out of order."""
