@@ -10,7 +10,7 @@ Groups, each with what its entry points name:
     ``columns``: the language of expressions in mappings: a function from a text and the types of columns to what it reads and
     the function that computes it.
 ``slackline.inputs``, ``slackline.outputs``
-    connectors by the scheme of their addresses: a ``middleware.connect.source.Source``, and a
+    connectors by the scheme of their addresses: a ``middleware.connect.messages.source.Source``, and a
     ``middleware.runtime.sinks.sink.Sink``, made from an address, a name and options.
 ``slackline.applications``
     what ``slackline simulate`` deploys: a function from a ``random.Random`` to an application.

@@ -56,7 +56,7 @@ def time_reader(form: str, kind: ValueKind, span: TextSpan) -> Read:
 
 
 def _iso(value: Any) -> int | None:
-    from middleware.connect.reading import moment
+    from middleware.connect.messages.reading import moment
 
     try:
         return moment(value)

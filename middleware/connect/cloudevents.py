@@ -20,9 +20,9 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from middleware.connect.addresses import host_and_port
-from middleware.connect.numbering import Numbering
-from middleware.connect.reading import moment
-from middleware.connect.source import Messages, SourceSpec
+from middleware.connect.messages.numbering import Numbering
+from middleware.connect.messages.reading import moment
+from middleware.connect.messages.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.words import redacted
 from middleware.runtime.sinks.http import Seconds

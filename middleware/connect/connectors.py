@@ -15,8 +15,8 @@ import structlog
 from middleware.connect.feeding import Feed
 from middleware.connect.lines import LineEvents
 from middleware.connect.lines import opener as lines_opener
-from middleware.connect.reading import EventReader, MessageReader
-from middleware.connect.source import Source, SourceSpec
+from middleware.connect.messages.reading import EventReader, MessageReader
+from middleware.connect.messages.source import Source, SourceSpec
 from middleware.extensions import extensions, fitting
 from middleware.installation import extra_with, install
 from middleware.model.errors import NetworkError, ScenarioError, SlacklineError, SourceError, UnreachableError
@@ -32,7 +32,7 @@ from middleware.runtime.storage.late_ledger import Ledger
 from middleware.runtime.transport.keys import Keys
 
 if TYPE_CHECKING:
-    from middleware.connect.avro import Avro
+    from middleware.connect.messages.avro import Avro
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.2, 15.0
 """Seconds between attempts to reach a server."""
@@ -283,7 +283,7 @@ def _avro(plan: InputPlan | OutputPlan, scenario: Scenario) -> Avro | None:
     schemas = plan.options.get("avro")
     if schemas is None:
         return None
-    from middleware.connect.avro import Avro
+    from middleware.connect.messages.avro import Avro
 
     return Avro(schemas, scenario.folder)
 

@@ -9,9 +9,9 @@ import structlog
 
 from middleware.broker.ingress.receipts import REPORTED
 from middleware.broker.ingress.sources import SourcePolicy
-from middleware.connect.message_blocks import Blocks
-from middleware.connect.reading import EventReader, UnreadableMessage
-from middleware.connect.source import Messages, PartitionedSource, Source
+from middleware.connect.messages.message_blocks import Blocks
+from middleware.connect.messages.reading import EventReader, UnreadableMessage
+from middleware.connect.messages.source import Messages, PartitionedSource, Source
 from middleware.model.errors import SourceError
 from middleware.model.event import NEVER
 from middleware.model.words import counted

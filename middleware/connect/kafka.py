@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from confluent_kafka.admin import AdminClient
 
 from middleware.connect.kafka_connection import ANSWERS_WITHIN, KafkaConnection, OffsetGap
-from middleware.connect.source import Messages, SourceSpec
+from middleware.connect.messages.source import Messages, SourceSpec
 from middleware.link.codec import Mark
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
@@ -23,7 +23,7 @@ from middleware.model.time import MILLISECOND
 from middleware.runtime.json_records import as_record
 
 if TYPE_CHECKING:
-    from middleware.connect.avro import Avro
+    from middleware.connect.messages.avro import Avro
 
 _MOST_AT_ONCE, _A_MOMENT = 10_000, 0.005
 _NOT_MINE_ANY_MORE = {KafkaError.ILLEGAL_GENERATION, KafkaError.UNKNOWN_MEMBER_ID, KafkaError.REBALANCE_IN_PROGRESS}

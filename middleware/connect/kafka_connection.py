@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
-from middleware.connect.source import MissingMessage
+from middleware.connect.messages.source import MissingMessage
 from middleware.model.errors import UnreachableError
 from middleware.model.time import MILLISECOND
 from middleware.model.words import redacted

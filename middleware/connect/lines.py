@@ -19,10 +19,10 @@ from typing import Protocol
 import structlog
 from msgspec.structs import astuple
 
-from middleware.connect.line_arrivals import LineArrivals
-from middleware.connect.message_blocks import Blocks, frames
-from middleware.connect.reading import UnreadableMessage
-from middleware.connect.source import Message, Messages
+from middleware.connect.messages.line_arrivals import LineArrivals
+from middleware.connect.messages.message_blocks import Blocks, frames
+from middleware.connect.messages.reading import UnreadableMessage
+from middleware.connect.messages.source import Message, Messages
 from middleware.model.errors import EventError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventType, type_name
 from middleware.model.operator import LineSource

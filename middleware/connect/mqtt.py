@@ -18,9 +18,9 @@ from paho.mqtt.packettypes import PacketTypes
 from paho.mqtt.properties import Properties
 from paho.mqtt.subscribeoptions import SubscribeOptions
 
+from middleware.connect.messages.numbering import KEPT, Numbering
+from middleware.connect.messages.source import Messages, SourceSpec, matches
 from middleware.connect.mqtt_client import MqttClient
-from middleware.connect.numbering import KEPT, Numbering
-from middleware.connect.source import Messages, SourceSpec, matches
 from middleware.link.codec import Mark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name

@@ -20,9 +20,9 @@ import structlog
 from psycopg import errors, sql
 from psycopg.rows import scalar_row
 
-from middleware.connect.numbering import Numbering
+from middleware.connect.messages.numbering import Numbering
+from middleware.connect.messages.source import Messages, SourceSpec
 from middleware.connect.postgres_connection import CONNECTING, is_alone, judged, refused
-from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.time import SECOND
 from middleware.model.words import redacted

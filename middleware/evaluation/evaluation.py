@@ -8,13 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from middleware.evaluation.accuracy import Accuracy
-from middleware.evaluation.buffers import Sizes, event_sizes
-from middleware.evaluation.corrections import AffectedEvents, affected, retraction_ratios
 from middleware.evaluation.evaluation_report import write_report
 from middleware.evaluation.evaluation_runs import CountedRun, counted, replay
 from middleware.evaluation.figures import Figures
-from middleware.evaluation.measures import ModeMeasures, Results, in_zone, measure, plain, ratios
+from middleware.evaluation.measuring.accuracy import Accuracy
+from middleware.evaluation.measuring.buffers import Sizes, event_sizes
+from middleware.evaluation.measuring.corrections import AffectedEvents, affected, retraction_ratios
+from middleware.evaluation.measuring.measures import ModeMeasures, Results, in_zone, measure, plain, ratios
 from middleware.evaluation.modes import (
     AUTO,
     BUFFERING,

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import jinja2
 
-from middleware.evaluation.corrections import AffectedEvents
-from middleware.evaluation.measures import LatencySummary, ModeMeasures, Results
+from middleware.evaluation.measuring.corrections import AffectedEvents
+from middleware.evaluation.measuring.measures import LatencySummary, ModeMeasures, Results
 from middleware.evaluation.modes import BUFFERING, DYNAMIC
 
 _TEXTS = {

@@ -8,8 +8,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from middleware.evaluation.corrections import AffectedEvents
-from middleware.evaluation.measures import Interval, ModeMeasures, rolling
+from middleware.evaluation.measuring.corrections import AffectedEvents
+from middleware.evaluation.measuring.measures import Interval, ModeMeasures, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FAST_PAPER, FEW, MODES, PAPER, UNKEYED, WEIGHTED, Mode
 from middleware.installation import install
 from middleware.model.errors import ScenarioError

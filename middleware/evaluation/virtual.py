@@ -14,10 +14,10 @@ from statistics import fmean
 
 import msgspec
 
-from middleware.evaluation.corrections import CorrectionCounts, corrected
+from middleware.evaluation.measuring.corrections import CorrectionCounts, corrected
+from middleware.evaluation.measuring.parts import Parts, parts
+from middleware.evaluation.measuring.wire import Wire, WireRecords, keys_of
 from middleware.evaluation.modes import Mode, in_mode
-from middleware.evaluation.parts import Parts, parts
-from middleware.evaluation.wire import Wire, WireRecords, keys_of
 from middleware.model.change import Batch
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import published_types

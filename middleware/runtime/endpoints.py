@@ -25,7 +25,7 @@ class InputPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     ``types``
         the event type of each topic, or pattern of topics.
     ``fields``, ``mapping``, ``unit``
-        how a message becomes an event: see ``middleware.connect.reading.MessageReader``.
+        how a message becomes an event: see ``middleware.connect.messages.reading.MessageReader``.
     ``disorder``
         by how much (such as 2s) what is older may come after what is newer, in one partition. With it, results wait for the
         partition that is furthest behind; without, they wait for as long as the node's allowed lateness says.

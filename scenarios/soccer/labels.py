@@ -18,7 +18,7 @@ import msgspec
 
 from detectors.soccer.events import FailedPass, Pass, Position, Restart
 from detectors.soccer.setup import TRACAB_AWAY, TRACAB_BALL
-from middleware.evaluation.accuracy import Accuracy, Sighting, score
+from middleware.evaluation.measuring.accuracy import Accuracy, Sighting, score
 from middleware.model.errors import TraceError
 from middleware.model.event import Event
 from middleware.model.time import SECOND

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from detectors.soccer.events import Pass
-from middleware.evaluation.accuracy import Accuracy, Sighting, score
+from middleware.evaluation.measuring.accuracy import Accuracy, Sighting, score
 from middleware.model.event import Event
 from middleware.model.time import MILLISECOND
 from scenarios.soccer.match.truth import Happening

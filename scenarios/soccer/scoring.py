@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from detectors.soccer.soccer_hierarchy import soccer
-from middleware.evaluation.accuracy import Accuracy
+from middleware.evaluation.measuring.accuracy import Accuracy
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.testing.oracle import oracle

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from detectors.soccer.census import event_types as count
 from detectors.soccer.events import Position
-from middleware.evaluation.accuracy import Accuracy
+from middleware.evaluation.measuring.accuracy import Accuracy
 from middleware.model.event import Event, type_name
 from middleware.runtime.scenario import find_file
 from scenarios.soccer import tracab

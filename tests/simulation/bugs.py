@@ -62,8 +62,8 @@ from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
-from middleware.testing.simulation.drawing import Application
 from middleware.testing.simulation.hunt import hunt
+from middleware.testing.simulation.plans.drawing import Application
 from tests.oracles.keyed_lanes import KeyedLanes
 
 MOST = 200

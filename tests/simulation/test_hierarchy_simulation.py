@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from middleware.broker.peers import peers as peer
 from middleware.link import codec
-from middleware.testing.simulation.drawing import draw
 from middleware.testing.simulation.hunt import play
 from middleware.testing.simulation.network import Faults
+from middleware.testing.simulation.plans.drawing import draw
 
 SEEDS = range(40)
 

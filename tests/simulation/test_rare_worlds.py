@@ -11,10 +11,10 @@ import pytest
 from detectors.simulated import an_application
 from middleware.model.values.attributes import slots
 from middleware.testing.simulation.disk import DAMAGES
-from middleware.testing.simulation.drawing import draw
-from middleware.testing.simulation.hard import RARE
 from middleware.testing.simulation.hunt import play
-from middleware.testing.simulation.world_plan import WorldPlan
+from middleware.testing.simulation.plans.drawing import draw
+from middleware.testing.simulation.plans.hard import RARE
+from middleware.testing.simulation.plans.world_plan import WorldPlan
 
 KINDS = [
     *(name for name, (share, _) in RARE.items() if share),

@@ -20,13 +20,13 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.applications import TYPES, Level, Reading
 from middleware.testing.simulation.disk import Disk
-from middleware.testing.simulation.drawing import draw
 from middleware.testing.simulation.hunt import WorldOutcome, hunt, play, shrunk
 from middleware.testing.simulation.network import Faults, SimulatedPublisher, Simulation
 from middleware.testing.simulation.nodes import DurableNode
+from middleware.testing.simulation.plans.drawing import draw
+from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan
 from middleware.testing.simulation.promise_watch import Watch, WatchedSink
 from middleware.testing.simulation.world import World
-from middleware.testing.simulation.world_plan import Incident, SinkPlan
 
 
 @pytest.mark.parametrize("first", range(0, 30, 15))

@@ -22,7 +22,7 @@ from slackline_benchmarks.connect_web import bench_http, bench_websocket
 from slackline_benchmarks.connectors import EVENTS, Fields, Place, fed, messages, row, taken
 from slackline_benchmarks.servers import Kafka, Mosquitto, Postgres, until
 
-from middleware.connect.source import Source, SourceSpec
+from middleware.connect.messages.source import Source, SourceSpec
 from middleware.model.event import ORDER, Event
 from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import open_sink

@@ -26,7 +26,7 @@ from starlette.routing import Route
 from websockets.asyncio.server import Server, ServerConnection, broadcast, serve
 from websockets.sync.client import connect
 
-from middleware.connect.source import Source, SourceSpec
+from middleware.connect.messages.source import Source, SourceSpec
 from middleware.model.event import Event
 from middleware.runtime.json_records import as_record
 from middleware.runtime.sinks.sink import open_sink

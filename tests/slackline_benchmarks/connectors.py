@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from middleware.connect.feeding import Feed
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Source
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Source
 from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher
 from middleware.runtime.node import Node

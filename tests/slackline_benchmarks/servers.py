@@ -23,7 +23,7 @@ from unittest import SkipTest
 
 import psutil
 
-from middleware.connect.source import Message, Source
+from middleware.connect.messages.source import Message, Source
 
 _STARTS_WITHIN = 60.0
 _KAFKA = "4.1.0"

@@ -21,8 +21,8 @@ from websockets.sync.client import connect
 
 from middleware.connect.cloudevents import CloudEventsSource
 from middleware.connect.feeding import Feed
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import SourceSpec
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import SourceSpec
 from middleware.connect.websocket import WebSocketSink
 from middleware.model.change import Insert, Retract
 from middleware.model.errors import SinkError, SourceError

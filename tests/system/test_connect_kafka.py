@@ -21,11 +21,11 @@ from slackline_benchmarks.servers import Kafka, free_port, received, serving, un
 from structlog.testing import capture_logs
 from test_network import collect, node_thread
 
-from middleware.connect.avro import Avro
 from middleware.connect.feeding import Feed
 from middleware.connect.kafka import KafkaSink, KafkaSource
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Messages, SourceSpec
+from middleware.connect.messages.avro import Avro
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Messages, SourceSpec
 from middleware.model.change import Insert, Retract, Revise
 from middleware.model.detector import Detector
 from middleware.model.errors import SinkError, SourceError, UnreachableError

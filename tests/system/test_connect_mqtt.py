@@ -13,8 +13,8 @@ import pytest
 from paho.mqtt import publish
 from slackline_benchmarks.servers import Mosquitto, received, until
 
+from middleware.connect.messages.source import Message, Messages, SourceSpec
 from middleware.connect.mqtt import MqttSink, MqttSource
-from middleware.connect.source import Message, Messages, SourceSpec
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event
 

@@ -15,9 +15,9 @@ import pytest
 from slackline_benchmarks.servers import Postgres, free_port, received, serving, until
 from structlog.testing import capture_logs
 
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Messages, SourceSpec
 from middleware.connect.postgres_source import PostgresSource
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Messages, SourceSpec
 from middleware.model.errors import SourceError, UnreachableError
 from middleware.model.event import Event, EventTypes
 from middleware.recordings.schemas.types import event_type

@@ -18,7 +18,7 @@ from test_network import hits, poll_until
 from websockets.sync.client import connect
 
 from middleware.connect.cloudevents import CloudEventsSource
-from middleware.connect.source import SourceSpec
+from middleware.connect.messages.source import SourceSpec
 from middleware.connect.websocket import WebSocketSink
 from middleware.observe.exposition import Exposition
 from middleware.observe.view.server import Page

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
-from middleware.connect.reading import Message, MessageReader
+from middleware.connect.messages.reading import Message, MessageReader
 from middleware.durability.encoding import decode_state, encode_state
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta

@@ -17,8 +17,8 @@ from middleware.extensions import extensions
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.testing.simulation.drawing import Application
     from middleware.testing.simulation.hunt import WorldOutcome
+    from middleware.testing.simulation.plans.drawing import Application
 
 _T = TypeVar("_T")
 _REPORT_EVERY = 500
@@ -97,9 +97,9 @@ def _played(first: int, seeds: int, application: Application, screen: Console) -
 
 def _described(seed: int, application: Application, shrink: bool, screen: Console) -> list[str]:
     """Show what happens in a world that fails, or in the smallest like it."""
-    from middleware.testing.simulation.drawing import draw
     from middleware.testing.simulation.hunt import shrunk
-    from middleware.testing.simulation.world_plan import describe
+    from middleware.testing.simulation.plans.drawing import draw
+    from middleware.testing.simulation.plans.world_plan import describe
 
     plan = draw(seed, application=application)
     if shrink:

@@ -224,7 +224,7 @@ def _type(plan: Scenario, name: str) -> EventType:
 
 def moment_of(text: str) -> int:
     """A moment, ns: seconds, a time of day, or a date."""
-    from middleware.connect.reading import moment
+    from middleware.connect.messages.reading import moment
 
     if clock := _CLOCK.fullmatch(text):
         return round((int(clock[1]) * 3600 + int(clock[2]) * 60 + Decimal(clock[3] or 0)) * SECOND)

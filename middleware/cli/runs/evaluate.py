@@ -15,7 +15,7 @@ from middleware.cli.output import ExitCode, JsonFile, console, introduce, write_
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from middleware.evaluation.measures import Results
+    from middleware.evaluation.measuring.measures import Results
     from middleware.runtime.scenario import Scenario
 
 SECONDS = 65.0

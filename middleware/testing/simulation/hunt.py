@@ -15,10 +15,10 @@ from msgspec.structs import replace
 
 from middleware.provenance.smallest import smallest
 from middleware.testing.simulation.applications import an_application
-from middleware.testing.simulation.drawing import Application, draw
+from middleware.testing.simulation.plans.drawing import Application, draw
+from middleware.testing.simulation.plans.world_plan import WorldPlan
 from middleware.testing.simulation.said import Said, sound
 from middleware.testing.simulation.world import World
-from middleware.testing.simulation.world_plan import WorldPlan
 
 ENDLESS = 120.0
 """Seconds of processor time after which a world is taken to turn in a circle; most take a tenth of one."""

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 
 from middleware.model.event import NEVER, Event
+from middleware.testing.simulation.plans.world_plan import SinkPlan
 from middleware.testing.simulation.promise_watch import WatchedSink
-from middleware.testing.simulation.world_plan import SinkPlan
 from middleware.testing.simulation.world_sources import WorldSource
 
 _MARGIN = 20

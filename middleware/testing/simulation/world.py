@@ -17,16 +17,16 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
 from middleware.testing.oracle import derived
-from middleware.testing.simulation.afterwards import late_in_time, refused_in_time
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.disk import DAMAGES, Disk
 from middleware.testing.simulation.fragile import sound
 from middleware.testing.simulation.joining import Joiners
 from middleware.testing.simulation.network import TICK, Simulation
 from middleware.testing.simulation.nodes import DurableNode, MemoryNode
+from middleware.testing.simulation.plans.afterwards import late_in_time, refused_in_time
+from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.promise_watch import Watch, WatchedSink
 from middleware.testing.simulation.said import Claim, Said, claim, claim_of, contested, standing
-from middleware.testing.simulation.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.world_sources import WorldSource
 
 LONGEST = 600 * SECOND

@@ -12,8 +12,8 @@ from middleware.model.event import END, NEVER, ORDER, TS, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.oracle import derived
 from middleware.testing.simulation.applications import Probe, Reading, a_stream
+from middleware.testing.simulation.plans.unit_policies import a_policy
 from middleware.testing.simulation.promise_watch import Watch
-from middleware.testing.simulation.unit_policies import a_policy
 
 
 def in_batches(rng, events):

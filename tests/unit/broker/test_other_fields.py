@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from middleware.broker.ingress.checks import Ingress
-from middleware.connect.message_blocks import Blocks, frames
+from middleware.connect.messages.message_blocks import Blocks, frames
 from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.gathering import Gathering

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.connect.avro import Avro
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Message
+from middleware.connect.messages.avro import Avro
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Message
 from middleware.model.errors import EventError, ScenarioError, SinkError
 from middleware.model.event import Event, EventTypes
 from middleware.recordings.schemas.convert import avro_schema

@@ -20,9 +20,9 @@ from slackline_benchmarks.servers import until
 from detectors.cql import compile_cql
 from middleware.connect.connectors import Connectors
 from middleware.connect.feeding import Feed
-from middleware.connect.message_blocks import Blocks
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Message, Messages, MissingMessage
+from middleware.connect.messages.message_blocks import Blocks
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Message, Messages, MissingMessage
 from middleware.extensions import fitting
 from middleware.model.errors import ScenarioError, SlacklineError, SourceError, UnreachableError
 from middleware.model.event import NEVER, Event, EventTypes

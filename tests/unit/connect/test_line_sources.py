@@ -12,7 +12,7 @@ from slackline_benchmarks.servers import until
 
 from detectors.cql import compile_cql
 from middleware.connect.lines import LONGEST, LineEvents, Lines, opener
-from middleware.connect.source import Message, Messages
+from middleware.connect.messages.source import Message, Messages
 from middleware.model.errors import SourceError, UnreachableError
 
 HOST = "CREATE STREAM Tick (symbol String NOT NULL, n Int NOT NULL) SOURCE HOST ('127.0.0.1', {port});"

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from middleware.connect.forms import form
-from middleware.connect.reading import READY, MessageReader
-from middleware.connect.source import Message, Messages
+from middleware.connect.messages.forms import form
+from middleware.connect.messages.reading import READY, MessageReader
+from middleware.connect.messages.source import Message, Messages
 from middleware.link.codec import places_of
 from middleware.model.event import Event, EventTypes
 

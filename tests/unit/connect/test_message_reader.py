@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.connect.reading import MessageReader
-from middleware.connect.source import Message, matches
+from middleware.connect.messages.reading import MessageReader
+from middleware.connect.messages.source import Message, matches
 from middleware.model.errors import ScenarioError
 from middleware.model.event import Event, EventTypes
 from middleware.model.quantities import exact_time

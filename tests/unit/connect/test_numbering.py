@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.connect.numbering import Numbering
+from middleware.connect.messages.numbering import Numbering
 from middleware.model.errors import StateError, UnreachableError
 from tests.unit.runtime.disks import disk_where
 

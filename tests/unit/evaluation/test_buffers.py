@@ -4,8 +4,8 @@ import msgspec
 import pytest
 from evaluation_samples import Alarms, Peak, Peaks, Rise, Rises, Tick, event, replay, scenario
 
-from middleware.evaluation.buffers import BufferSizes, buffered, event_sizes
-from middleware.evaluation.measures import measure
+from middleware.evaluation.measuring.buffers import BufferSizes, buffered, event_sizes
+from middleware.evaluation.measuring.measures import measure
 from middleware.evaluation.modes import BUFFERING
 
 DETECTORS = {"Rises": Rises(), "Peaks": Peaks(), "Alarms": Alarms()}

@@ -5,8 +5,8 @@ import random
 import pytest
 from evaluation_samples import MS, Tick, scenario, unit
 
-from middleware.evaluation.corrections import above, affected, corrected, retraction_ratios
 from middleware.evaluation.evaluation_runs import counted
+from middleware.evaluation.measuring.corrections import above, affected, corrected, retraction_ratios
 from middleware.evaluation.modes import DYNAMIC, FULL
 from middleware.runtime.scenario import load_scenario
 

@@ -3,7 +3,7 @@
 import pytest
 from evaluation_samples import Alarm, Peak, Rise, event, replay, scenario
 
-from middleware.evaluation.measures import Detection, latency_of, measure, plain, ratios, rolling
+from middleware.evaluation.measuring.measures import Detection, latency_of, measure, plain, ratios, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW
 from middleware.model.errors import RunError
 

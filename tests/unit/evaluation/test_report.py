@@ -7,11 +7,11 @@ import pytest
 from evaluation_samples import Alarm, Peak, Rise, event, replay, scenario, unit
 from msgspec import structs
 
-from middleware.evaluation.accuracy import Accuracy
-from middleware.evaluation.corrections import affected
 from middleware.evaluation.evaluation_report import aims, headline, write_report
 from middleware.evaluation.evaluation_runs import CountedRun
-from middleware.evaluation.measures import Results, measure, plain, ratios
+from middleware.evaluation.measuring.accuracy import Accuracy
+from middleware.evaluation.measuring.corrections import affected
+from middleware.evaluation.measuring.measures import Results, measure, plain, ratios
 from middleware.evaluation.modes import BUFFERING, FAST_DYNAMIC, FAST_SPECULATION, FULL, MODES, QUICK, UNKEYED
 from middleware.evaluation.setting import line, setting
 

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.soccer.soccer_hierarchy import soccer
-from middleware.evaluation.accuracy import Accuracy
+from middleware.evaluation.measuring.accuracy import Accuracy
 from middleware.model.event import ORDER
 from middleware.runtime.engine import run
 from scenarios.soccer import scoring

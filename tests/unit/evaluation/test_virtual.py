@@ -7,8 +7,8 @@ import pytest
 from evaluation_samples import MS, Tick, scenario
 
 from middleware.evaluation.long import LONG, LongResults, heads, memory_rows, rows
+from middleware.evaluation.measuring.parts import Parts
 from middleware.evaluation.modes import BUFFERING, PAPER, PAPER_FULL, SPECULATION
-from middleware.evaluation.parts import Parts
 from middleware.evaluation.virtual import LOAD, slowness_of, virtual
 from middleware.testing.oracle import LenientOracle
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import Detector, Event, run
-from middleware.evaluation.wire import Wire, keys_of
+from middleware.evaluation.measuring.wire import Wire, keys_of
 from middleware.model.change import Batch, Delta
 from middleware.model.event import IDENTITY
 from middleware.ordering.lanes.retraction import Retraction

@@ -11,7 +11,7 @@ from detectors.soccer.census import event_kinds, event_types
 from detectors.soccer.events import Position
 from detectors.soccer.setup import SETUPS
 from detectors.soccer.soccer_hierarchy import LEVELS, soccer
-from middleware.evaluation.accuracy import Accuracy, score
+from middleware.evaluation.measuring.accuracy import Accuracy, score
 from middleware.model.event import EventTypes, type_name
 from middleware.model.identity import levels
 from middleware.ordering.policies import Policies

@@ -11,7 +11,7 @@ from soccer_situations import ms, recording
 
 from detectors.soccer.events import BlockedShot, Position
 from detectors.soccer.soccer_hierarchy import soccer
-from middleware.evaluation.accuracy import score
+from middleware.evaluation.measuring.accuracy import score
 from middleware.model.detector import fresh, key_function
 from middleware.model.event import ORDER, Event, type_name
 from middleware.model.identity import Derivation, levels

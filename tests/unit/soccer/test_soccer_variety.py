@@ -5,7 +5,7 @@ from itertools import pairwise
 import pytest
 
 from detectors.soccer.soccer_hierarchy import soccer
-from middleware.evaluation.accuracy import Accuracy, score
+from middleware.evaluation.measuring.accuracy import Accuracy, score
 from middleware.model.event import ORDER, Event
 from middleware.runtime.engine import run
 from scenarios.soccer.match.light import Light, positions

@@ -8,7 +8,7 @@ use super::values::{Pickled, Values};
 use crate::windows::fiba::moments::{Few, Grown};
 use crate::windows::fiba::sketches::{Bloom, Distinct, Sketch, of_float, of_integer};
 
-/// How values become 64 random bits: the same as `detectors.window.sketches.hashed` in Python, which is called for texts.
+/// How values become 64 random bits: the same as `detectors.window.aggregation.sketches.hashed` in Python, which is called for texts.
 #[derive(FromPyObject)]
 pub struct Hashed {
     #[pyo3(attribute("lift_hash"))]

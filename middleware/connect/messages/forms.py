@@ -17,8 +17,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import msgspec
 from msgspec import NODEFAULT, UNSET, UnsetType
 
-from middleware.connect.message_blocks import Row
-from middleware.connect.source import Messages
+from middleware.connect.messages.message_blocks import Row
+from middleware.connect.messages.source import Messages
 from middleware.model.errors import EventError
 from middleware.model.event import EventType, Int64
 from middleware.runtime.json_records import own_key

@@ -13,9 +13,9 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import astuple
 
-from middleware.connect.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
-from middleware.connect.message_blocks import TS_PLACE, Blocks, Row, frames
-from middleware.connect.source import Message, Messages, MissingMessage, matches
+from middleware.connect.messages.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
+from middleware.connect.messages.message_blocks import TS_PLACE, Blocks, Row, frames
+from middleware.connect.messages.source import Message, Messages, MissingMessage, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, EventTypes, type_name

@@ -19,9 +19,9 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness, MaxSlack
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.fragile import Fragile, breaking
+from middleware.testing.simulation.plans.unit_policies import a_policy
+from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.said import Said
-from middleware.testing.simulation.unit_policies import a_policy
-from middleware.testing.simulation.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.world_sources import SourcePlan
 
 HOUR = 3600 * SECOND

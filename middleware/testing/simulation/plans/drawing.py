@@ -13,15 +13,15 @@ from middleware.model.errors import EventError
 from middleware.model.event import EventType
 from middleware.model.schema import arrow_schema
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.testing.simulation.afterwards import afterwards
 from middleware.testing.simulation.applications import Probe, Reading, a_stream, an_application
 from middleware.testing.simulation.disk import DAMAGES
 from middleware.testing.simulation.fragile import sound
-from middleware.testing.simulation.hard import crashes_of, made_hard
 from middleware.testing.simulation.network import TICK, Faults
+from middleware.testing.simulation.plans.afterwards import afterwards
+from middleware.testing.simulation.plans.hard import crashes_of, made_hard
+from middleware.testing.simulation.plans.unit_policies import a_policy
+from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.said import with_changes
-from middleware.testing.simulation.unit_policies import a_policy
-from middleware.testing.simulation.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.world_sources import SourcePlan
 
 Application = Callable[[random.Random], dict[str, Detector]]

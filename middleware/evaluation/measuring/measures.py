@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from middleware.evaluation.accuracy import Accuracy
-from middleware.evaluation.buffers import BufferSizes, Sizes, buffered
-from middleware.evaluation.corrections import CorrectionCounts, corrected
 from middleware.evaluation.evaluation_runs import Replay
+from middleware.evaluation.measuring.accuracy import Accuracy
+from middleware.evaluation.measuring.buffers import BufferSizes, Sizes, buffered
+from middleware.evaluation.measuring.corrections import CorrectionCounts, corrected
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, Mode
 from middleware.model.errors import RunError
 from middleware.model.event import IDENTITY, Event, type_name

@@ -9,9 +9,9 @@ from middleware.model.event import EventTypes, type_name
 from middleware.model.operator import Operator
 from middleware.model.time import SECOND
 from middleware.ordering.policies import Policies
-from middleware.testing.simulation.afterwards import Afterwards
 from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.network import Faults
+from middleware.testing.simulation.plans.afterwards import Afterwards
 from middleware.testing.simulation.world_sources import SourcePlan
 
 
