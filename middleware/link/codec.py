@@ -1,4 +1,4 @@
-"""Payloads: what brokers and clients tell each other, and events as bytes.
+"""Payloads between brokers and clients, and events as bytes.
 
 A payload is one header part and one part per *block*, the changes of one event type. The header names type and counts,
 so a broker routes on it and forwards the blocks unchanged; only readers of the events decode them.
@@ -67,7 +67,7 @@ MOST_NAME_BYTES = 2**20
 """Most bytes of patterns that a node names, so that its Interest fits into a frame."""
 
 OTHER_FIELDS = "other fields"
-"""The reason for which events are left out whose class has other fields here than where they were made."""
+"""The reason for which a node skips events whose class has other fields here than where they were made."""
 
 MOST_PLACES = 2**16
 """Most events in a payload that keeps their order across types."""
@@ -137,11 +137,11 @@ Mark = tuple[Timestamp, Count, str, int]
 
 
 class Interest(msgspec.Struct, array_like=True, tag=1):
-    """What the sender subscribes to and what it may send: always complete, so it replaces what it said before.
+    """What the sender subscribes to and what it may send: always complete, so it replaces the Interest before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
     ``line``, ``offset``: the offset it has reached in the receiver's log; 0 if it has received nothing yet.
-    ``keeps``: it has a log itself, so its state survives a restart. ``resumes``: it goes on at the offset kept under its name
+    ``keeps``: it has a log itself, so its state survives a restart. ``resumes``: it resumes at the offset kept under its name
     or, if all it has is finals up to ``after`` (a sink that was restored from an older copy), at the offset it had then.
     ``generation``: the one in which it promises from now on. ``reached``: the latest time that was final there by then;
     ``backdate``: how far earlier than raw events results may be; ``floor``: the time from which on all streams resume, if it is

@@ -30,7 +30,7 @@ class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
     """Opens or resumes a link. ``peer_epoch``: the life of the other end that this end knows, or 0.
 
     ``received``: the number of the last frame received in order in that life. ``limit``: see Data. ``wall``: Unix time by the
-    sender's clock, in ns; 0 if it does not tell. ``columns``: the sender takes blocks in columns, too. ``shares``: a publisher
+    sender's clock, in ns; 0 if unknown. ``columns``: the sender takes blocks in columns, too. ``shares``: a publisher
     without a key that sends events of sources which others send, too.
     """
 
@@ -77,7 +77,7 @@ class Ack(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=2):
 class Bye(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=3):
     """The last frame of a life: numbered like Data, so it is acknowledged only when all before it has arrived.
 
-    ``returns``: another life follows, which goes on where this one ends; a durable link waits for it.
+    ``returns``: another life follows, which resumes where this one ends; a durable link waits for it.
     """
 
     epoch: Count

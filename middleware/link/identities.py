@@ -53,8 +53,8 @@ class Identities(NamedTuple):
         """The first event of this identity; None if there is none. O(bytes), as fast as these can be searched."""
         if not _is_int64(number):
             return None
-        wanted, at, names = pack("<q", number), -1, self.names
-        while (at := self.ids.find(wanted, at + 1)) >= 0:
+        packed_id, at, names = pack("<q", number), -1, self.names
+        while (at := self.ids.find(packed_id, at + 1)) >= 0:
             code = unpack_from("<I", self.codes, at // 8 * 4)[0]
             if at % 8 == 0 and code < len(names) and names[code] == source:
                 return at // 8

@@ -93,15 +93,15 @@ class Link:
         self.greeting: Parts | None = None
         """The first payload of each life, if any."""
         self.wall: int | None = None
-        """Unix time minus the running clock; None if the peer is not told it."""
+        """Unix time minus the running clock; None if this end does not announce it."""
         self.shares = False
-        """What the peer is told of this end: see Hello."""
+        """Announced to the peer: see Hello."""
         self.name, self.role, self.epoch, self.dials, self.durable = name, role, epoch, dials, durable
         self.restarts = 0
         """How often this end has begun a new life."""
         self._count = LinkStatistics()
         self._peer_epoch = 0
-        self._received_at, self._told_at = now, now - RETRY
+        self._received_at, self._sent_at = now, now - RETRY
         self._paced_at = now
         self._asked_at = self._resent_at = now - RETRY
         self._fresh_streams()
@@ -129,7 +129,7 @@ class Link:
 
     @property
     def takes_columns(self) -> bool:
-        """Whether the peer has said that it takes blocks in columns."""
+        """Whether the peer has announced that it takes blocks in columns."""
         return self.peer is not None and self.peer.columns
 
     @property
@@ -174,7 +174,7 @@ class Link:
     def bye(self, reason: str, returns: bool = False) -> None:
         """Leave once everything queued has been sent; ``closed`` is set when the peer has acknowledged all of it.
 
-        ``returns``: a next life will go on where this one ends.
+        ``returns``: a next life will resume where this one ends.
         """
         if self._bye is None:
             self._bye, self._returns = reason, returns
@@ -359,7 +359,7 @@ class Link:
         consumed = self._consumed_bytes = self._received_bytes
         if not self.credit_paused and self._limit < consumed + self._window:
             self._ack_due = True
-        if not self.up or now - self._told_at >= HEARTBEAT or now - self._received_at > SILENCE:
+        if not self.up or now - self._sent_at >= HEARTBEAT or now - self._received_at > SILENCE:
             self.tick(now)
         if self._ack_due:
             self.settle(now)
@@ -370,8 +370,8 @@ class Link:
         """Acknowledge what was received since the last time, unless a payload has carried that already."""
         self._pace(now)
         if self._ack_due and self.up:
-            unsaid = self._consumed_bytes + self._window - self._limit
-            if self._asked or unsaid >= WINDOW // 8 or now - self._told_at >= LAZY:
+            unannounced = self._consumed_bytes + self._window - self._limit
+            if self._asked or unannounced >= WINDOW // 8 or now - self._sent_at >= LAZY:
                 self._acknowledge(now)
 
     def _pace(self, now: int) -> None:
@@ -405,7 +405,7 @@ class Link:
 
     def _acknowledge(self, now: int, missing: bool = False, asks: bool = False) -> None:
         self._ack_due = self._asked = False
-        self._told_at = now
+        self._sent_at = now
         ack = Ack(self.epoch, self._confirmed, self._granted(), self._sent, missing, asks)
         self.outbox.append([encode_frame(ack)])
 
@@ -417,7 +417,7 @@ class Link:
     # -- life and death -----------------------------------------------------------------------------------------------
 
     def has_received_since(self, at: int) -> bool:
-        """Whether the peer has said anything since this moment."""
+        """Whether a message of the peer has come since this moment."""
         return self._received_at > at
 
     def is_quiet(self, now: int) -> bool:
@@ -439,9 +439,9 @@ class Link:
                 return
             self.up = False
         if not self.up:
-            if self.dials and now - self._told_at >= RETRY:
+            if self.dials and now - self._sent_at >= RETRY:
                 self.say_hello(now)
-        elif now - self._told_at >= HEARTBEAT:
+        elif now - self._sent_at >= HEARTBEAT:
             self._acknowledge(now)
 
     def broken(self) -> None:
@@ -451,7 +451,7 @@ class Link:
 
     def say_hello(self, now: int) -> None:
         """Open or resume the link."""
-        self._told_at = now
+        self._sent_at = now
         wall = max(0, self.wall + now) if self.wall is not None else 0
         life = self.epoch, self._peer_epoch, self._confirmed, self._granted()
         hello = Hello(VERSION, self.name, self.role, *life, wall, takes_columns(), self.shares)

@@ -337,7 +337,7 @@ class Unit(ABC):
         deltas, spent = self._execute(ready, removed, settled)
         corrected = self._count(deltas) if deltas else 0
         if spent is None and counts.rollbacks == rollbacks:
-            self.costs.calm(emitted)
+            self.costs.count_uncorrected(emitted)
         else:
             step = Step(spent, emitted, counts.executed - executed, counts.rollbacks - rollbacks, corrected)
             self._unpurged += step.repeated

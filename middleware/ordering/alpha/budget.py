@@ -57,12 +57,12 @@ class Budget:
     def __init__(self, control: Alpha | Gain | None = None) -> None:
         self.control: Alpha | Gain = Alpha() if control is None else control
         self.aside: list[str] = []
-        self._calm = 0
+        self._intervals_keeping_up = 0
 
     def adapt(
-        self, busy: float, loads: Sequence[Load], wanted: frozenset[str], behind: float = 0.0, work: float = 0.0
+        self, busy: float, loads: Sequence[Load], subscribed: frozenset[str], behind: float = 0.0, work: float = 0.0
     ) -> dict[str, float]:
-        """alpha by unit, after an interval with this busy factor; ``wanted``: the units that subscribed results depend on.
+        """alpha by unit, after an interval with this busy factor; ``subscribed``: the units that subscribed results depend on.
 
         ``behind``: the share of the interval in which the node could not take all that had come (for ``Gain``); ``work``: what
         it spent in that interval, in the unit of the loads, if that is more than they say.
@@ -72,31 +72,31 @@ class Budget:
             is_over = control.is_over(spent, behind) and control.behind > 0  # once may be chance
             self.control = control.adapted(busy, spent, behind)
             keeps_up = behind <= 0.5
-            is_calm = self.control.alpha == control.alpha and keeps_up
+            is_keeping_up = self.control.alpha == control.alpha and keeps_up
             if keeps_up and control.was_held_up and not self.control.was_held_up:
                 self.aside.clear()  # nor were they to blame
         else:
-            is_over, is_calm = busy > UPPER and control.alpha < 1.0, busy < LOWER
-        poor = self._poor(loads, wanted) if is_over else []
+            is_over, is_keeping_up = busy > UPPER and control.alpha < 1.0, busy < LOWER
+        poor = self._poor(loads, subscribed) if is_over else []
         self.aside += poor
         if isinstance(control, Alpha) and not poor:
             self.control = control.adapted(busy)
-        self._calm = self._calm + 1 if is_calm else 0
-        if self._calm >= _RETURN and self.aside:
+        self._intervals_keeping_up = self._intervals_keeping_up + 1 if is_keeping_up else 0
+        if self._intervals_keeping_up >= _RETURN and self.aside:
             del self.aside[: (len(self.aside) + 1) // 2]
-            self._calm = 0
-        speculating = [load for load in loads if load.name in wanted and load.name not in self.aside]
+            self._intervals_keeping_up = 0
+        speculating = [load for load in loads if load.name in subscribed and load.name not in self.aside]
         wait = self.control.alpha * max((load.k for load in speculating), default=0)
         alphas = dict.fromkeys((load.name for load in loads), 1.0)
         alphas |= {load.name: min(1.0, wait / load.k) if load.k else self.control.alpha for load in speculating}
         return alphas
 
-    def _poor(self, loads: Sequence[Load], wanted: frozenset[str]) -> list[str]:
+    def _poor(self, loads: Sequence[Load], subscribed: frozenset[str]) -> list[str]:
         """The units that win so little for what they cost that they should stop speculating before all back off.
 
         Single ones would not help where there are hundreds: all of them, poorest last, or none if they hardly cost anything.
         """
-        able = [load for load in loads if load.name in wanted and load.name not in self.aside and load.corrections > 0]
+        able = [load for load in loads if load.name in subscribed and load.name not in self.aside and load.corrections > 0]
         cost = sum(load.corrections for load in able)
         won = sum(load.k * load.results for load in able)
         if not won:

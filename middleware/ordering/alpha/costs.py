@@ -88,7 +88,7 @@ class Costs:
         self.correction = 0.0
         self.total = 0.0
 
-    def calm(self, emitted: int) -> None:
+    def count_uncorrected(self, emitted: int) -> None:
         """Count a step without timer and corrections: as cheap as it can be, since most steps are like that."""
         self._emitted += emitted
         self.total += emitted

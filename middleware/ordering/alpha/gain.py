@@ -27,7 +27,7 @@ STEP = 0.05
 _FULL, _DRAINING = 0.97, 0.9
 """Busy factors aimed at: where the node keeps up, and where it has a queue to work off."""
 
-_SPARE = 0.96
+_DRAINING_LOAD = 0.96
 """If detectors took a larger share of the time without any correction, a queue would hardly be worked off."""
 
 _WORTH = 0.02
@@ -56,7 +56,7 @@ class Gain(Struct, frozen=True):
     ``proven``
         the alpha at which the node had kept up for long when it fell behind: other programs may have held it up, so it
         goes back there once the queue is gone, and only if that fails soon is it to blame. _NONE: there is none.
-    ``calm``, ``patience``
+    ``intervals``, ``patience``
         intervals since then, and after how many of them the floor is lowered by a step.
     ``load``
         the share of the time that detectors would need without corrections.
@@ -68,7 +68,7 @@ class Gain(Struct, frozen=True):
     floor: float = _NONE
     failed: float = 0.0
     proven: float = _NONE
-    calm: int = 0
+    intervals: int = 0
     patience: int = _SOON
     load: float = 0.0
     behind: int = 0
@@ -97,9 +97,9 @@ class Gain(Struct, frozen=True):
             load = busy * (1 - corrections)  # or more
             now = replace(self, load=max(self.load, load), behind=self.behind + 1)
             return now._backed_off(corrections, self.load < _ANOTHER * load) if self.is_over(corrections, behind) else now
-        now = replace(self, load=busy * (1 - corrections), behind=0, calm=self.calm + 1)._hopeful()
-        if self.was_held_up and busy < _FULL and now.load < _SPARE:
-            return replace(now, alpha=min(self.alpha, self.proven), proven=_NONE, calm=0)
+        now = replace(self, load=busy * (1 - corrections), behind=0, intervals=self.intervals + 1)._hopeful()
+        if self.was_held_up and busy < _FULL and now.load < _DRAINING_LOAD:
+            return replace(now, alpha=min(self.alpha, self.proven), proven=_NONE, intervals=0)
         least = 0.0 if now.floor == _NONE else now.floor + STEP
         alpha = max(least, now._lower(busy, corrections, behind))
         return replace(now, alpha=0.0 if alpha < STEP / 2 else min(self.alpha, alpha))
@@ -108,10 +108,10 @@ class Gain(Struct, frozen=True):
         """Up to where the queue is worked off by all that is known; if that was not enough, half way to 1, then to 1. Under
         another load, at once to 1. That says nothing of the alpha before, nor does a first failure after a long time."""
         if self.behind > 1:
-            return replace(self, alpha=1.0 if self.behind > 2 else (1 + self.alpha) / 2, calm=0)
+            return replace(self, alpha=1.0 if self.behind > 2 else (1 + self.alpha) / 2, intervals=0)
         alpha = 1.0 if is_another else min(1.0, max(self.alpha + STEP, self._least(corrections, _DRAINING)))
-        now = replace(self, alpha=alpha, proven=_NONE, calm=0)
-        if self.calm >= _SOON and self.floor == _NONE:
+        now = replace(self, alpha=alpha, proven=_NONE, intervals=0)
+        if self.intervals >= _SOON and self.floor == _NONE:
             return replace(now, proven=self.alpha)
         if is_another:
             return now
@@ -121,8 +121,8 @@ class Gain(Struct, frozen=True):
         """What failed counts no more under another load, and by a step less after a while."""
         if self.load < _ANOTHER * self.failed:
             return replace(self, floor=_NONE, failed=0.0, patience=_SOON)
-        if self.floor != _NONE and self.calm >= self.patience:
-            return replace(self, floor=self.floor - STEP if self.floor > STEP else _NONE, calm=0)
+        if self.floor != _NONE and self.intervals >= self.patience:
+            return replace(self, floor=self.floor - STEP if self.floor > STEP else _NONE, intervals=0)
         return self
 
     def _lower(self, busy: float, corrections: float, behind: float) -> float:

@@ -136,7 +136,7 @@ def test_another_load_after_a_long_time_is_tried_once():
 
 
 def test_what_fails_again_soon_is_to_blame():
-    state = Gain(alpha=0.0, load=0.6, calm=100)
+    state = Gain(alpha=0.0, load=0.6, intervals=100)
     state = state.adapted(1.0, 0.4, 1.0)
     assert state.alpha > 0
     state = state.adapted(0.7, 0.1, 0.0)
@@ -210,7 +210,7 @@ def test_poor_units_are_set_aside_at_once_and_come_back_by_halves():
 
 
 def test_poor_units_come_back_at_once_if_the_node_was_only_held_up():
-    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, calm=100)), frozenset({"rich", "poor"})
+    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 10.0, 1_000, 100.0), Load("poor", 400, 9.0, 1, 10.0)]
     for _ in range(2):
         budget.adapt(1.0, loads, wanted, 1.0)
@@ -219,7 +219,7 @@ def test_poor_units_come_back_at_once_if_the_node_was_only_held_up():
 
 
 def test_poor_units_stay_aside_if_the_node_falls_behind_again():
-    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, calm=100)), frozenset({"rich", "poor"})
+    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 10.0, 1_000, 100.0), Load("poor", 400, 9.0, 1, 10.0)]
     for busy, behind in [(1.0, 1.0), (1.0, 1.0), (1.0, 0.3), (1.0, 1.0)]:
         budget.adapt(busy, loads, wanted, behind)
