@@ -29,7 +29,7 @@ from middleware.spark.travel import carried, packed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from middleware.spark.archive.archive_frames import Given
+    from middleware.spark.archive.archive_frames import RawFrames
 
 ORDER = ("ts", "level", "source", "id")
 """The columns by which events are in total order."""
@@ -141,7 +141,7 @@ class Archive(Mapping[str, "DataFrame"]):
 
 
 def archive(
-    frames: Given,
+    frames: RawFrames,
     detectors: Iterable[Detector] | Mapping[str, Detector],
     *,
     policies: Policies | Mapping[str, Policies] | None = None,

@@ -17,7 +17,7 @@ from middleware.spark.travel import carried
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    Given = DataFrame | EventFiles | Mapping[str, DataFrame | EventFiles] | Mapping[EventType, DataFrame | EventFiles]
+    RawFrames = DataFrame | EventFiles | Mapping[str, DataFrame | EventFiles] | Mapping[EventType, DataFrame | EventFiles]
     """Raw events: of a single type, or by type, or by its name."""
 
 
@@ -25,7 +25,7 @@ _WHEN = ("arrival", "watermark")
 """Columns besides those of the type: when an event arrived; in a stream, what is promised."""
 
 
-def by_type(plan: ArchivePlan, frames: Given) -> dict[EventType, DataFrame]:
+def by_type(plan: ArchivePlan, frames: RawFrames) -> dict[EventType, DataFrame]:
     """The frames by raw type, checked, with just the columns of the type, and ``arrival`` where there is one.
 
     Raises EventError if a type that detectors read is missing, if one is given that none reads, or if columns do not fit.
@@ -39,13 +39,13 @@ def by_type(plan: ArchivePlan, frames: Given) -> dict[EventType, DataFrame]:
     return {wanted[name]: _checked(schema_of(wanted[name]), _frame(frame)) for name, frame in given.items()}
 
 
-def files_by_type(plan: ArchivePlan, frames: Given) -> dict[EventType, EventFiles]:
+def files_by_type(plan: ArchivePlan, frames: RawFrames) -> dict[EventType, EventFiles]:
     """Those of them that tasks read by themselves."""
     given = {name: each for name, each in _by_name(plan, frames).items() if isinstance(each, EventFiles)}
     return {event_type: given[type_name(event_type)] for event_type in plan.raw if type_name(event_type) in given}
 
 
-def _by_name(plan: ArchivePlan, frames: Given) -> dict[str, DataFrame | EventFiles]:
+def _by_name(plan: ArchivePlan, frames: RawFrames) -> dict[str, DataFrame | EventFiles]:
     if isinstance(frames, Mapping):
         return {key if isinstance(key, str) else type_name(key): frame for key, frame in frames.items()}
     if len(plan.raw) != 1:

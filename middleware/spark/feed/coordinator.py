@@ -72,7 +72,7 @@ _encode = msgspec.msgpack.Encoder().encode
 _decode_question = msgspec.msgpack.Decoder(PartitionReady | SliceFrame | PartitionFailure).decode
 _decode_answer = msgspec.msgpack.Decoder(SendCredit | FeedEnd).decode
 
-_Given = tuple[bytes, FeedFrame]
+_PartitionFrame = tuple[bytes, FeedFrame]
 """A frame, and the partition it came from."""
 
 
@@ -89,11 +89,11 @@ class Coordinator:
         self.reason = ""
         """Why the feed ended early, if a partition failed."""
         self._partitions = partitions
-        self._sequencer: Sequencer[_Given] = Sequencer(slices)
-        self._ready: SimpleQueue[_Given | None] = SimpleQueue()
+        self._sequencer: Sequencer[_PartitionFrame] = Sequencer(slices)
+        self._ready: SimpleQueue[_PartitionFrame | None] = SimpleQueue()
         self._peers: dict[int, bytes] = {}
         self._limits: dict[bytes, int] = {}
-        self._told: dict[bytes, int] = {}
+        self._announced: dict[bytes, int] = {}
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         try:
@@ -177,18 +177,18 @@ class Coordinator:
             self._sequencer.restart()
             self._peers.clear()
             self._limits.clear()
-            self._told.clear()
+            self._announced.clear()
         self._peers[partition] = peer
-        self._limits[peer], self._told[peer] = AHEAD, -1
+        self._limits[peer], self._announced[peer] = AHEAD, -1
 
     def _answer(self, over: str, everyone: bool) -> None:
         """Tell the partitions how much they may send, if that is much more than before, or why the feed is over."""
         has_begun = len(self._peers) == self._partitions
         first = self._sequencer.current if has_begun else -1
         for peer, limit in self._limits.items():
-            if everyone or over or (has_begun and limit >= self._told[peer] + AHEAD // 8):
+            if everyone or over or (has_begun and limit >= self._announced[peer] + AHEAD // 8):
                 self._socket.send_multipart([peer, _encode(FeedEnd(over) if over else SendCredit(first, limit))])
-                self._told[peer] = limit if has_begun else -1
+                self._announced[peer] = limit if has_begun else -1
 
 
 class PartitionConnection:

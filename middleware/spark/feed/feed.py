@@ -255,7 +255,7 @@ class _Sender:
                 self._start()
             self._pace.wait(frame.last)
             before = time.monotonic()
-            with _told():
+            with _as_feed_error():
                 self._publisher.publish_blocks(frame.blocks)
             self._held_back += time.monotonic() - before
             self.events += frame.events
@@ -273,7 +273,7 @@ class _Sender:
     def finish(self, ended: Sequence[str]) -> None:
         """After all is sent: announce the end of these types, and wait until the node has everything."""
         began = time.monotonic()
-        with _told():
+        with _as_feed_error():
             if ended:
                 self._publisher.advance(ended, END)
             if (receipt := self._publisher.flush(FLUSH_TIMEOUT)) is not None:
@@ -302,7 +302,7 @@ class _Sender:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _as_feed_error() -> Iterator[None]:
     """Turn errors of publishing into an error of the feed."""
     try:
         yield

@@ -175,7 +175,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         held = self._extent(self._options.name)
         is_early = self._options.starting == "earliest"
-        return _told(LogPosition(held.line, held.oldest if is_early else held.offset))
+        return _as_spark_offset(LogPosition(held.line, held.oldest if is_early else held.offset))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.most)
@@ -184,11 +184,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._until = self._extent(None).offset
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        position = _read(start)
+        position = _position_from(start)
         tail = self._tail_at(position)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else _ALL
         rows = tail.take(most) if self._until is None else self._taken_until(self._until, tail, most)
-        end = _told(tail.position)
+        end = _as_spark_offset(tail.position)
         if not rows and tail.position.offset - position.offset < _FAR:
             return start
         self._batches[_key(start, end)] = self._stream(rows)
@@ -207,7 +207,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[LogBatch]:
         rows = self._batches.get(_key(start, end))
-        return [LogBatch(rows if rows is not None else self._again(_read(start), _read(end)))]
+        return [LogBatch(rows if rows is not None else self._again(_position_from(start), _position_from(end)))]
 
     def read(self, partition: LogBatch) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         import pyarrow as pa
@@ -216,7 +216,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             yield from stream
 
     def commit(self, end: dict[str, Any]) -> None:
-        position = _read(end)
+        position = _position_from(end)
         self._batches = {
             key: rows for key, rows in self._batches.items() if int(msgspec.json.decode(key[1])["rows"]) > position.rows
         }
@@ -286,14 +286,14 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise TraceError(str(error)) from None
 
 
-def _told(position: LogPosition) -> dict[str, Any]:
+def _as_spark_offset(position: LogPosition) -> dict[str, Any]:
     """A position as Spark keeps it: numbers and texts only."""
-    told: dict[str, Any] = msgspec.to_builtins(position)
-    return told | {"mark": msgspec.json.encode(position.mark).decode()}
+    values: dict[str, Any] = msgspec.to_builtins(position)
+    return values | {"mark": msgspec.json.encode(position.mark).decode()}
 
 
-def _read(told: dict[str, Any]) -> LogPosition:
-    return msgspec.convert(told | {"mark": msgspec.json.decode(told["mark"])}, LogPosition)
+def _position_from(values: dict[str, Any]) -> LogPosition:
+    return msgspec.convert(values | {"mark": msgspec.json.decode(values["mark"])}, LogPosition)
 
 
 def _key(start: dict[str, Any], end: dict[str, Any]) -> tuple[str, str]:

@@ -60,13 +60,13 @@ def of_raw(plan: StreamPlan, type_number: int, batch: pa.RecordBatch) -> Iterato
 
 
 def of_times(plan: StreamPlan, watermark: int, clock: int) -> Iterator[Parcel]:
-    """What time it is, for every shard: so each is called in every micro-batch."""
+    """Watermark and clock for every shard: so each is called in every micro-batch."""
     for shard in range(plan.shards):
         yield Parcel(shard, -1, 0, TIMES, b"", watermark, clock)
 
 
-class _Told(NamedTuple):
-    """A change on its way: in which round it was made, the number of its type, and the event before and after it."""
+class _ResultChange(NamedTuple):
+    """A change of a result: its round, the number of its type, and the event before and after it."""
 
     round: int
     type: int
@@ -77,22 +77,22 @@ class _Told(NamedTuple):
 def of_results(plan: StreamPlan, origin: int, batches: list[Batch], watermarks: Mapping[str, int]) -> Iterator[Parcel]:
     """What a shard published in a micro-batch, and its watermarks, for the shards of higher stages that read them."""
     stage = plan.group_of(origin).stage
-    told: dict[int, list[_Told]] = {}
-    heard: dict[int, dict[str, int]] = {}
+    changes: dict[int, list[_ResultChange]] = {}
+    by_shard: dict[int, dict[str, int]] = {}
     for number, event_type in enumerate(plan.plan.types):
         name = type_name(event_type)
         for group in plan.readers(event_type):
             if name not in watermarks or group.stage <= stage:
                 continue
             for shard in group.shards:
-                heard.setdefault(shard, {})[name] = watermarks[name]
+                by_shard.setdefault(shard, {})[name] = watermarks[name]
             for at, batch in enumerate(batches):
                 for change in _pairs(batch.deltas.get(name)):
                     for shard, (old, new) in _by_shard(group, change):
-                        told.setdefault(shard, []).append(_Told(at, number, old, new))
-    for shard, names in heard.items():
+                        changes.setdefault(shard, []).append(_ResultChange(at, number, old, new))
+    for shard, names in by_shard.items():
         yield Parcel(shard, origin, 0, WATERMARKS, _encode(names))
-        for at, some in enumerate(_some(told.get(shard, [])), 1):
+        for at, some in enumerate(_some(changes.get(shard, [])), 1):
             yield Parcel(shard, origin, at, CHANGES, _encode(some))
 
 
@@ -118,7 +118,7 @@ class ParcelBatch:
         changes to the results of lower stages by type, one round after another.
     ``watermark``, ``clock``
         as in ``Parcel``.
-    ``heard``
+    ``watermarks_by_type``
         the watermark of each type by the shard that publishes it.
     """
 
@@ -126,7 +126,7 @@ class ParcelBatch:
     rounds: list[dict[str, Delta]] = field(default_factory=list)
     watermark: int = NEVER
     clock: int = NEVER
-    heard: dict[str, dict[int, int]] = field(default_factory=dict)
+    watermarks_by_type: dict[str, dict[int, int]] = field(default_factory=dict)
 
 
 def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> ParcelBatch:
@@ -141,26 +141,26 @@ def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> ParcelBatch:
             found.watermark, found.clock = max(found.watermark, parcel.watermark), max(found.clock, parcel.clock)
         elif parcel.kind == WATERMARKS:
             for name, until in msgspec.msgpack.decode(parcel.block).items():
-                found.heard.setdefault(name, {})[parcel.origin] = until
+                found.watermarks_by_type.setdefault(name, {})[parcel.origin] = until
         else:
-            for told in _decode(parcel.block):
-                _add(rounds.setdefault(told.round, {}), types[told.type], told)
+            for change in _decode(parcel.block):
+                _add(rounds.setdefault(change.round, {}), types[change.type], change)
     found.rounds = [{name: by_time(delta) for name, delta in rounds[at].items()} for at in sorted(rounds)]
     return found
 
 
-def _add(deltas: dict[str, Delta], event_type: EventType, told: _Told) -> None:
+def _add(deltas: dict[str, Delta], event_type: EventType, change: _ResultChange) -> None:
     delta, decode = deltas.setdefault(type_name(event_type), Delta()), _decoder(event_type).decode
-    if told.old is not None and told.new is not None:
-        delta.revises.append((decode(told.old), decode(told.new)))
-    elif told.old is not None:
-        delta.retracts.append(decode(told.old))
-    elif told.new is not None:
-        delta.inserts.append(decode(told.new))
+    if change.old is not None and change.new is not None:
+        delta.revises.append((decode(change.old), decode(change.new)))
+    elif change.old is not None:
+        delta.retracts.append(decode(change.old))
+    elif change.new is not None:
+        delta.inserts.append(decode(change.new))
 
 
 def _by_shard(group: ShardGroup, change: tuple[Event | None, Event | None]) -> Iterator[tuple[int, list[bytes | None]]]:
-    """What each shard of a group hears of a change: both sides, or if the key has changed, one shard each."""
+    """The sides of a change that each shard of a group gets: both, or one each if the key has changed."""
     found: dict[int, list[bytes | None]] = {}
     for side, event in enumerate(change):
         if event is not None:
@@ -181,7 +181,7 @@ def _some(values: Sequence[Value]) -> Iterator[Sequence[Value]]:
 
 
 _encode = msgspec.msgpack.encode
-_decode = msgspec.msgpack.Decoder(list[_Told]).decode
+_decode = msgspec.msgpack.Decoder(list[_ResultChange]).decode
 
 
 @cache

@@ -75,7 +75,7 @@ class Shard:
         self._seen: dict[Identity, tuple[int, int]] = {}  # the first of an identity: its ts and content, until it is final
         self._clashes: list[Event] = []
         self._outside: dict[str, int] = {}  # watermarks of what comes from outside
-        self._heard: dict[str, dict[int, int]] = {}  # by type, those of the shards below that publish it
+        self._watermarks_below: dict[str, dict[int, int]] = {}  # by type, those of the shards below that publish it
         self._buckets = BUCKETS
         self._written: dict[int, int] = {}
         raw = set(map(type_name, plan.plan.raw))
@@ -108,20 +108,20 @@ class Shard:
         *early, last = came.rounds or [{}]
         self.published = []
         rows = [row for deltas in early for row in self._step(Batch(deltas, dict(self._outside)))]
-        self._hear(came)
+        self._note_watermarks(came)
         clock = max(came.clock, fresh[-1].ts if fresh else NEVER)
         rows += self._step(Batch(last | raw, dict(self._outside), clock if clock != NEVER else None))
-        return rows + list(self._left_out())
+        return rows + list(self._skipped())
 
-    def _hear(self, came: ParcelBatch) -> None:
+    def _note_watermarks(self, came: ParcelBatch) -> None:
         """Note the watermarks of what comes from outside; of types from below, the least of all shards that publish them."""
         if came.watermark != NEVER:
             self._outside |= {name: max(came.watermark, self._outside.get(name, NEVER)) for name in self._raw}
-        for name, heard in came.heard.items():
-            self._heard.setdefault(name, {}).update(heard)
+        for name, by_shard in came.watermarks_by_type.items():
+            self._watermarks_below.setdefault(name, {}).update(by_shard)
         for name, shards in self._below.items():
             if shards:
-                known = self._heard.get(name, {})
+                known = self._watermarks_below.get(name, {})
                 self._outside[name] = min(known.get(shard, NEVER) for shard in shards)
 
     def _step(self, batch: Batch) -> list[OutputRow]:
@@ -163,13 +163,13 @@ class Shard:
 
     def _row(self, op: str, event: Event, fields: str | None = None) -> OutputRow:
         name = type_name(event.__class__)
-        told = fields if fields is not None else _json(event)
+        values = fields if fields is not None else _json(event)
         until = self._hierarchy.promised.get(name, NEVER)
         body = msgspec.msgpack.encode(event)
-        return OutputRow(self._number, op, name, event.ts, event.id, event.source, event.level, until, told, body)
+        return OutputRow(self._number, op, name, event.ts, event.id, event.source, event.level, until, values, body)
 
-    def _left_out(self) -> Iterator[OutputRow]:
-        """Clashes, events that came too late for a unit, and those at which a detector raised: each is told once."""
+    def _skipped(self) -> Iterator[OutputRow]:
+        """Clashes, events that came too late for a unit, and those at which a detector raised: each is reported once."""
         for event in self._clashes:
             yield self._row("clash", event)
         self._clashes = []
@@ -202,7 +202,17 @@ class Shard:
         before = self._written
         changed = {bucket: encoded.get(bucket, b"") for bucket in hashes | before if hashes.get(bucket) != before.get(bucket)}
         self._written = hashes
-        whole = (FORMAT, self._plan.layout, base, self._barrier, self._seen, self._outside, self._heard, self._buckets, hashes)
+        whole = (
+            FORMAT,
+            self._plan.layout,
+            base,
+            self._barrier,
+            self._seen,
+            self._outside,
+            self._watermarks_below,
+            self._buckets,
+            hashes,
+        )
         return encode_state(whole, types), changed
 
     def restore(self, base: bytes, buckets: Mapping[int, bytes]) -> None:
@@ -211,7 +221,7 @@ class Shard:
         version, *rest = decode_state(base, types)
         if version != FORMAT:
             raise StateError("the checkpoint is of another version of Slackline: go on with that one, or with a new checkpoint")
-        layout, state, self._barrier, self._seen, self._outside, self._heard, self._buckets, self._written = rest
+        layout, state, self._barrier, self._seen, self._outside, self._watermarks_below, self._buckets, self._written = rest
         if layout != self._plan.layout:
             raise StateError(
                 f"the checkpoint is of a stream {'; '.join(layout)}, this one is {'; '.join(self._plan.layout)}: "
