@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.copies import Copies
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Record, Withheld
+from middleware.broker.log.records import Record, Withholding
 from middleware.delivery.publication import Publication
 from middleware.durability import lives
 from middleware.durability.durable_core import DurableCore
@@ -267,7 +267,7 @@ def test_a_promise_of_which_only_a_part_counts_yet_is_known_whole_to_the_next_li
     again = Broker("b", 2, 0, types=PINGS, log=Log(77, lambda offset, size: iter(())))
     recover(again, None, PINGS, None, talk.records)
     assert again.admission.room.of(key).promised == {"Ping": wall + year}
-    repeated = [entry for record in talk.records[logged:] for entry in record.entries if isinstance(entry, Withheld)]
+    repeated = [entry for record in talk.records[logged:] for entry in record.entries if isinstance(entry, Withholding)]
     assert repeated == [], "the log holds it once"
 
 

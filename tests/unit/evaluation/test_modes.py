@@ -12,7 +12,7 @@ from middleware.runtime.scenario import changed_plan, load_scenario
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
 def test_every_mode_is_sound(mode):
     changed = in_mode(load_scenario("soccer"), mode)
-    assert changed.places == {NODE: frozenset(changed.detectors)}
+    assert changed.placement == {NODE: frozenset(changed.detectors)}
     assert changed.entry == NODE
     for name, value in mode.changes.items():
         assert getattr(changed.plan.policies, name) == value
@@ -26,7 +26,7 @@ def test_what_a_mode_does_not_name_stays():
     assert after.plan.policies_for["Peaks"].lateness == "2s"
     assert after.plan.policies_for["Peaks"].alpha == 0.0
     assert after.plan.recording == msgspec.structs.replace(before.plan.recording, to=NODE)
-    assert list(before.places) == ["low", "high"]
+    assert list(before.placement) == ["low", "high"]
 
 
 def test_names_tell_modes_apart():
@@ -45,7 +45,7 @@ def test_a_node_process_gets_the_changed_plan(tmp_path):
     file.write_bytes(msgspec.json.encode(changed.plan))
     again = changed_plan("soccer", file)
     assert again.plan == changed.plan
-    assert again.places == changed.places
+    assert again.placement == changed.places
     file.write_text('{"name": 3}')
     with pytest.raises(ScenarioError, match="is no plan"):
         changed_plan("soccer", file)

@@ -41,7 +41,7 @@ VITALS = Vitals(
     log=LogStatus(1_000, 5, 90, 4, 0.25, 0.5, 1, 2 * SECOND, 0.125, 77, {"billing": 12}),
 )  # fmt: skip
 STREAMS = {
-    "Hit": StreamStatus(None, [OriginStatus("publisher", "p", None, held=True)]),
+    "Hit": StreamStatus(None, [OriginStatus("publisher", "p", None, credit_paused=True)]),
     "Pass": StreamStatus(5 * SECOND, []),
     "Ended": StreamStatus(END, []),
     "Begun": StreamStatus(NEVER, []),
