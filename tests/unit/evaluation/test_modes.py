@@ -45,7 +45,7 @@ def test_a_node_process_gets_the_changed_plan(tmp_path):
     file.write_bytes(msgspec.json.encode(changed.plan))
     again = changed_plan("soccer", file)
     assert again.plan == changed.plan
-    assert again.placement == changed.places
+    assert again.placement == changed.placement
     file.write_text('{"name": 3}')
     with pytest.raises(ScenarioError, match="is no plan"):
         changed_plan("soccer", file)
