@@ -151,9 +151,8 @@ def _send_gap(
 ) -> None:
     missing = {*here} if peer.role == "node" else {*names, *here}
     if types := sorted(filter(subscribes, missing)):
-        peer.post(
-            None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0))
-        )  # a reader that has only these blocks gets the gap again
+        # one offset back: a reader that has only these blocks gets the gap again
+        peer.post(None, -1, NEVER, now, (log_offset[0], max(log_offset[1] - 1, 0)))
         peer.link.send([encode(Gap(*log_offset, types, not names))])
 
 

@@ -88,7 +88,7 @@ class Feed:
                 return
 
     def _note(self, coming: dict[str, int]) -> None:
-        """Note what parts have reached. A wrong clock that is far ahead is turned away by the node, and moves no promise."""
+        """Note what parts have reached. A wrong clock that is far ahead is rejected by the node, and moves no promise."""
         latest = time.time_ns() + SourcePolicy().ahead
         for part, ts in coming.items():
             if ts <= latest:

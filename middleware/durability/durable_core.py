@@ -128,7 +128,7 @@ class DurableCore:
     """See the module. ``broker`` notes its steps in ``log``; ``processor`` runs the detectors, if there are any.
 
     ``rejected``
-        raw events that a former life turned away, and may not have listed.
+        raw events that a former life rejected, and may not have listed.
     ``known``
         event types of former lives, with their fields: their stored events stay stored.
     ``faults``
@@ -169,7 +169,7 @@ class DurableCore:
 
     @property
     def unlisted(self) -> list[RejectedEvent]:
-        """Raw events that were turned away, and that the owner may not have listed yet."""
+        """Raw events that were rejected, and that the owner may not have listed yet."""
         return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.rejected]
 
     def _begin(self) -> None:

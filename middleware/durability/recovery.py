@@ -30,7 +30,7 @@ from middleware.model.values.state import exactly
 class Recovered(msgspec.Struct):
     """The result of a recovery. ``events``: given to the detectors again. ``corrected``: changes that correct consumers.
 
-    ``rejected``: raw events that were turned away, and that the former life may not have listed.
+    ``rejected``: raw events that were rejected, and that the former life may not have listed.
     ``withheld``: corrections of results that had been called final. There are none unless detectors have changed: then
     finals stay as they were. ``unreadable``: events in the log that could not be read when they came either.
     ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: write

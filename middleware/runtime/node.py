@@ -333,7 +333,7 @@ class Node:
         for channel in gone:
             self._broker.expel(channel, "this key is not on the allow-list any more")
         self._broker.read_rights_again()
-        _log.info("allow-list read again", node=self.name, expel=len(gone))
+        _log.info("allow-list read again", node=self.name, expelled=len(gone))
 
     def _timeout(self) -> float:
         """How long to wait for messages, s."""

@@ -137,7 +137,7 @@ def test_a_scenario_on_other_workers():
     assert plan.with_workers(1).entry == "worker0"
     with pytest.raises(ScenarioError, match="at least 1"):
         plan.with_workers(0)
-    with pytest.raises(ScenarioError, match="have no parts"):
+    with pytest.raises(ScenarioError, match="do not run in parts"):
         load_scenario("soccer").with_workers(2)
 
 

@@ -56,9 +56,9 @@ _SYSTEM = {
         "publishing_types_together",
     ],
     "sinks": ["sub_to", "connect_http", "network_cli"],
-    "status|showing|latencies|records": ["status", "metrics", "mesh_inquiry"],
+    "status|latencies|json_records|local/showing": ["status", "metrics", "mesh_inquiry"],
     "scenario|plan|usercode|failures": ["node_refuses", "changed_mesh", "network_cli"],
-    "engine|report|arrived|calm|collecting|in_order": ["run_recorded", "flows"],
+    "engine|report|local/arrivals|local/in_order|loop/garbage": ["run_recorded", "flows"],
 }
 """By part of ``runtime``, the system tests (without "test_") that run it in real processes."""
 

@@ -510,7 +510,7 @@ def readers_that_were_forgotten_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> 
 
 @bug
 def the_log_hides_what_nobody_wanted(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Log, "left_out", lambda self, name, is_local: None)
+    patch.setattr(Log, "skipped", lambda self, name, is_local: None)
 
 
 @bug

@@ -15,7 +15,7 @@ MOST_POINTS = 50_000
 
 
 class History:
-    """Marks (Unix time, offset), in order: at this time the log had reached this offset."""
+    """Points (Unix time, offset), in order: at this time the log had reached this offset."""
 
     def __init__(self, points: Iterable[tuple[int, int]] = ()) -> None:
         self.points = list(points)
@@ -31,6 +31,6 @@ class History:
 
     def since(self, wall: int, offset: int) -> int:
         """The offset after which all blocks came at ``wall`` or later; ``offset``: that of the log. What came before the first
-        mark has no time, and may be older. O(log marks)."""
+        point has no time, and may be older. O(log points)."""
         after = bisect_right(self.points, wall, key=lambda point: point[0])  # the first point later than the time
         return self.points[after][1] if after < len(self.points) else offset

@@ -42,7 +42,7 @@ class Generations(msgspec.Struct):
     ``floor``
         None until it is known. ``before``: that of the last generation, if it was known here. ``due``: the floor that the
         detectors do not know yet.
-    ``announced``
+    ``announcements``
         by node, including those that are away and will be back.
     """
 
@@ -52,7 +52,7 @@ class Generations(msgspec.Struct):
     floor: int | None = NEVER
     before: int | None = None
     due: int | None = None
-    announced: dict[PeerKey, Announcement] = {}
+    announcements: dict[PeerKey, Announcement] = {}
 
     def begin(self, number: int, reached: int) -> None:
         """A new generation."""
@@ -61,45 +61,45 @@ class Generations(msgspec.Struct):
 
     def received(self, key: PeerKey, interest: Interest) -> None:
         """A node announces its generation: its next promises are made in that generation."""
-        before = self.announced.get(key)
+        before = self.announcements.get(key)
         stated = min(before.stated, interest.generation) if before is not None else 0
-        self.announced[key] = Announcement(interest.generation, interest.reached, interest.backdate, stated)
+        self.announcements[key] = Announcement(interest.generation, interest.reached, interest.backdate, stated)
 
     def stated(self, key: PeerKey) -> None:
         """A node has sent all its promises in the generation that it is in."""
-        if (last := self.announced.get(key)) is not None:
+        if (last := self.announcements.get(key)) is not None:
             last.stated = last.generation
 
     def is_old(self, key: PeerKey) -> bool:
         """Whether a node still promises in an earlier generation."""
-        return key in self.announced and self.announced[key].generation < self.number
+        return key in self.announcements and self.announcements[key].generation < self.number
 
     @property
     def ends_in_doubt(self) -> bool:
         """Whether some node has yet to announce what has ended in this generation. O(nodes)."""
-        return any(each.stated < self.number for each in self.announced.values())
+        return any(each.stated < self.number for each in self.announcements.values())
 
     def awaited(self, nodes: Container[PeerKey]) -> list[PeerKey]:
         """The nodes that have yet to announce which types ended in this generation."""
-        return [key for key, each in self.announced.items() if each.stated < self.number and key in nodes]
+        return [key for key, each in self.announcements.items() if each.stated < self.number and key in nodes]
 
     def common(self) -> int:
         """The floor, from the announcements of all nodes in this generation."""
-        return max([self.reached, *(each.reached for each in self.announced.values() if each.generation == self.number)])
+        return max([self.reached, *(each.reached for each in self.announcements.values() if each.generation == self.number)])
 
     @property
     def margin(self) -> int:
         """How much later than the floor raw events have to be, so that no result is as old."""
-        return max([self.backdate, *(each.backdate for each in self.announced.values())])
+        return max([self.backdate, *(each.backdate for each in self.announcements.values())])
 
     def state(self) -> dict[str, Any]:
         """The whole state as built-in values."""
         stored = msgspec.structs.asdict(self)
-        del stored["announced"]
-        return stored | {"said": {key: msgspec.structs.astuple(each) for key, each in self.announced.items()}}
+        del stored["announcements"]
+        return stored | {"said": {key: msgspec.structs.astuple(each) for key, each in self.announcements.items()}}
 
     def restore(self, state: dict[str, Any]) -> None:
         """Return to ``state``, except for what depends on the code."""
         self.number, self.reached, self.floor = state["number"], state["reached"], state["floor"]
         self.due, self.before = state["due"], state["before"]
-        self.announced = {key: Announcement(*values) for key, values in state["said"].items()}
+        self.announcements = {key: Announcement(*values) for key, values in state["said"].items()}

@@ -105,7 +105,7 @@ class WatermarkTracker:
         self.outlived.pop(key, None)
         for promises in self._views[key[0]]:
             promises.leave(key, outlived)
-        if self.generations.announced.pop(key, None) is not None:
+        if self.generations.announcements.pop(key, None) is not None:
             self._believe()
 
     def lost(self, key: PeerKey) -> None:

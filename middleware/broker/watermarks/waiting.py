@@ -193,7 +193,7 @@ class Explanation:
         if origin.idle_promise:
             notes.append("silent: the node promises in its place")
         if origin.charged:
-            notes.append(f"held back for {spoken_duration(origin.charged)}: events of it were turned away, or late")
+            notes.append(f"held back for {spoken_duration(origin.charged)}: events of it were rejected, or late")
         elif origin.credit_paused:
             notes.append("held back: a reader has no room")
         self._say(depth, f"{origin.role} {origin.name}: {'; '.join([promised, *notes])}")

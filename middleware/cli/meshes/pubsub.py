@@ -270,7 +270,7 @@ def pub(
 
     Each (source, id) is taken once. Records that name no source are of one that is new with each run; with --source NAME the
     same file may be published again, after a crash, say, and counts once. Rejected events are shown, with the reason.
-    Ends with 1 if any event was rejected (save repeats of events it has), or if there is nothing but broken records.
+    Ends with 1 if any event was rejected (save repeats of events that the node has), or if there is nothing but broken records.
 
     Examples:
 

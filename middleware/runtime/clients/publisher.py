@@ -72,8 +72,8 @@ class Receipt(msgspec.Struct):
     ``rejected``
         events rejected, by reason, with some ``samples``.
     ``unknown``
-        events that the node had received when it lost the link (it was restarted, or cut off for long), and before it
-        reported which of them it took.
+        events that the node had acknowledged before it lost the link (it was restarted, or cut off for long) and could
+        report which of them it took.
     """
 
     taken: int = 0

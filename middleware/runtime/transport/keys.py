@@ -1,7 +1,7 @@
 """CURVE keys: key files, the allow-list, and the settings of sockets.
 
 A key file belongs to one node or client and holds its key pair; only its owner can read it. The allow-list has one line for
-each key that is let in: ``KEY NAME [MARK ...] [RIGHT ...]``. A ``#`` at the start of a line or a word begins a comment.
+each key that is let in: ``KEY NAME [FLAG ...] [RIGHT ...]``. A ``#`` at the start of a line or a word begins a comment.
 The only flag is ``deploy``. It is reserved for keys that may send code; as yet no key can, so it has no effect. A right is
 one word, ``publish=TYPES``, ``source=NAME``, ``read=TYPES`` or ``history=TIME``, and may occur several times; without any of
 a kind, there is no limit of that kind. See ``Rights``.
@@ -144,7 +144,7 @@ def load_allowed(path: Path) -> list[Allowed]:
 def entry_in(words: list[str]) -> Allowed:
     """The entry that the words of a line make. Raises KeyFileError."""
     if len(words) < 2 or not _is_key(words[0]):
-        raise KeyFileError("expected 'KEY NAME [MARK ...]' with a key of 40 characters")
+        raise KeyFileError("expected 'KEY NAME [FLAG ...]' with a key of 40 characters")
     key, name, *others = words
     flags = frozenset(word for word in others if "=" not in word)
     if unknown := flags - _FLAGS:

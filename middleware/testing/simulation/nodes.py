@@ -87,7 +87,7 @@ class _Running:
 
     @property
     def unlisted(self) -> list[RejectedEvent]:
-        """Raw changes that were turned away, but may not be listed yet."""
+        """Raw changes that were rejected, but may not be listed yet."""
         return []
 
     def given(self) -> set[Claim]:

@@ -51,7 +51,7 @@ def standing(
     Each event has at most one revision, and one withdrawal after it; repeats change nothing.
     Changes that came together are refused together: then the listed withdrawal is that of the first content.
     Of several events with one identity, the first stands, or is refused: the first that is said, or the one that ``came_first``
-    (None: the first one was turned away).
+    (None: the first one was rejected).
     """
     said = list(said)
     firsts: dict[Identity, Any] = dict(came_first or {})

@@ -62,7 +62,7 @@ class World:
         self.plan, self._types = plan, plan.types
         self.troubles: Counter[str] = Counter()
         self.rejected: set[Claim] = set()
-        """Raw changes that were turned away, except clashes."""
+        """Raw changes that were rejected, except clashes."""
         self.ahead: set[Claim] = set()
         self._late_once: set[Claim] = set()
         self.clashes: set[Claim] = set()
@@ -344,7 +344,7 @@ class World:
         return all(not p.link.queued_bytes and not p.link.unacked_bytes for b in brokers for p in b.statistics().peers)
 
     def note_rejections(self, rejected: Iterable[RejectedEvent]) -> None:
-        """Note changes that a node has turned away, and lists."""
+        """Note changes that a node has rejected, and lists."""
         for each in rejected:
             listed = each.change, each.source, each.id, each.record
             (self.clashes if each.reason == "clash" else self.rejected).add(listed)
@@ -420,7 +420,7 @@ class World:
             refused = refused_in_time(self.rejected, self.plan.sources, self.plan.afterwards, self._newest, margin)
             late = [(unit, each) for node in self.nodes.values() for unit in node.hierarchy.units for each in unit.late]
             wrong = late_in_time(late, self.plan.sources, self.plan.afterwards, self._newest, margin)
-            assert not refused, f"turned away, though newer than all that was final: {refused[:2]}"
+            assert not refused, f"rejected, though newer than all that was final: {refused[:2]}"
             assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
         self._check_rare()
         results, raw = self.expected(), sorted(self.standing(self.rejected), key=ORDER)
@@ -472,7 +472,7 @@ class World:
         return self.plan.afterwards is None and any(node.broker.tracker.generations.number for node in self.nodes.values())
 
     def _taken_after_all(self) -> set[Claim]:
-        """Events turned away as too far ahead, but taken when they came again; a refused change stays refused."""
+        """Events rejected as too far ahead, but taken when they came again; a refused change stays refused."""
         seen = [node.broker.ingress.seen for node in self.nodes.values()]
         ahead = [each for each in self.ahead - self._late_once if each[0] == "insert"]
         return {each for each in ahead if any((each[1], each[2]) in ids for ids in seen)}
@@ -484,7 +484,7 @@ class World:
             return
         timely = {source.name for source in self.plan.sources if source.offers}
         rejected = [each for each in self.rejected if each[1] in timely]
-        assert not rejected, f"turned away, though no one had promised that it would not come: {rejected[:2]}"
+        assert not rejected, f"rejected, though no one had promised that it would not come: {rejected[:2]}"
         for node in self.nodes.values():
             for unit in node.hierarchy.units:
                 floor = min(self._floors(unit.name))
@@ -494,12 +494,12 @@ class World:
     def _check_rare(self) -> None:
         """Check the promises for wrong clocks, clashing copies, and events that are hours old."""
         is_alone = "outliers" in self.plan.rare  # the only other publisher may have sent only events hours old
-        assert not self.ahead or is_alone, f"turned away as too far ahead: {self.ahead}"
+        assert not self.ahead or is_alone, f"rejected as too far ahead: {self.ahead}"
         came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
         rivals = {each.event for each in self.said if IDENTITY(each.event) in self._contested} - {*came_first.values()}
         clashes = {claim("insert", event) for event in rivals if IDENTITY(event) in came_first}
         possible = {claim("insert", each.event) for each in self.said if IDENTITY(each.event) in self._contested}
-        assert self.clashes <= possible, f"no clash: {self.clashes - possible}"  # also with an event that was turned away, too
+        assert self.clashes <= possible, f"no clash: {self.clashes - possible}"  # also with an event that was rejected, too
         is_known = self.plan.retained >= len(self.said)  # the first event is still in the log
         assert not is_known or clashes <= self.clashes, f"clashes that are not listed: {clashes - self.clashes}"
         for unit in (unit for node in self.nodes.values() for unit in node.hierarchy.units):

@@ -297,12 +297,11 @@ def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
 def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once_it_has_spoken() -> None:
     log = Log(1, lambda offset, size: [])
     broker = Broker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
-    key, is_subscribed = ("node", "a"), Interest(1, ["Low"])
-    recover(
-        broker, None, EventTypes([Reading]), None, [Record(1, 0, [Subscribed(key, is_subscribed)], False, None, {})]
-    )  # a former life
+    key, interest = ("node", "a"), Interest(1, ["Low"])
+    former_life = [Record(1, 0, [Subscribed(key, interest)], False, None, {})]
+    recover(broker, None, EventTypes([Reading]), None, former_life)
     other = Link("a", "node", 9, 0, dials=False)
-    other.send([encode(is_subscribed)])
+    other.send([encode(interest)])
     for now in range(0, SECOND, SECOND // 20):
         for _, parts in broker.settle(now).sends:
             other.receive(decode_frame(parts[0]), parts[1:], now)

@@ -60,7 +60,7 @@ def afterwards(
 def refused_in_time(
     rejected: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Claim]:
-    """The events of a source that came alone afterwards that were turned away, though newer by a ``margin`` than all that was
+    """The events of a source that came alone afterwards that were rejected, though newer by a ``margin`` than all that was
     said before, and than what was ``final``: each event in all its versions."""
     newest = _newest(before, final) + margin
     lows: dict[Identity, int] = {}
