@@ -39,9 +39,14 @@ def extensions() -> list[RustExtension]:
         debug=False,
         cargo_manifest_args=["--locked"],  # the crates of Cargo.lock, or none
         # Benchmarks of a checkout measure Slackline against baselines; a wheel has no use for them.
-        features=["python", *(["baselines"] if IN_PLACE.intersection(sys.argv) else [])],
+        features=["python", *(["baselines"] if _measures() else [])],
     )
     return [core]
+
+
+def _measures() -> bool:
+    """Whether this is a checkout that is installed where it stands; a source archive has no baselines."""
+    return bool(IN_PLACE.intersection(sys.argv)) and Path("tests/slackline_benchmarks/baselines/mod.rs").exists()
 
 
 def _least() -> str:

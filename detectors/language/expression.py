@@ -15,6 +15,17 @@ class Expression(str):
 
     __slots__ = ()
 
+    def __reduce__(self) -> tuple[object, ...]:  # str would have a node made from its source alone
+        return _restored, (type(self), str(self), *(getattr(self, name) for name in type(self).__slots__))
+
+
+def _restored(kind: type[Expression], source: str, *parts: object) -> Expression:
+    """A node as it was before it was pickled."""
+    made = str.__new__(kind, source)
+    for name, part in zip(kind.__slots__, parts, strict=True):
+        setattr(made, name, part)
+    return made
+
 
 class ConstantValue(Expression):
     """A constant, under a name or as Python writes it."""

@@ -61,6 +61,8 @@ class ExpressionWriter:
                 if field not in self.fields[which]:
                     self.fields[which].append(field)
                 return "field", which, self.fields[which].index(field)
+            case ConstantValue(str() as text) if any("\ud800" <= each <= "\udfff" for each in text):
+                raise NotPlainError  # half a surrogate pair is no text of the core's
             case ConstantValue(value) if value is None or type(value) in (bool, int, float, str):
                 return "constant", value
             case Assignment(name, value):

@@ -11,7 +11,7 @@ from middleware.model.errors import ENDING, WindowError
 from middleware.model.event import ORDER, Event
 from middleware.model.values.state import same_state
 
-_VERSION = 55
+_VERSION = 56
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 

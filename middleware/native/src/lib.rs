@@ -87,5 +87,5 @@ mod _core {
     use crate::windows::panes::windows::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 55;
+    const VERSION: u32 = 56;
 }

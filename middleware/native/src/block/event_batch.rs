@@ -59,7 +59,7 @@ impl EventBatch {
         }
     }
 
-    /// What a unit must know of the times: see `plain_survey`.
+    /// What a unit must know of the times: see `survey_events`.
     fn survey(&self, py: Python<'_>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
         seen(self.times(py)?.iter().copied().map(Ok), top, clk, only_earliest)
     }
@@ -117,7 +117,7 @@ impl EventBatch {
     }
 }
 
-/// The order of arrival over several batches: the twin of `plain_order` in `middleware.model.columns.interleaved`.
+/// The order of arrival over several batches; tests hold it against `tests.oracles.surveys`.
 #[pyclass(frozen, module = "middleware.native")]
 pub struct Interleaving {
     /// In order of arrival: places in the batches laid end to end, and times.

@@ -1,4 +1,4 @@
-//! Sorted buffers of events in Python lists. The twins of `split` and `merge` in `middleware.ordering.buffer`.
+//! Sorted buffers of events in Python lists. Tests hold them against `tests.oracles.buffers`.
 
 use std::cmp::Ordering;
 

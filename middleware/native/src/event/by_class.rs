@@ -1,4 +1,4 @@
-//! Events by their class. Twin of `plain_by_class` in `middleware.model.by_class`.
+//! Events by their class. Tests hold it against `tests.oracles.buffers`.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyType};

@@ -1,5 +1,4 @@
-//! What a unit must know of the times in a batch: the twin of `plain_survey` in `middleware.ordering.slack.measuring`. And events as
-//! columns: the twin of `plain_array_of` in `middleware.model.columns.columns`.
+//! What a unit must know of the times in a batch, which tests hold against `tests.oracles.surveys`. And events as columns.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList};
@@ -19,7 +18,7 @@ pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64, only_earlie
     seen(events.iter().map(|event| stamps.ts(&event)), top, clk, only_earliest)
 }
 
-/// The earliest and the latest time of events, and whether all are raw. The twin of `plain_span` in `middleware.link.codec`.
+/// The earliest and the latest time of events, and whether all are raw.
 #[pyfunction]
 pub fn span(events: &Bound<'_, PyList>) -> PyResult<(i64, i64, bool)> {
     let stamps = Stamps::get(events.py())?;

@@ -1,4 +1,4 @@
-//! What a barrier holds back. Twin of `PlainHeldEvents` in `middleware.delivery.held_events`, which says what it means.
+//! What a barrier holds back. `tests.oracles.held_events` says what it means.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;

@@ -1,5 +1,5 @@
-//! Events that wait, in strict total order, with their times at hand. Twin of `middleware.ordering.waiting.PlainWaiting`, which
-//! says what it means.
+//! Events that wait, in strict total order, with their times at hand. `tests.oracles.waiting` says
+//! what that means.
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;

@@ -1,5 +1,5 @@
 //! Two sides of tuples by key and time: what comes or goes on one side meets what is near it in time on the other.
-//! Twin of `detectors.cql.pairs.PlainPairs`, which says what it means.
+//! `tests.oracles.pairs` says what it means.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};

@@ -1,4 +1,5 @@
-//! Skip-till-next-match and strict contiguity over changes that come in any order: the twin of `detectors.sequence.runs.Runs`.
+//! Skip-till-next-match and strict contiguity over changes that come in any order; `tests.oracles.sequence_runs` says
+//! what it means.
 
 use std::cmp::Reverse;
 use std::collections::hash_map::Entry as Slot;
