@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -12,6 +13,7 @@ from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.covering import Covering
 from middleware.cli.main import application
 from middleware.link.link import Link
+from middleware.testing.exploration import digest
 from middleware.testing.exploration.exploration_plan import ExplorationPlan, PublisherPlan, acts
 from middleware.testing.exploration.plans import PLANS
 from middleware.testing.exploration.promise_script import script, told
@@ -35,6 +37,23 @@ def test_a_small_plan_is_explored_to_its_end() -> None:
     assert found.is_whole
     assert found.transitions > found.states > found.ends > 0
     assert not found.broken
+
+
+def test_what_states_leave_out_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    met: dict[str, set[str]] = {}
+    attributes = digest._attributes
+
+    def noted(value: Any) -> Iterator[tuple[str, Any]]:
+        kind = type(value)
+        names = [*getattr(value, "__dict__", ()), *(name for base in kind.__mro__ for name in getattr(base, "__slots__", ()))]
+        met.setdefault(kind.__name__, set()).update(name.lstrip("_") for name in names)
+        return attributes(value)
+
+    monkeypatch.setattr(digest, "_attributes", noted)
+    for plan in PLANS.values():
+        explore(plan, 12, seed=1)
+    gone = {kind: names - met.get(kind, set()) for kind, names in digest.IRRELEVANT.items()}
+    assert not any(gone.values()), gone
 
 
 def _never_withholds(patch: pytest.MonkeyPatch) -> None:
