@@ -41,7 +41,7 @@ def test_a_small_plan_is_explored_to_its_end() -> None:
 
 def test_what_states_leave_out_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     met: dict[str, set[str]] = {}
-    attributes = digest._attributes
+    attributes = digest.attributes
 
     def noted(value: Any) -> Iterator[tuple[str, Any]]:
         kind = type(value)
@@ -49,7 +49,7 @@ def test_what_states_leave_out_is_there(monkeypatch: pytest.MonkeyPatch) -> None
         met.setdefault(kind.__name__, set()).update(name.lstrip("_") for name in names)
         return attributes(value)
 
-    monkeypatch.setattr(digest, "_attributes", noted)
+    monkeypatch.setattr(digest, "attributes", noted)
     for plan in PLANS.values():
         explore(plan, 12, seed=1)
     gone = {kind: names - met.get(kind, set()) for kind, names in digest.IRRELEVANT.items()}

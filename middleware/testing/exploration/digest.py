@@ -64,13 +64,13 @@ def _write(value: Any, write: Callable[[str], None], seen: dict[int, int]) -> No
     elif not callable(value) or hasattr(value, "__dict__"):
         seen[id(value)] = len(seen)
         write(f"{kind.__name__}[")
-        for name, each in _attributes(value):
+        for name, each in attributes(value):
             write(f"{name}=")
             _write(each, write, seen)
         write("]")
 
 
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
+def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     """The attributes of an object that count, in a fixed order."""
     names: list[str]
     irrelevant = IRRELEVANT.get(type(value).__name__, ())
