@@ -13,7 +13,7 @@ from typing import Self
 class Expression(str):
     """The base of all nodes. It is compared, hashed and shown as its source."""
 
-    __slots__ = ()
+    __slots__: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[object, ...]:  # str would have a node made from its source alone
         return _restored, (type(self), str(self), *(getattr(self, name) for name in type(self).__slots__))
