@@ -390,9 +390,10 @@ class Node:
         if self._waker.is_set:
             self._waker.clear()
         broker.wall_is(time.time_ns(), now)
-        self._idle_ns += now - start
-        self._waited_ns += now - start
-        waited, size = now - start, 0
+        waited = now - start
+        self._idle_ns += waited
+        self._waited_ns += waited
+        size = 0
         for socket in sockets:
             for channel, parts in self._transport.messages(socket):
                 # Under load a step receives for longer than live events may be ahead of the clock: by the time at which it

@@ -255,7 +255,7 @@ class PrecedingFrame:
 
 @dataclass(frozen=True, slots=True)
 class OverWindow(SyntaxNode):
-    """What stands in the brackets after OVER."""
+    """The window after OVER: its partition, its order and its frame."""
 
     partition: tuple[Name, ...] = ()
     order: Name | None = None

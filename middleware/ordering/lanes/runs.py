@@ -89,7 +89,7 @@ class Runs(NamedTuple):
         clock: LocalClock,
         timer: Timer | None,
     ) -> tuple[list[Delta], int | None]:
-        """The same for lanes that keep no history: what is ready is final, so no run has to be corrected by a later one."""
+        """Give lanes without a history final events, run by run: no later run corrects one. Returns changes and their time."""
         start = timer() if timer is not None else 0
         deltas = lanes.emit_final((run.ahead for run in _cut(ready, self.most or RUN)), removed, clock.clk, clock.k)
         return deltas, timer() - start if timer is not None else None

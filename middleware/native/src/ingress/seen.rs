@@ -72,7 +72,7 @@ impl Intervals {
         false
     }
 
-    /// What is wrong with its spans, if anything is.
+    /// The spans, if they break an invariant: some overlap, touch or run backwards.
     pub fn fault(&self) -> Option<String> {
         let are_apart = self.spans.windows(2).all(|pair| pair[0].1 < pair[1].0 && pair[0].1 + 1 < pair[1].0);
         let are_sound = are_apart && self.spans.iter().all(|span| span.0 <= span.1);

@@ -1,4 +1,4 @@
-//! What is written is read again, and bytes that were changed or cut are read safely, or not at all.
+//! Reading gives what was written; changed or cut bytes are read safely, or refused.
 
 use super::cursor::Cursor;
 use super::ipc::{self, Form};
