@@ -33,7 +33,7 @@ from middleware.broker.peers.attachments import Attachments
 from middleware.broker.peers.offering import Offering
 from middleware.broker.peers.peers import Channel, Peer
 from middleware.broker.peers.rights import Rights, Sender
-from middleware.broker.routing import check_pattern, is_subscribed
+from middleware.broker.routing import check_pattern
 from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -60,7 +60,7 @@ from middleware.link.encoding import encode_delta
 from middleware.link.frames import Data, Hello, Parts, Refusal, decode_frame
 from middleware.model.change import Batch
 from middleware.model.errors import EventError, WireError
-from middleware.model.event import END, NEVER, Event, EventTypes
+from middleware.model.event import END, Event, EventTypes
 from middleware.model.time import SECOND
 
 ABSENCE = 2 * SECOND
@@ -379,9 +379,7 @@ class Broker:
 
     def _attached(self, peer: Peer, interest: Interest) -> bool:
         """A reader subscribes for the first time on its link; returns whether it is a node that was here before."""
-        promises = self.tracker.for_subscribers
-        final = max((promises.floor(name) for name in promises.known if is_subscribed(peer.patterns, name)), default=NEVER)
-        if self.log.shows_loss(peer.key, interest, final):
+        if self.log.shows_loss(peer.key, interest, self.tracker.final_of(peer.patterns)):
             self.lost_log(self.log.began)
         is_back = peer.key in self.tracker.ever
         if peer.role == "node":

@@ -7,6 +7,7 @@ from copy import copy
 from typing import Any, Final, cast
 
 from middleware.broker.log.records import LogOffset, PeerKey
+from middleware.broker.routing import is_subscribed
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.generations import Generations
 from middleware.link.codec import Changes, Interest
@@ -161,6 +162,13 @@ class WatermarkTracker:
             moved = {name: self._watermarks[name] for name in watermarks}
             for promises in self._views[LOCAL]:
                 promises.advance(LOCAL, moved)
+
+    def final_of(self, patterns: Collection[str]) -> int:
+        """The latest time that any type of these patterns was ever final up to here. O(types)."""
+        promises, resumed = self.for_subscribers, self.generations.floor
+        floors = [promises.floor(name) for name in promises.known if is_subscribed(patterns, name)]
+        # Streams that ended were final up to their last event; after they resume, the first promises may be older.
+        return max([self.generations.reached, resumed if resumed is not None else NEVER, *floors])
 
     def raw_here(self) -> frozenset[str]:
         """The types that local publishers offer, those still awaited included."""

@@ -107,6 +107,25 @@ def test_a_node_in_a_former_generation_ends_nothing() -> None:
     assert tracker.for_subscribers.floor("Pong") == 35 and LOCAL in tracker.for_nodes.everyone()
 
 
+def test_what_was_final_at_an_end_stays_known_as_final_after_the_stream_resumes() -> None:
+    """Else a reader that took all of it would seem to have read a log that this node has lost (world 20261298332)."""
+    tracker, key = WatermarkTracker(["Pong"]), ("publisher", "p")
+    assert tracker.final_of(["*"]) == NEVER
+    tracker.offered(key, Interest(1, raw=["Ping"]))
+    tracker.noted(key, Changes(30, {"Ping": 26}, []))
+    tracker.promised_here({"Pong": 20})
+    assert (tracker.final_of(["*"]), tracker.final_of(["Pong"])) == (26, 20)
+    tracker.noted(key, Changes(None, {"Ping": END}, []))
+    tracker.promised_here({"Pong": END})
+    assert tracker.final_of(["Pong"]) == END
+    tracker.begin_generation(1)
+    assert tracker.final_of(["Pong"]) == END, "until all nodes have said how far their streams had come"
+    tracker.resume(32)  # another node had an event of that time
+    tracker.settle_generation()
+    assert tracker.for_subscribers.floor("Pong") == 20
+    assert tracker.final_of(["Pong"]) == 32
+
+
 def an_end(tracker: WatermarkTracker, *names: str) -> None:
     """A publisher here has sent these, and is gone."""
     key = ("publisher", "p")
