@@ -92,12 +92,15 @@ def node(folder: Path, detectors: list[Detector], alpha: float | None = None, re
 
 
 @contextmanager
-def clients(at: Node, result: type[Event], name: str = "finals") -> Iterator[tuple[Publisher, Subscriber]]:
-    with (
-        Publisher(at.address, name="feeder", types=[Tick]) as publisher,
-        Subscriber(at.address, result, event_types=TYPES, consistency="final", resume=name) as subscriber,
-    ):
+def reader(at: Node, result: type[Event], name: str) -> Iterator[Subscriber]:
+    with Subscriber(at.address, result, event_types=TYPES, consistency="final", resume=name) as subscriber:
         subscriber.wait_ready(DEADLINE)
+        yield subscriber
+
+
+@contextmanager
+def clients(at: Node, result: type[Event], name: str = "finals") -> Iterator[tuple[Publisher, Subscriber]]:
+    with Publisher(at.address, name="feeder", types=[Tick]) as publisher, reader(at, result, name) as subscriber:
         yield publisher, subscriber
 
 
@@ -190,7 +193,7 @@ def test_what_was_final_of_a_detector_stays_when_another_takes_its_place(tmp_pat
     with (
         node(tmp_path / "a", [mids("Ups")]) as a,
         clients(a, Mid, "one") as (publisher, one),
-        clients(a, Mid, "two") as (_, two),
+        reader(a, Mid, "two") as two,
     ):
         say(publisher, 1, 2)
         publisher.advance(Tick, 2 * SECOND)
@@ -202,7 +205,7 @@ def test_what_was_final_of_a_detector_stays_when_another_takes_its_place(tmp_pat
     with (
         node(tmp_path / "a", [mids("Others", 2)], rebuild=True) as a,
         clients(a, Mid, "one") as (publisher, one),
-        clients(a, Mid, "two") as (_, two),
+        reader(a, Mid, "two") as two,
     ):
         say(publisher, 6, 7)
         publisher.advance(Tick, END)
