@@ -99,7 +99,7 @@ def withheld(operation: Operation, delta: Delta, wrong: Callable[[Event], str | 
                 out.retracts.append(old)
             case False, True:
                 out.inserts.append(new)
-    out.inserts += [event for event in delta.inserts if is_published(event)]
+    out.inserts.extend([event for event in delta.inserts if is_published(event)])
     return out
 
 

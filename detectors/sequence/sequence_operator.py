@@ -174,13 +174,13 @@ class SequenceOperation(Operation):
             ) from None
         self._emitted, self._final = emitted, final
         if not made and not withdrawn:
-            return Delta(columns=columns)
+            return Delta(columns)
         try:
             out = difference(converted(withdrawn, self._results), converted(made, self._results))
         except msgspec.ValidationError:  # some results do not fit, and are quarantined
             before, after = ([event_of(self._plan.result, row) for row in rows] for rows in (withdrawn, made))
             out = withheld(self, difference(before, after), self._misfit)
-        return out if columns is None else Delta(None, [], out.retracts, columns=columns)
+        return out if columns is None else Delta(columns, [], out.retracts)
 
     def takes(self, columns: EventColumns) -> bool:
         return columns.event_type in self._readable

@@ -67,7 +67,7 @@ class SteppedWindows(SteppedOperation):
         gone = events(withdrawn) if withdrawn else []
         columns = self._columns_of(made)
         if columns is not None and not inserted and not is_beyond:
-            return Delta(None, revised, gone, columns=columns)
+            return Delta(columns, revised, gone)
         out = Delta(joined(columns, events(inserted)), revised, gone)
         return withheld(self, out, self._plan.wrong) if is_beyond or self._plan.has_misfits else out
 

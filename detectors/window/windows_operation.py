@@ -115,7 +115,7 @@ class WindowsOperation(Operation):
             content.insert(changes.come)
         self._held += len(content)
         changed = difference(before, self._results(key, content, region))
-        out.inserts += changed.inserts
+        out.inserts.extend(changed.inserts)
         out.revises += changed.revises
         out.retracts += changed.retracts
         if not content and self._forgets(content):
@@ -158,7 +158,7 @@ class WindowsOperation(Operation):
         for key in self._due.due(upto):
             content = self._contents[key]
             for windows in following(self._kind, content, self._upto, upto):
-                out.inserts += self._made(key, content, windows)
+                out.inserts.extend(self._made(key, content, windows))
             self._schedule(key, content, upto)
         self._upto = upto
 

@@ -132,7 +132,7 @@ class Inbox:
         delta = known or self._decoded(head, data)
         if first is None or not is_one_of_many:
             delta.places = None
-        elif delta.columns is not None:
+        elif delta.given is not None:
             import numpy as np
 
             own = delta.places if delta.places is not None else places_of_columns(head, delta.inserted)
@@ -148,11 +148,11 @@ class Inbox:
         if not head.raw:
             return delta
         ingress = self._ingress
-        if delta.columns is not None and (new := ingress.seen.take_columns(delta.columns)) is not None:
+        if (columns := delta.columns) is not None and (new := ingress.seen.take_columns(columns)) is not None:
             if 0 not in new:
                 kept, again = delta, []
             else:
-                kept = some_inserts(Delta(columns=delta.columns, places=places_of(head, len(new))), map(bool, new))
+                kept = some_inserts(Delta(columns, places=places_of(head, len(new))), map(bool, new))
                 again = list(compress(delta.inserts, map(not_, new)))
         else:
             inserts = ingress.seen.take_new(delta.inserts)

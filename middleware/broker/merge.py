@@ -22,7 +22,4 @@ def retractions_first(deltas: Mapping[str, Delta]) -> Iterator[tuple[str, Delta]
     if mixed:
         yield from ((name, Delta(retracts=delta.retracts)) for name, delta in deltas.items() if delta.retracts)
     for name, delta in deltas.items():
-        if mixed:
-            inserts = delta.inserts if delta.columns is None else None
-            delta = Delta(inserts, delta.revises, k_plus=delta.listed, columns=delta.columns, since=delta.since)
-        yield name, delta
+        yield name, Delta(delta.new, delta.revises, early=delta.early) if mixed else delta

@@ -74,7 +74,7 @@ class Barrier:
         free = grouped(events) if events else {}
         for name, each in columns.items():
             same = free.get(name)
-            free[name] = Delta(columns=each) if same is None else Delta(_merged([same.inserts, each.events()]))
+            free[name] = Delta(each if same is None else _merged([same.inserts, each.events()]))
         return free
 
     def take_columns(self, *batches: Batch, drops: Counter[str]) -> dict[str, EventColumns]:
@@ -103,7 +103,7 @@ class Barrier:
         for delta in batch.deltas.values():
             if delta.retracts or delta.revises:
                 return None
-            times = survey(delta.inserts if delta.columns is None else delta.columns, self.watermark, NEVER, True)
+            times = survey(delta.new, self.watermark, NEVER, True)
             if times.delayed:
                 return None
             newest = max(newest, times.newest)
@@ -111,11 +111,7 @@ class Barrier:
             return None
         self._promise(batch)
         self._newest = max(self._newest, newest)
-        return {
-            name: Delta(delta.inserts) if delta.columns is None else Delta(columns=delta.columns)
-            for name, delta in batch.deltas.items()
-            if delta
-        }
+        return {name: Delta(delta.new) for name, delta in batch.deltas.items() if delta}
 
     def _watermark_after(self, batch: Batch) -> int:
         """The watermark once the promises of a batch are taken. All its types have begun."""

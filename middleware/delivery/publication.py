@@ -260,7 +260,7 @@ class Publication:
         for start, stop in spans:
             blocks = []
             for part, own in _parts(tables, places, start, stop):
-                delta, runs = Delta(columns=part, places=own), runs_in(part.batch, len(part) // 4 + 1)
+                delta, runs = Delta(part, places=own), runs_in(part.batch, len(part) // 4 + 1)
                 blocks += encode_delta(type_name(part.event_type), delta, raw=True, runs=runs, fewest=fewest)
             if places:
                 yield _checked(Frame.of(blocks))

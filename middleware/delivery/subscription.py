@@ -245,7 +245,7 @@ class Subscription:
         _, event_type = self.only_type()
         if self._interest.resumes or not has_columns(event_type):
             return list(self.batch(arrived).deltas.values())
-        return [Delta(columns=columns) for columns in self._finals_in_columns(self.barrier, arrived).values()]
+        return [Delta(columns) for columns in self._finals_in_columns(self.barrier, arrived).values()]
 
     def batch(self, arrived: Arrived) -> Batch:
         """The net effect of what has arrived, in columns by type; finals are insertions, those of a type in total order."""
@@ -326,7 +326,7 @@ class Subscription:
         self._before_line, self._before, _ = self.reached()
         batch = self._decoded(arrived)
         for delta in batch.deltas.values():
-            delta.make_rows()  # the cursor counts events
+            delta.new = delta.inserts  # the cursor counts events
         finals = barrier.take(batch)
         if arrived and (last := arrived[-1][0]).line:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)

@@ -291,7 +291,7 @@ def correcting(made: Delta, stood: Delta, others: Mapping[Identity, Event | None
     delta.revises.sort(key=lambda pair: ORDER(pair[1]))
     delta.inserts.sort(key=ORDER)
     if k_plus:
-        delta.k_plus = [k_plus.get(IDENTITY(event), 0) for event in delta.inserts]
+        delta.early = [k_plus.get(IDENTITY(event), 0) for event in delta.inserts]
     return delta
 
 
@@ -322,8 +322,8 @@ def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta
         [(old, new) for old, new in delta.revises if free(old) and free(new)],
         [event for event in delta.retracts if free(event)],
     )
-    if delta.k_plus is not None:
-        kept.k_plus = [early for event, early in zip(delta.inserts, delta.k_plus, strict=True) if free(event)]
+    if isinstance(delta.early, list):
+        kept.early = [early for event, early in zip(delta.inserts, delta.early, strict=True) if free(event)]
     return kept, len(delta) - len(kept)
 
 

@@ -422,11 +422,11 @@ class EventCodec:
             read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
             if read is not None and not (head.raw and _needs_look(head, read)):
                 if head.columns or head.inserts >= self._fewest:
-                    return Delta(columns=EventColumns.from_block(codec.event_type, read), since=head.since)
-                return _early(head, Delta(read.events(0, len(read))))
+                    return Delta(EventColumns.from_block(codec.event_type, read), early=head.since)
+                return Delta(read.events(0, len(read)), early=head.since)
             if head.columns:
                 return _of_columns(head, _columns(codec, head, block), drops)
-            delta = _early(head, Delta(codec.plain(block))) if head.plain else _full(codec, block)
+            delta = Delta(codec.plain(block), early=head.since) if head.plain else _full(codec, block)
         except (WireError, EventError):
             drops["malformed block"] += max(head.count, 1)
             return Delta()
@@ -499,14 +499,7 @@ def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
             drops["level of a derived event"] += count
             columns = columns.filter(~derived)
         columns = EventColumns(columns.event_type, columns.batch.drop_columns(["level"]))
-    return Delta(columns=columns, since=head.since)
-
-
-def _early(head: BlockHead, delta: Delta) -> Delta:
-    """The events of a plain block of rows, with the K+ that its head gives them."""
-    if head.since is not None and any(early := [max(0, event.ts - head.since) for event in delta.inserts]):
-        delta.k_plus = early
-    return delta
+    return Delta(columns, early=head.since)
 
 
 def _full(codec: _TypeCodec, block: bytes) -> Delta:

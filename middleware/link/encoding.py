@@ -31,19 +31,21 @@ def encode_delta(
 
     ``fewest``: so many events at least go as columns, if they are columns.
     """
-    columns, since = delta.columns, delta.since if delta.since is not None and MIN_TS <= delta.since <= MAX_TS else None
-    if columns is not None and len(columns) >= fewest and (since is not None or delta.k_plus is None):
+    columns, early = delta.columns, delta.early if delta.is_early else None
+    since = early if isinstance(early, int) and MIN_TS <= early <= MAX_TS else None
+    if columns is not None and len(columns) >= fewest and early == since:  # the head of columns has no room for a list
         changed = Delta(revises=delta.revises, retracts=delta.retracts)  # mostly few, beside many new ones
         others = encode_delta(name, changed, raw) if changed else []
-        return others + _encode_columns(name, columns, raw, runs, delta.places, since if delta.is_early else None)
-    plain = not (delta.revises or delta.retracts or delta.k_plus is not None)
+        return others + _encode_columns(name, columns, raw, runs, delta.places, since)
+    k_plus = delta.k_plus
+    plain = not (delta.revises or delta.retracts or k_plus is not None)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
     if raw and plain and delta.inserts:
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
     kind = kind_of(delta)
     head.places, head.form = packed(delta.places), form_of(kind) if kind is not None else None
-    given = delta.inserts if plain else (delta.inserts, delta.k_plus, delta.revises, delta.retracts)
+    given = delta.inserts if plain else (delta.inserts, k_plus, delta.revises, delta.retracts)
     if raw and kind is not None and may_nest(kind):
         for event in chain(delta.inserts, delta.retracts, *delta.revises):
             check_nesting(kind, astuple(event))
@@ -104,13 +106,13 @@ def _halves(delta: Delta) -> tuple[Delta, Delta]:
 
     def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
         retracts, revises, inserts = columns
-        k_plus = None if delta.k_plus is None else delta.k_plus[pick]
+        early = delta.early[pick] if isinstance(delta.early, list) else delta.early
         places = None if delta.places is None else delta.places[pick]
-        return Delta(inserts[pick], revises[pick], retracts[pick], k_plus if inserts else None, places if inserts else None)
+        return Delta(inserts[pick], revises[pick], retracts[pick], early if inserts else None, places if inserts else None)
 
     if delta.inserts and (delta.revises or delta.retracts):
         return Delta(revises=delta.revises, retracts=delta.retracts), Delta(
-            delta.inserts, k_plus=delta.k_plus, places=delta.places
+            delta.inserts, early=delta.early, places=delta.places
         )
     if delta.revises and delta.retracts:
         return Delta(retracts=delta.retracts), Delta(revises=delta.revises)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from itertools import compress
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, compress
 from operator import not_
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,7 @@ from middleware.native import by_class, survey_events
 
 if TYPE_CHECKING:
     from middleware.model.columns.arrays import Places
-    from middleware.model.columns.interleaved import Columns, Interleaved
+    from middleware.model.columns.interleaved import Columns
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -52,109 +51,77 @@ Change = Insert | Revise | Retract | Watermark
 class Delta:
     """A consolidated set of changes: each (type, source, id) occurs at most once, so their order does not matter.
 
-    Columns rather than objects, because the hot paths work on columns. An identity that has changed its type is in
-    ``retracts`` with the old type and in ``inserts`` with the new one: consumers take retracts first.
+    An identity that has changed its type is in ``retracts`` with the old type and in ``inserts`` with the new one: consumers
+    take retracts first.
 
-    ``inserts``, ``revises``, ``retracts``
-        new events; (old, new) pairs; withdrawn events.
-    ``columns``
-        the same as ``inserts``, where they came as columns: whoever knows columns asks for these first, and does not touch
-        ``inserts``, which are made from them when first asked for, and are not to be changed in place then.
-    ``interleaved``
-        the same for columns of several types: what a unit that reads them is given.
-    ``k_plus``
-        None if no insert came prematurely, else one K+ (ns) for each of ``inserts``.
-    ``since``
-        in place of a list: each of ``columns`` came too early by as much (ns) as it lies above this time. The list is made when
-        it is asked for.
+    ``new``
+        new events as they came: a list, or columns of one type or of several.
+    ``revises``, ``retracts``
+        (old, new) pairs; withdrawn events.
+    ``early``
+        None if no new event came prematurely, else one K+ (ns) for each; or a time: then each came too early by as much as it
+        is later than that.
     ``places``
-        the place of each of ``inserts`` in the order of arrival of what came with them, over all types; None if they came at
+        the place of each new event in the order of arrival of what came with them, over all types; None if they came at
         once, as the results of one step do, or if nothing is known. The order itself is all that counts. An array where they
         are columns.
     """
 
-    __slots__ = ("_inserts", "_k_plus", "columns", "interleaved", "places", "retracts", "revises", "since")
+    __slots__ = ("early", "new", "places", "retracts", "revises")
 
     def __init__(
         self,
-        inserts: list[Event] | None = None,
+        new: list[Event] | Columns | None = None,
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
-        k_plus: list[int] | None = None,
+        early: list[int] | int | None = None,
         places: Places | None = None,
-        columns: EventColumns | None = None,
-        interleaved: Interleaved | None = None,
-        since: int | None = None,
     ) -> None:
-        self._inserts = inserts if inserts is not None or columns is not None or interleaved is not None else []
-        self.columns, self.interleaved = columns, interleaved
+        self.new: list[Event] | Columns = new if new is not None else []
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self._k_plus: list[int] | Callable[[], list[int] | None] | None = k_plus
-        self.since = since
-        self.places = places
+        self.early, self.places = early, places
 
     @property
-    def k_plus(self) -> list[int] | None:
-        if callable(self._k_plus):
-            self._k_plus = self._k_plus()
-        if self.since is not None and self._k_plus is None:
-            assert self.columns is not None
-            self._k_plus = _above(self.columns, self.since)
-        return self._k_plus
-
-    @k_plus.setter
-    def k_plus(self, early: list[int] | None) -> None:
-        self._k_plus, self.since = early, None
-
-    @property
-    def listed(self) -> list[int] | None:
-        """``k_plus``, but None where ``since`` says the same."""
-        return self.k_plus if self.since is None else None
-
-    @property
-    def is_early(self) -> bool:
-        """Whether an insert came prematurely, or a list says so of none. O(1), and makes no list."""
-        if self.since is None:
-            return self._k_plus is not None
-        return self.columns is not None and self.columns.newest > self.since
+    def inserts(self) -> list[Event]:
+        """New events as objects. Those of columns are made, once, and the list is not to be changed then."""
+        new = self.new
+        return new if isinstance(new, list) else new.events()
 
     @property
     def given(self) -> Columns | None:
         """New events that came as columns, of one type or of several; None if they came as rows."""
-        return self.columns if self.columns is not None else self.interleaved
+        new = self.new
+        return None if isinstance(new, list) else new
 
     @property
-    def inserts(self) -> list[Event]:
-        if self._inserts is None:
-            given = self.given
-            assert given is not None
-            self._inserts = list(given.events())
-        return self._inserts
-
-    @inserts.setter
-    def inserts(self, events: list[Event]) -> None:
-        self.k_plus = self.k_plus  # what is made of columns is made before they go
-        if not (self.places is None or isinstance(self.places, list)):
-            self.places = self.places.tolist()
-        self._inserts, self.columns, self.interleaved = events, None, None
+    def columns(self) -> EventColumns | None:
+        """New events that came as columns of one type; None if they did not."""
+        new = self.new
+        return new if isinstance(new, EventColumns) else None
 
     @property
     def inserted(self) -> int:
         """How many events are new. O(1), and makes none."""
-        if self._inserts is not None:
-            return len(self._inserts)
-        return len(self.columns if self.columns is not None else self.interleaved or ())
+        return len(self.new)
 
-    def make_rows(self) -> None:
-        """Make the new events that came as columns, which go."""
-        self.inserts = self.inserts
+    @property
+    def k_plus(self) -> list[int] | None:
+        """How much earlier (ns) each new event came than plain buffering would have allowed; None if none did. O(inserts)."""
+        early = self.early
+        return _above(self.new, early) if isinstance(early, int) else early
+
+    @property
+    def is_early(self) -> bool:
+        """Whether a new event came prematurely, or a list says so of none. Makes no list."""
+        early = self.early
+        return _newest(self.new) > early if isinstance(early, int) else early is not None
 
     def __bool__(self) -> bool:
-        return bool(self._inserts or self.retracts or self.revises or self.inserted)
+        return bool(self.retracts or self.revises or len(self.new))
 
     def __len__(self) -> int:
-        return self.inserted + len(self.revises) + len(self.retracts)
+        return len(self.new) + len(self.revises) + len(self.retracts)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Delta):
@@ -177,19 +144,20 @@ class Delta:
             yield Retract(event)
         for old, new in self.revises:
             yield Revise(new, old)
-        for event, k_plus in zip(self.inserts, self.k_plus or [0] * len(self.inserts), strict=True):
+        inserts = self.inserts
+        for event, k_plus in zip(inserts, self.k_plus or [0] * len(inserts), strict=True):
             yield Insert(event, k_plus)
 
     def by_type(self) -> dict[str, Delta]:
         """The same changes split by event type name, for routing. O(changes)."""
         parts: dict[str, Delta] = {}
-        if self.columns is not None:
-            parts[type_name(self.columns.event_type)] = Delta(k_plus=self.listed, columns=self.columns, since=self.since)
+        early = self.early
+        if (columns := self.columns) is not None:
+            parts[type_name(columns.event_type)] = Delta(columns, early=early)
         else:
-            early = self.k_plus
             for kind, own, places in by_class(self.inserts):
-                listed = early if early is None or places is None else [early[place] for place in places]
-                parts[type_name(kind)] = Delta(own, k_plus=listed)
+                listed = [early[place] for place in places] if isinstance(early, list) and places is not None else early
+                parts[type_name(kind)] = Delta(own, early=listed)
         for pair in self.revises:
             parts.setdefault(type_name(pair[1].__class__), Delta()).revises.append(pair)
         for event in self.retracts:
@@ -197,12 +165,18 @@ class Delta:
         return parts
 
 
-def _above(columns: EventColumns, since: int) -> list[int] | None:
-    """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object if none is."""
-    newest = columns.newest
+def _newest(new: list[Event] | Columns) -> int:
+    return max(map(TS, new), default=NEVER) if isinstance(new, list) else new.newest
+
+
+def _above(new: list[Event] | Columns, since: int) -> list[int] | None:
+    """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object of columns."""
+    newest = _newest(new)
     if newest <= since:
         return None
-    times = columns.times
+    if isinstance(new, list):
+        return [max(0, event.ts - since) for event in new]
+    times = new.times
     if newest - since >= 2**63 or since > 2**62:  # times this far apart do not fit
         return [max(0, ts - since) for ts in times.tolist()]
     early = times - since
@@ -242,34 +216,31 @@ def combined(deltas: Sequence[Delta]) -> Delta:
     """Several deltas with no identity in common as one. O(changes)."""
     if len(deltas) == 1:
         return deltas[0]
-    whole = Delta()
-    if (columns := _as_columns(deltas)) is not None:
-        whole.columns, whole._inserts = columns, None
-    else:
-        for delta in deltas:
-            whole.inserts += delta.inserts
+    new = _as_columns(deltas)
+    whole = Delta(new if new is not None else list(chain.from_iterable(delta.inserts for delta in deltas)))
     for delta in deltas:
         whole.revises += delta.revises
         whole.retracts += delta.retracts
-    if any(delta.is_early for delta in deltas):
-        whole._k_plus = partial(_all_early, deltas)
-        if whole.columns is None:
-            whole.k_plus = whole.k_plus
+    whole.early = early_of(deltas)
     if any(delta.places is not None for delta in deltas):
         whole.places = _in_turn(deltas)
     return whole
 
 
-def _all_early(deltas: Sequence[Delta]) -> list[int] | None:
-    """K+ of the events of several deltas."""
-    if not any(delta.k_plus for delta in deltas):
+def early_of(deltas: Iterable[Delta]) -> list[int] | int | None:
+    """K+ of the new events of several deltas, as ``Delta.early`` has it. O(inserts); O(deltas) if one time serves all."""
+    given = [delta for delta in deltas if delta.inserted]
+    if not any(delta.is_early for delta in given):
         return None
-    return [early for delta in deltas for early in delta.k_plus or [0] * delta.inserted]
+    first = given[0].early
+    if isinstance(first, int) and all(delta.early == first for delta in given[1:]):
+        return first
+    return [early for delta in given for early in delta.k_plus or [0] * delta.inserted]
 
 
 def _as_columns(deltas: Sequence[Delta]) -> EventColumns | None:
     """The new events of several deltas as columns, if they are of one type, and at least half of them came so."""
-    columns = [delta.columns for delta in deltas if delta.columns is not None]
+    columns = [own for delta in deltas if (own := delta.columns) is not None]
     count, total = sum(map(len, columns)), sum(delta.inserted for delta in deltas)
     if not columns or 2 * count < total or len(kinds := {each.event_type for each in columns}) > 1:
         return None
@@ -322,54 +293,51 @@ def composed(deltas: Sequence[Delta]) -> Delta:
     changes: list[Change] = []
     ids = {number for _, number in touched}
     for delta in deltas:
-        if delta.columns is not None:  # ids without their sources choose a few too many, at worst
-            numbers = delta.columns.ids.tolist()
+        if (columns := delta.columns) is not None:  # ids without their sources choose a few too many, at worst
+            numbers = columns.ids.tolist()
             moves = [] if ids.isdisjoint(numbers) else [number in ids for number in numbers]
         else:
             moves = [IDENTITY(event) in touched for event in delta.inserts]
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
         if not any(moves):
-            standing.append(_inserts_of(delta))
+            standing.append(Delta(delta.new, early=delta.early, places=delta.places))
             continue
         standing.append(some_inserts(delta, map(not_, moves)))
         changes += some_inserts(delta, moves).changes()
     return combined([*standing, consolidate(changes)])
 
 
-def _inserts_of(delta: Delta) -> Delta:
-    """The insertions of a delta alone."""
-    return Delta(delta._inserts, k_plus=delta.listed, places=delta.places, columns=delta.columns, since=delta.since)
-
-
 def by_time(delta: Delta) -> Delta:
     """The same with the insertions in order of time; those of one time stay as they are. O(n) for runs that are in order."""
-    if delta.columns is not None:
-        if delta.columns.in_time:
+    early = delta.early
+    if (columns := delta.columns) is not None:
+        if columns.in_time:
             return delta
-        times = delta.columns.times
+        times = columns.times
         if (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
-        listed = delta.listed
-        early = None if listed is None else [listed[at] for at in places.tolist()]
-        return Delta(None, delta.revises, delta.retracts, early, columns=delta.columns.take(places), since=delta.since)
-    if not survey_events(delta.inserts, NEVER, NEVER, True)[3]:  # each is later than all before it
+        listed = [early[at] for at in places.tolist()] if isinstance(early, list) else early
+        return Delta(columns.take(places), delta.revises, delta.retracts, listed)
+    inserts = delta.inserts
+    if not survey_events(inserts, NEVER, NEVER, True)[3]:  # each is later than all before it
         return delta
-    inserts, early, moments = delta.inserts, delta.k_plus, list(map(TS, delta.inserts))
+    moments = list(map(TS, inserts))
     if sorted(moments) == moments:
         return delta
     order = sorted(range(len(inserts)), key=moments.__getitem__)
-    listed = None if early is None else [early[place] for place in order]
+    listed = [early[place] for place in order] if isinstance(early, list) else early
     return Delta([inserts[place] for place in order], delta.revises, delta.retracts, listed)
 
 
 def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
     """The insertions of a delta that are chosen, each with its K+ and its place."""
-    chosen = list(chosen)
-    k_plus, places = (None if each is None else list(compress(each, chosen)) for each in (delta.listed, delta.places))
-    if delta.columns is not None:
-        return Delta(k_plus=k_plus, places=places, columns=delta.columns.filter(chosen), since=delta.since)
-    return Delta(list(compress(delta.inserts, chosen)), k_plus=k_plus, places=places)
+    chosen, early = list(chosen), delta.early
+    listed = list(compress(early, chosen)) if isinstance(early, list) else early
+    places = None if delta.places is None else list(compress(delta.places, chosen))
+    columns = delta.columns
+    some = list(compress(delta.inserts, chosen)) if columns is None else columns.filter(chosen)
+    return Delta(some, early=listed, places=places)
 
 
 def consolidate(changes: Iterable[Change]) -> Delta:
@@ -395,21 +363,22 @@ def consolidate(changes: Iterable[Change]) -> Delta:
             case Retract(event):
                 first.setdefault(identity, event)
                 last[identity] = (None, 0)
-    delta = Delta()
+    inserts: list[Event] = []
+    delta = Delta(inserts)
     k_plus: list[int] = []
     for identity, (now, ahead) in last.items():
         was = first[identity]
         if was is None and now is not None:
-            delta.inserts.append(now)
+            inserts.append(now)
             k_plus.append(ahead)
         elif was is not None and now is None:
             delta.retracts.append(was)
         elif was is not None and now is not None and was.__class__ is not now.__class__:
             delta.retracts.append(was)
-            delta.inserts.append(now)
+            inserts.append(now)
             k_plus.append(ahead)
         elif was is not None and now is not None and not same_event(was, now):
             delta.revises.append((was, now))
     if any(k_plus):
-        delta.k_plus = k_plus
+        delta.early = k_plus
     return delta

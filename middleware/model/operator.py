@@ -116,7 +116,7 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
     out = operation.apply(delta, emitted, final)
     if not out or operation.is_carried:
         return out
-    rows = out.inserts if out.given is None else []  # results in columns have plain fields
+    rows = out.new if isinstance(out.new, list) else []  # results in columns have plain fields
     pairs = list(chain.from_iterable(out.revises)) if out.revises else []
     if _is_carried(rows) and _is_carried(pairs) and _is_carried(out.retracts):
         return out
@@ -146,9 +146,9 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
         elif comes is not None:
             inserts.append(comes)
     inserts += [new for event in rows if (new := published(event)) is not None]
-    if out.columns is not None and not inserts:
-        return Delta(None, revises, retracts, columns=out.columns)
-    return Delta(inserts if out.columns is None else [*out.inserts, *inserts], revises, retracts)
+    if out.new is not rows:
+        return Delta([*out.inserts, *inserts] if inserts else out.new, revises, retracts)
+    return Delta(inserts, revises, retracts)
 
 
 class LineSource(NamedTuple):

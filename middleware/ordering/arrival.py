@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 
-from middleware.model.change import Delta, combined
+from middleware.model.change import Delta, combined, early_of
 from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.interleaved import Interleaved
 
@@ -23,7 +23,7 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
     if len(parts) == 1:
         return parts[0]
     given = [part for part in parts if part.inserted]
-    columns = [part.columns for part in given if part.columns is not None]
+    columns = [own for part in given if (own := part.columns) is not None]
     if len(columns) == len(given) > 1 and sum(map(len, columns)) >= min_rows_for_columns:
         return _interleaved(parts, given, columns)
     whole = combined(parts)
@@ -32,11 +32,11 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
         placed: list[int] = []
         count = 0
         for part in parts:
-            own = range(count, count := count + part.inserted)
+            span = range(count, count := count + part.inserted)
             if part.places is None:
-                runs.append(own)
+                runs.append(span)
             else:
-                placed += own
+                placed += span
         if placed and (places := whole.places) is not None:
             if not isinstance(places, list) and not runs:
                 runs.append(places.argsort(kind="stable").tolist())  # in the time of a merge, as those of a part only grow
@@ -47,20 +47,17 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
             reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
             came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
             runs = [[at for _, at in came]]
-        whole.inserts = list(map(whole.inserts.__getitem__, runs[0]))
-        if whole.k_plus is not None:
-            whole.k_plus = [whole.k_plus[at] for at in runs[0]]
-        whole.places = None
+        early = [whole.early[at] for at in runs[0]] if isinstance(whole.early, list) else whole.early
+        return Delta(list(map(whole.inserts.__getitem__, runs[0])), whole.revises, whole.retracts, early)
     return whole
 
 
 def _interleaved(parts: list[Delta], given: list[Delta], columns: list[EventColumns]) -> Delta:
     """The same for columns."""
     came = Interleaved(columns, [part.places for part in given])
-    k_plus = None
-    if any(part.k_plus for part in given):
-        early = [ahead for part in given for ahead in part.k_plus or [0] * part.inserted]
-        k_plus = [early[at] for at in came.order.tolist()]
+    early = early_of(given)
+    if isinstance(early, list):
+        early = [early[at] for at in came.order.tolist()]
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
-    return Delta(None, revises, retracts, k_plus, interleaved=came)
+    return Delta(came, revises, retracts, early)

@@ -247,7 +247,7 @@ def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> li
 def _columns(kind: type[Event], events: list[Event]) -> EventColumns:
     """The events, sent in columns and read from their blocks: several, if they are many."""
     codec, name = EventCodec(EventTypes([kind]), in_columns=True), type_name(kind)
-    sent = encode_delta(name, Delta(columns=EventColumns.from_events(kind, events)), fewest=1)
+    sent = encode_delta(name, Delta(EventColumns.from_events(kind, events)), fewest=1)
     first, *others = (each for head, block in sent if (each := codec.decode(head, block, Drops()).columns) is not None)
     return first.joined(others)
 
@@ -263,7 +263,7 @@ def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
     unit, results = unit_for("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
         if block:
-            parts = [Delta(columns=_as_new(columns), places=places) for columns, places in block]
+            parts = [Delta(_as_new(columns), places=places) for columns, places in block]
             results += unit.push(in_order(parts, unit.min_rows_for_columns))
     return results + unit.push(Delta(), promised=END, is_open=False)
 

@@ -32,10 +32,10 @@ def said(event: Event | None) -> object:
 def told(steps: list[tuple[int, type[Level] | type[Peak], Any, str, bool]]) -> tuple[list[Delta], dict[int, Event]]:
     """Deltas that a producer may send one after another, and what stands in the end."""
     there: dict[int, Event] = {}
-    deltas, touched = [Delta(k_plus=[])], set[int]()
+    deltas, touched = [Delta(early=[])], set[int]()
     for number, kind, value, what, is_new_delta in steps:
         if is_new_delta or number in touched:
-            deltas.append(Delta(k_plus=[] if len(deltas) % 2 else None))
+            deltas.append(Delta(early=[] if len(deltas) % 2 else None))
             touched = set()
         delta, before = deltas[-1], there.get(number)
         now = kind(value, ts=number, id=number, source="s")
@@ -110,5 +110,5 @@ def test_a_change_of_sign_or_type_is_one() -> None:
 
 def test_what_stands_by_itself_is_strung_together() -> None:
     one, two, three = (Level(ts=ts, id=ts) for ts in (1, 2, 3))
-    whole = combined([Delta([one]), Delta([two], [(three, three)], k_plus=[5]), Delta(retracts=[three])])
-    assert whole == Delta([one, two], [(three, three)], [three], k_plus=[0, 5])
+    whole = combined([Delta([one]), Delta([two], [(three, three)], early=[5]), Delta(retracts=[three])])
+    assert whole == Delta([one, two], [(three, three)], [three], early=[0, 5])

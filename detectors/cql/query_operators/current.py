@@ -176,7 +176,7 @@ class CurrentJoin(Operation):
             changed = difference(self._published.pop(ts, []), results)
             if results:
                 self._published[ts] = results
-            out.inserts += changed.inserts
+            out.inserts.extend(changed.inserts)
             out.revises += changed.revises
             out.retracts += changed.retracts
 

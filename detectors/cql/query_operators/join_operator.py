@@ -186,7 +186,7 @@ class PairJoin(_Join):
         self._purge(len(delta), final)
         if before or rows:
             return difference(before, joined(columns, rows))
-        return Delta(columns=columns) if columns is not None else Delta()
+        return Delta(columns)
 
     def _code(self) -> str:
         plan = self.plan

@@ -179,7 +179,7 @@ class MatchOperation(Operation):
     @staticmethod
     def _publish(timeline: TupleTimeline, start: Order, results: list[Event], out: Delta) -> None:
         changed = difference(timeline.publish(start, results), results)
-        out.inserts += changed.inserts
+        out.inserts.extend(changed.inserts)
         out.revises += changed.revises
         out.retracts += changed.retracts
 

@@ -143,7 +143,7 @@ class SteppedQuery(SteppedOperation):
             rows, old, new, withdrawn = (list(map(self._bounded, some)) for some in (rows, old, new, withdrawn))
         columns, made = self._columns_of(given), self._made
         if columns is not None and not rows:  # then rows are results as they are
-            return Delta(None, list(zip(made(old), made(new), strict=True)), made(withdrawn), columns=columns)
+            return Delta(columns, list(zip(made(old), made(new), strict=True)), made(withdrawn))
         inserted = joined(columns, made(rows))
         if not old and not withdrawn:
             return Delta(inserted)
@@ -162,4 +162,4 @@ class SteppedQuery(SteppedOperation):
         retracts, columns = self._enter(delta.retracts), delta.columns
         if columns is None or self._test is None or (holds := self._test.of(columns.in_core)) is None:
             return Delta(self._enter(delta.inserts), retracts=retracts)
-        return Delta(retracts=retracts, columns=columns.filter(flags(holds)))
+        return Delta(columns.filter(flags(holds)), retracts=retracts)

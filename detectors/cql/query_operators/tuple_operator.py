@@ -60,7 +60,7 @@ class MappingOperation(Operation):
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         if delta.columns is not None and not delta.retracts and (results := self._columns.of(delta.columns)) is not None:
-            return Delta(columns=results)
+            return Delta(results)
         inserts = self._mapped(delta.inserts)
         return Delta(inserts) if not delta.retracts else difference(self._mapped(delta.retracts), inserts)
 

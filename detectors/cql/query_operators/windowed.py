@@ -167,10 +167,10 @@ class WindowedOperation(Operation):
             results = self._results(timeline, cut, identity)
         before = timeline.publish(window, results)
         if not before:
-            out.inserts += results
+            out.inserts.extend(results)
             return
         changed = difference(before, results)
-        out.inserts += changed.inserts
+        out.inserts.extend(changed.inserts)
         out.revises += changed.revises
         out.retracts += changed.retracts
 

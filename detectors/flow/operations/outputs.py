@@ -36,7 +36,7 @@ class Output:
         """Add the changes of events for ``changes`` to ``out``. An item that cannot be sent is a failure."""
         if all(old is ABSENT for _, old, _ in changes):
             try:
-                out.inserts += [self._made(position, new, origin) for position, _, new in changes]
+                out.inserts.extend([self._made(position, new, origin) for position, _, new in changes])
                 return
             except ENDING:
                 raise

@@ -218,7 +218,7 @@ class Ingress:
         self._fresh(head.type, self._credible(Delta(list(columns.filter(~good))), bounds.high), bounds)
         good &= ~late
         places = places_of(head, len(columns))
-        return Delta(columns=columns.filter(good), places=places and list(compress(places, good)))
+        return Delta(columns.filter(good), places=places and list(compress(places, good)))
 
     def _drop(self, reason: str, count: int, name: str, details: str = "") -> None:
         self._drops[reason] += count

@@ -19,11 +19,11 @@ from middleware.ordering.lanes.retraction import Published
 
 def _in_time(out: Delta, start: int) -> Delta:
     """The same changes, new results in order of time; K+ of each is how far it lies above ``start``, if any does."""
-    if out.columns is None:
-        out.k_plus = in_time(out.inserts, start)
+    if isinstance(out.new, list):
+        out.early = in_time(out.new, start)
         return out
     out = by_time(out)
-    out.since = start
+    out.early = start
     return out
 
 

@@ -47,14 +47,14 @@ class Ready(msgspec.Struct):
         if columns is None:
             return [Delta(rows, [], removed)]
         if not rows and isinstance(columns, EventColumns):
-            return [Delta(None, [], removed, columns=columns)]
+            return [Delta(columns, [], removed)]
         pieces = columns.pieces
         if not all(map(operation.takes, pieces)):
             return [Delta(self.events(), [], removed)]
         if isinstance(columns, Interleaved) and operation.takes_several:
-            given = [Delta(interleaved=columns)]
+            given = [Delta(columns)]
         else:
-            given = [Delta(columns=piece) for piece in pieces]
+            given = [Delta(piece) for piece in pieces]
         if rows:
             given.insert(0, Delta(rows))
         given[0].retracts = removed

@@ -50,7 +50,7 @@ def k_plus(results: list[Published], clk: int, k: int) -> list[int] | None:
 
 def inserted(results: list[Published], clk: int, k: int) -> Delta:
     """The change that publishes results for the first time."""
-    return Delta([event for published in results for event in published.events], k_plus=k_plus(results, clk, k))
+    return Delta([event for published in results for event in published.events], early=k_plus(results, clk, k))
 
 
 def withdrawn(results: list[Published]) -> Delta:
@@ -77,6 +77,6 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
         if changed:
             fresh.append(Published(cause, changed, failure))
     delta.retracts += before.values()
-    delta.inserts = [event for published in fresh for event in published.events]
-    delta.k_plus = k_plus(fresh, clk, k)
+    delta.new = [event for published in fresh for event in published.events]
+    delta.early = k_plus(fresh, clk, k)
     return delta

@@ -94,8 +94,8 @@ def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
     import numpy as np
 
     times = cast(Columns, arrived).times
-    if delta.since is not None:
-        less: Array = np.minimum(times, min(max(delta.since, _LEAST), END))
+    if isinstance(delta.early, int):
+        less: Array = np.minimum(times, min(max(delta.early, _LEAST), END))
         return less
     if (k_plus := delta.k_plus) is None:
         return None

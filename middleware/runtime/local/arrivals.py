@@ -165,12 +165,12 @@ class ArrivedColumns:
         start = 0
         for end in ends if len(self) else ():
             if kinds is None:
-                deltas = {piece.name: Delta(columns=piece.take(end - start)) for piece in pieces}
+                deltas = {piece.name: Delta(piece.take(end - start)) for piece in pieces}
             else:
                 arrived = [np.flatnonzero(kinds[start:end] == kind) for kind in range(len(pieces))]
                 several = sum(len(each) > 0 for each in arrived) > 1
                 deltas = {
-                    piece.name: Delta(columns=piece.take(len(places)), places=places if several else None)
+                    piece.name: Delta(piece.take(len(places)), places=places if several else None)
                     for piece, places in zip(pieces, arrived, strict=True)
                     if len(places)
                 }

@@ -64,7 +64,7 @@ def _of(source: str, delta: Delta) -> Delta:
     retracts = [event for event in delta.retracts if event.source == source]
     columns = delta.columns
     if columns is not None and columns.sources() == [source]:
-        return Delta(None, revises, retracts, columns=columns)
+        return Delta(columns, revises, retracts)
     return Delta([event for event in delta.inserts if event.source == source], revises, retracts)
 
 

@@ -58,7 +58,7 @@ class DoublingOperation(Operation):
             "source": pa.array([self.name] * count),
             "level": pa.array([self.level] * count),
         }
-        return Delta(None, [], retracts, columns=EventColumns(Doubled, pa.record_batch(columns)))
+        return Delta(EventColumns(Doubled, pa.record_batch(columns)), [], retracts)
 
     def doubled(self, event: Reading) -> Doubled:
         number = event.id * 2 + (event.source == "a")
@@ -110,7 +110,7 @@ def as_columns(delta: Delta) -> Delta:
         return delta
     event_type = type(delta.inserts[0])
     columns = EventColumns(event_type, EventColumns.from_events(event_type, delta.inserts).batch)
-    return Delta(None, delta.revises, delta.retracts, delta.k_plus, delta.places, columns)
+    return Delta(columns, delta.revises, delta.retracts, delta.k_plus, delta.places)
 
 
 def arrivals(rng: Random, count: int) -> list[Event]:

@@ -48,9 +48,9 @@ def test_delays_of_early_events(kind: str, steps: list[tuple], alpha: float, flo
         number += len(events)
         early = None if since is None or max(times)[0] <= since else [max(0, event.ts - since) for event in events]
         forms = {
-            "rows": Delta(list(events), k_plus=early),
-            "listed": Delta(columns=EventColumns.from_events(Reading, events), k_plus=early),
-            "since": Delta(columns=EventColumns.from_events(Reading, events), since=since),
+            "rows": Delta(list(events), early=early),
+            "listed": Delta(EventColumns.from_events(Reading, events), early=early),
+            "since": Delta(EventColumns.from_events(Reading, events), early=since),
         }
         found = {}
         for form, delta in forms.items():

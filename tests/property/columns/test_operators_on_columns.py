@@ -176,12 +176,12 @@ def deltas(come: list[Event], gone: list[Event], as_columns: bool, together: boo
     """Changes, with what is withdrawn first; columns have events of one type, or of several, laid end to end."""
     if not as_columns:
         return [Delta(come, retracts=gone)]
-    parts = [Delta(columns=EventColumns(kind, EventColumns.from_events(kind, some).batch)) for kind, some in _by_type(come)]
+    parts = [Delta(EventColumns(kind, EventColumns.from_events(kind, some).batch)) for kind, some in _by_type(come)]
     if not parts:
         return [Delta(retracts=gone)]
     if together:
         pieces = [part.columns for part in parts if part.columns is not None]
-        return [Delta(retracts=gone, interleaved=Interleaved(pieces))]
+        return [Delta(Interleaved(pieces), retracts=gone)]
     parts[0].retracts = gone
     return parts
 

@@ -107,7 +107,7 @@ def test_columns_give_what_rows_give(test: str, field: str, rows: list[tuple[obj
     started = operation(test, field)
     by_row = operation(test, field)
     expected = [shown(by_row.apply(Delta(columns.events()), END, END).inserts) for columns in batches(events, encode)]
-    results = [started.apply(Delta(columns=each), END, END) for each in batches(events, encode)]
+    results = [started.apply(Delta(each), END, END) for each in batches(events, encode)]
     assert [shown(each.inserts) for each in results] == expected
     for each in results:
         if each.columns is not None and each.columns.in_time:
@@ -120,7 +120,7 @@ def test_the_core_runs_them(test: str, field: str) -> None:
     small = field.replace("9223372036854775000", "922337203685477")
     if "a / b" in test + field:
         pytest.skip("whole numbers are divided by a function")
-    out = operation(test, small).apply(Delta(columns=EventColumns(Item, EventColumns.from_events(Item, items).batch)), END, END)
+    out = operation(test, small).apply(Delta(EventColumns(Item, EventColumns.from_events(Item, items).batch)), END, END)
     assert out.columns is not None
     assert out.columns.in_time
     assert out.columns.block is not None

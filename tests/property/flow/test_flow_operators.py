@@ -76,6 +76,6 @@ class Relay:
         for moment in moments:
             out = operation.apply(moment.delta, moment.emitted, moment.final)
             out.retracts += [old for old, _ in out.revises]
-            out.inserts += [new for _, new in out.revises]
+            out.inserts.extend([new for _, new in out.revises])
             out.revises = []
             self.moments.append(moment._replace(delta=out))

@@ -197,10 +197,10 @@ class Upstream:
             delta.inserts.append(event)
         k_plus = [rng.randrange(self.width) for _ in delta.inserts]
         if rng.random() < 0.5 and any(k_plus):
-            delta.k_plus = k_plus
+            delta.early = k_plus
         if len(self.kinds) == 1 and delta.inserts and rng.random() < 0.5:
             columns = EventColumns.from_events(self.kinds[0], delta.inserts)
-            delta = Delta(None, delta.revises, delta.retracts, delta.k_plus, columns=columns)
+            delta = Delta(columns, delta.revises, delta.retracts, delta.early)
         if rng.random() < 0.5:
             self.promised = max(self.promised, self.number // self.rate - self.width + rng.randint(-1, 1))
         return delta
@@ -267,7 +267,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for(run
             if rng.random() < 0.1:
                 unit.alpha = rng.choice([0.0, 0.5, 1.0])
             in_columns = len(kinds) == 1 and rng.random() < 0.7
-            given = Delta(columns=EventColumns.from_events(kinds[0], batch)) if in_columns else Delta(batch)
+            given = Delta(EventColumns.from_events(kinds[0], batch)) if in_columns else Delta(batch)
             consumer.take(unit.push(given, top + rng.choice([0, 0, 3]) if marks else None))
             consumer.advance(unit.watermark)
         listed = Counter(IDENTITY(entry.event) for entry in unit.late)

@@ -89,10 +89,10 @@ def test_events_survive_the_wire_in_columns_and_as_rows_of_them(events: list[Eve
 
 
 def test_few_events_go_as_rows_and_many_in_slices_that_flow() -> None:
-    [(head, _)] = encode_delta("Hit", Delta(columns=columns_of(hits(FEWEST_ROWS - 1))))
+    [(head, _)] = encode_delta("Hit", Delta(columns_of(hits(FEWEST_ROWS - 1))))
     assert not head.columns
     many = hits(40_000)
-    blocks = encode_delta("Hit", Delta(columns=columns_of(many), places=list(range(40_000))), raw=True)
+    blocks = encode_delta("Hit", Delta(columns_of(many), places=list(range(40_000))), raw=True)
     assert len(blocks) > 2 and all(head.columns and len(block) < 2**19 for head, block in blocks)
     decoded = [CODEC.decode(head, block, Counter()) for head, block in blocks]
     assert [event for delta in decoded for event in delta.inserts] == many

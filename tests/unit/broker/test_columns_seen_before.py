@@ -40,7 +40,7 @@ def test_what_has_been_seen_is_left_out_and_the_rest_stays_in_order(seen: range,
         ingress.seen.add("s", number)
     for name, delta in grouped(events).items():
         if in_columns:
-            delta = Delta(columns=EventColumns.from_events(types[name], delta.inserts), places=np.array(delta.places))
+            delta = Delta(EventColumns.from_events(types[name], delta.inserts), places=np.array(delta.places))
         for head, block in encode_delta(name, delta, raw=True):
             head.arrival = 1
             assert head.columns == in_columns and head.places is not None

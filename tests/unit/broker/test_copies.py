@@ -44,9 +44,9 @@ def test_what_came_first_is_found_as_long_as_its_block_is_kept(
         seen.update(fresh)
         if fresh:
             events = [reading(*identity) for identity in fresh]
-            delta = Delta(events, k_plus=[0] * len(events) if form == "K+" else None)
+            delta = Delta(events, early=[0] * len(events) if form == "K+" else None)
             if form == "columns":
-                delta = Delta(columns=EventColumns.from_events(Reading, events))
+                delta = Delta(EventColumns.from_events(Reading, events))
             ((head, block),) = encode_delta("Reading", delta, fewest=1)
             assert head.columns == (form == "columns")
             copies.keep(head, block, runs_of(events, 100) if names_runs else None)
@@ -75,7 +75,7 @@ def test_runs_that_cannot_be_right_are_not_believed() -> None:
 def test_columns_whose_sources_have_no_name_are_not_believed() -> None:
     copies = Copies()
     table = EventColumns.from_events(Reading, [reading("a", 5), reading("b", 9)])
-    ((head, block),) = encode_delta("Reading", Delta(columns=table), fewest=1)
+    ((head, block),) = encode_delta("Reading", Delta(table), fewest=1)
     before, after = block.rsplit(bytes([0, 0, 0, 0, 1, 0, 0, 0]), 1)  # the numbers of the sources are the last column
     copies.keep(head, before + bytes([0, 0, 0, 0, 7, 0, 0, 0]) + after)
     assert copies.find("b", 9) is None

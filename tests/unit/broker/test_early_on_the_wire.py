@@ -29,7 +29,7 @@ def hits(times: Iterable[int], first: int = 0) -> list[Event]:
 
 
 def early(events: list[Event], since: int, **changes: list[object]) -> Delta:
-    return Delta(columns=EventColumns.from_events(Hit, events), since=since, **changes)  # type: ignore[arg-type]
+    return Delta(EventColumns.from_events(Hit, events), early=since, **changes)  # type: ignore[arg-type]
 
 
 def k_plus(delta: Delta) -> dict[Identity, int]:
@@ -80,7 +80,7 @@ def test_it_stays_with_its_event_whatever_becomes_of_deltas(
     deltas, expected = [], dict[Identity, int]()
     for number, (given_times, since, is_early) in enumerate(parts):
         events = hits(given_times, 100 * number)
-        deltas.append(early(events, since) if is_early else Delta(columns=EventColumns.from_events(Hit, events)))
+        deltas.append(early(events, since) if is_early else Delta(EventColumns.from_events(Hit, events)))
         expected |= {(e.source, e.id): max(0, e.ts - since) if is_early else 0 for e in events}
     chosen = data.draw(st.sampled_from(range(len(deltas))))
     one = deltas[chosen]
@@ -96,14 +96,14 @@ def test_it_stays_with_its_event_whatever_becomes_of_deltas(
     assert k_plus(left) == {identity: ahead for identity, ahead in expected.items() if identity != (gone.source, gone.id)}
     assert k_plus(combined(deltas)) == expected
     rows = combined(deltas)
-    rows.make_rows()
+    rows.new = rows.inserts
     assert k_plus(rows) == expected
 
 
 def test_no_list_is_made_of_what_nobody_asks() -> None:
     delta = early(hits(range(1, 50)), 20)
     assert delta.is_early
-    assert by_time(delta).by_type()["Hit"].since == 20
+    assert by_time(delta).by_type()["Hit"].early == 20
     assert [head.since for head, _ in encode_delta("Hit", delta, fewest=1)] == [20]
     assert delta.k_plus == [max(0, ts - 20) for ts in range(1, 50)]
     assert [head.since for head, _ in encode_delta("Hit", delta, fewest=1)] == [20], "asked or not"
@@ -113,7 +113,7 @@ def test_no_list_is_made_of_what_nobody_asks() -> None:
 
 def test_publishers_send_nothing_early() -> None:
     events = [Hit(1.0, ts=ts, id=ts, source="a") for ts in range(1, 9)]
-    ((head, block),) = encode_delta("Hit", Delta(columns=EventColumns.from_events(Hit, events)), raw=True, fewest=1)
+    ((head, block),) = encode_delta("Hit", Delta(EventColumns.from_events(Hit, events)), raw=True, fewest=1)
     head.since = 3
     ((kept, _, delta),) = Ingress(EventTypes([Hit]), CODEC, Drops()).admit(head, block, True)
     assert kept.since is None

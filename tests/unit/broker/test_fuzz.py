@@ -54,7 +54,7 @@ def blocks() -> list[tuple[BlockHead, bytes]]:
         pings = [Ping("ab", ts=1_000 + n, id=n, source="fuzz") for n in range(first, first + 6)]
         made += encode_delta("Ping", Delta(pings[:3]), raw=True, runs=[("fuzz", first, first + 2)])
         made += encode_delta("Ping", Delta(pings[3:4], [(pings[4], pings[4])], [pings[5]]))
-        made += encode_delta("Ping", Delta(pings[:2], k_plus=[5, 7]))
+        made += encode_delta("Ping", Delta(pings[:2], early=[5, 7]))
         made += encode_delta("Pong", Delta([Pong("x", ts=5, id=-77 - first, source="Echo", level=1)]))
         made += encode_delta("Quux", Delta([Pong("x", ts=5, id=first, source="d")]))
         columns = EventColumns.from_events(Ping, pings[:3])

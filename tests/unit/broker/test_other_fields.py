@@ -40,7 +40,7 @@ def ways(kind: EventType) -> Iterator[Blocks]:
     """Blocks of these events, in each way in which blocks are made."""
     events = some(kind)
     yield encode_delta("Place", Delta(events), raw=True)
-    yield encode_delta("Place", Delta(columns=EventColumns.from_events(kind, events)), raw=True)
+    yield encode_delta("Place", Delta(EventColumns.from_events(kind, events)), raw=True)
     yield encode_delta("Place", Delta(retracts=events), raw=True)
     yield encode_delta("Place", Delta(revises=[(each, each) for each in events]), raw=True)
     for in_columns in (True, False):

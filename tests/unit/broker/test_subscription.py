@@ -35,7 +35,7 @@ def payload(
 ) -> Parts:
     delta = Delta(list(inserts or []), retracts=list(retracts or []))
     if in_columns and inserts:
-        delta = Delta(columns=EventColumns.from_events(Tick, inserts), retracts=delta.retracts, since=inserts[0].ts)
+        delta = Delta(EventColumns.from_events(Tick, inserts), retracts=delta.retracts, early=inserts[0].ts)
     blocks = encode_delta("Tick", delta, fewest=1) if delta else []
     changes = Changes(None, {"Tick": until} if until is not None else None, [head for head, _ in blocks], *log_offset)
     return [encode(changes), *(block for _, block in blocks)]

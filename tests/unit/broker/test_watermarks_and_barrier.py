@@ -184,7 +184,7 @@ def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str
             new: list[Event] = [hit(ts + n % 3, 10 * number + n) for n in range(4)]
             there += new
             columns = given_as(came, new)
-            batch.deltas["Hit"] = Delta(None if columns else new, columns=columns)
+            batch.deltas["Hit"] = Delta(columns or new)
         elif what == "watermark":
             batch.watermarks["Hit"] = ts
         elif there:  # it may be final already
@@ -236,7 +236,7 @@ def test_events_of_several_types_go_in_total_order(moves: list[Any], read: str) 
                 if is_hit == (kind is Hit):
                     events.append(kind(ts=ts, id=number, source=source, level=level))
             columns = given_as(came, events) if events else None
-            batch.deltas[kind.__name__] = Delta(None if columns else events, columns=columns)
+            batch.deltas[kind.__name__] = Delta(columns or events)
             rows.deltas[kind.__name__] = Delta(events)
         if is_pickled:
             barrier = pickle.loads(pickle.dumps(barrier))

@@ -233,7 +233,7 @@ def test_half_a_character_in_a_group_costs_its_own_tuples_only(window):
     for operation in (query.start("Q", 1), WindowedOperation(query.plan, "Q", 1)):
         given = tuples(make, ["a", "\ud800", "b", "\ud800"], "k")
         out = operation.apply(Delta(given), 4, 0)
-        out.inserts += operation.apply(Delta(retracts=given[3:]), END, 4).inserts
+        out.inserts.extend(operation.apply(Delta(retracts=given[3:]), END, 4).inserts)
         assert [each.k for each in out.inserts] == ["a", "b"]
         ((event, failure),) = operation.failed(END)
         assert (event.id, event.k) == (given[1].id, repr(given[1].k)), "in a form that can be listed"

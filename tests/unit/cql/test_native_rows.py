@@ -116,7 +116,7 @@ def test_a_join_of_columns_is_one_of_rows(rows, hostile):
             event, as_columns = Tick(event.symbol, hostile, hostile, **stamp), False
         columns = EventColumns(type(event), EventColumns.from_events(type(event), [event]).batch) if as_columns else None
         expected = found(by_rows, Delta([event]), n)
-        assert found(mixed, Delta(columns=columns) if as_columns else Delta([event]), n) == expected
+        assert found(mixed, Delta(columns) if as_columns else Delta([event]), n) == expected
         if isinstance(expected, type):
             break  # an operator that raises stops
 

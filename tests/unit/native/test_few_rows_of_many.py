@@ -67,7 +67,7 @@ def results(operator: Operator, seed: int, as_columns: bool) -> tuple[list[str],
     gc.collect()
     before = pa.total_allocated_bytes()
     for events in steps(seed):
-        given = Delta(columns=EventColumns(type(events[0]), EventColumns.from_events(type(events[0]), events).batch))
+        given = Delta(EventColumns(type(events[0]), EventColumns.from_events(type(events[0]), events).batch))
         gone = rng.sample([event for event in events if event.lot], 1) if any(event.lot for event in events) else []  # type: ignore[attr-defined]
         for delta in (given if as_columns else Delta(events), Delta(retracts=gone)):
             out = operation.apply(delta, events[-1].ts, NEVER)

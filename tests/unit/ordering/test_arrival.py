@@ -48,11 +48,9 @@ def test_interleaved_columns_are_a_sequence_of_events():
 
 
 def test_few_events_are_objects():
-    given = [Delta(columns=_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
-    assert (
-        in_order(given, min_rows_for_columns=3).interleaved is None
-        and in_order(given, min_rows_for_columns=2).interleaved is not None
-    )
+    given = [Delta(_of([kind(1, 1, ts=1, id=1, source="a")])) for kind in (Reading, Probe)]
+    assert in_order(given, min_rows_for_columns=3).given is None
+    assert in_order(given, min_rows_for_columns=2).given is not None
 
 
 @pytest.mark.parametrize("seed", range(50))
@@ -67,7 +65,7 @@ def test_columns_and_rows_of_a_type_come_in_the_order_of_rows(seed):
 
 def as_columns(delta: Delta) -> Delta:
     places = None if delta.places is None else np.array(delta.places, np.int64)
-    return Delta(None, delta.revises, delta.retracts, delta.k_plus, places, _columns(delta))
+    return Delta(_columns(delta), delta.revises, delta.retracts, delta.k_plus, places)
 
 
 def _columns(delta):

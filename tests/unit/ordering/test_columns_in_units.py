@@ -70,14 +70,14 @@ def times(given: list[Delta]) -> list[list[int]]:
 def test_no_event_is_made_at_full_speculation() -> None:
     unit, given = unit_of(0.0)
     for batch in (columns(1, 5, 3), columns(9, 4, 20)):
-        unit.push(Delta(columns=batch), mark=20)
+        unit.push(Delta(batch), mark=20)
     assert (Tick.made, times(given)) == ([], [[1, 3, 5], [4, 9, 20]])
 
 
 def test_no_event_is_made_of_those_that_wait() -> None:
     unit, given = unit_of(1.0)
     for batch in (columns(1, 15, 3), columns(12, 25, 2), columns(30)):
-        unit.push(Delta(columns=batch), mark=int(batch.times.max()))
+        unit.push(Delta(batch), mark=int(batch.times.max()))
     assert (times(given), unit.statistics().waiting) == ([[1, 3], [2, 12, 15]], 2)
     assert Tick.made == []
     first = unit.first_waiting
@@ -88,8 +88,8 @@ def test_no_event_is_made_of_those_that_wait() -> None:
 
 def test_late_events_are_listed_and_the_rest_stays_columns() -> None:
     unit, given = unit_of(0.0, lateness=10)
-    unit.push(Delta(columns=columns(100)), mark=100)
-    unit.push(Delta(columns=columns(90, 95, 101, 40)), mark=101)
+    unit.push(Delta(columns(100)), mark=100)
+    unit.push(Delta(columns(90, 95, 101, 40)), mark=101)
     assert (times(given), Tick.made) == ([[100], [95, 101]], [90, 40])
     assert [late.event.ts for late in unit.late] == [90, 40]
 
@@ -97,7 +97,7 @@ def test_late_events_are_listed_and_the_rest_stays_columns() -> None:
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_what_waits_as_columns_can_be_withdrawn(alpha: float) -> None:
     unit, given = unit_of(alpha)
-    unit.push(Delta(columns=columns(1, 15, 14)), mark=15)
+    unit.push(Delta(columns(1, 15, 14)), mark=15)
     unit.push(Delta(retracts=[Tick(14, ts=14, id=14, source="t")]), mark=15)
     unit.push(Delta(), promised=END, is_open=False)
     standing = [event.ts for delta in given for event in delta.inserts]
@@ -110,7 +110,7 @@ class Echo(Noting):
     """Gives what it is given, as columns."""
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
-        return Delta(columns=delta.columns) if delta.columns is not None else Delta()
+        return Delta(delta.columns) if delta.columns is not None else Delta()
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
@@ -121,7 +121,7 @@ def test_few_events_of_a_time_to_come_do_not_keep_what_came_with_them(monkeypatc
     for start in range(0, rows * steps, rows):
         came = columns(*range(start + 1, start + rows), far + start)
         one = came.batch.nbytes
-        unit.push(Delta(columns=came), promised=start - rows, is_open=False)
+        unit.push(Delta(came), promised=start - rows, is_open=False)
     del came
     assert pa.total_allocated_bytes() - before < (steps * 3 // 5) * one, "some of the last may be whole"
     (waiting, standing) = unit.statistics().waiting, unit.halt("enough")
@@ -149,7 +149,7 @@ def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) ->
     given = EventColumns(Step, EventColumns.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
     unit = unit_for("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
     Step.seen.clear()
-    assert unit.push(Delta(columns=given) if form == "columns" else Delta(list(given)), count - 1) == []
+    assert unit.push(Delta(given) if form == "columns" else Delta(list(given)), count - 1) == []
     assert Step.seen == list(range(count))
     assert list(map(len, given.runs(RUN))) == [RUN, RUN, 10]
     assert (given.events() is given.events()) and list(given.runs(count)) == [given.events()]

@@ -54,7 +54,7 @@ def unit_of(detector: Detector, slack: int) -> Unit:
 
 
 def given(form: str, events: list[Event]) -> Delta:
-    return Delta(events) if form == "rows" else Delta(columns=EventColumns.from_events(Seen, events))
+    return Delta(events) if form == "rows" else Delta(EventColumns.from_events(Seen, events))
 
 
 @pytest.mark.parametrize("ends", ["at once", "later"])

@@ -48,7 +48,7 @@ class Pends(Operation):
         self.items += [event.ts for event in delta.inserts]
         if final == END:
             out.retracts = [self.result(ts, ts + 100) for ts in self.items]
-            out.inserts += [self.result(ts, ts) for ts in self.items]
+            out.inserts.extend([self.result(ts, ts) for ts in self.items])
             self.items.clear()
         return out
 

@@ -27,7 +27,7 @@ def test_final_results_are_let_go(size):
     for start in range(0, 40 * max(size, 4_096), size):
         totals = [Total(float(at), ts=at, id=at, source="totals") for at in range(start, start + size)]
         columns = Watched(Total, EventColumns.from_events(Total, totals).batch)
-        standing.note(Delta(columns=columns), start - 2 * size)
+        standing.note(Delta(columns), start - 2 * size)
         held = [each for each in [*held, weakref.ref(columns)] if each() is not None]
         most = max(most, len(held) * size)
     assert standing.above(start - 1) == totals
@@ -44,7 +44,7 @@ def test_final_corrections_are_let_go():
     for at in range(steps):
         old = [Total(0.0, ts=at, id=number, source="totals") for number in range(size)]
         new = [Total(1.0, ts=at, id=number, source="totals") for number in range(size)]
-        standing.note(Delta(None, list(zip(old, new, strict=True)), columns=watched[at]), at - 1)
+        standing.note(Delta(watched[at], list(zip(old, new, strict=True))), at - 1)
         watched[at] = None
     assert sum(each() is not None for each in held) <= 65_536 // size + 2
     assert len(standing.above(steps - 2)) == size
@@ -55,7 +55,7 @@ def test_one_result_far_ahead_holds_up_no_others():
     standing.note(Delta([Total(0.0, ts=2**60, id=-1, source="totals")]), 0)
     for at in range(200):
         columns = Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")] * 1_000).batch)
-        standing.note(Delta(columns=columns), at - 1)
+        standing.note(Delta(columns), at - 1)
         held = [each for each in [*held, weakref.ref(columns)] if each() is not None]
     assert len(held) <= 70
     assert {event.id for event in standing.above(198)} == {-1, 199}
@@ -75,7 +75,7 @@ def test_what_stands_is_what_was_not_withdrawn(seed):
         new = [Total(0.0, ts=ts, id=step * 10 + n, source="totals") for n, ts in enumerate(times)]
         in_columns = new and rng.random() < 0.5
         columns = EventColumns.from_events(Total, new) if in_columns else None
-        standing.note(Delta(None if in_columns else new, revises, gone, columns=columns), final)
+        standing.note(Delta(columns if in_columns else new, revises, gone), final)
         for event in gone:
             del naive[event.id]
         naive |= {event.id: event for event in (*new, *(changed for _, changed in revises))}

@@ -27,7 +27,7 @@ def readings(count, start=0):
 
 
 def came(count, start):
-    return Delta(columns=EventColumns.from_events(Reading, readings(count, start)))
+    return Delta(EventColumns.from_events(Reading, readings(count, start)))
 
 
 @pytest.mark.parametrize("sizes", [(1_500, 3_000), (3_000, 1_500), (10, 9_999)])
