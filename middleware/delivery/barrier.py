@@ -121,7 +121,7 @@ class Barrier:
         )
 
     def _put(self, batches: Iterable[Batch], in_columns: bool = False) -> None:
-        """Take changes, then watermarks. ``in_columns``: all that came in columns is held as such, not just blocks."""
+        """Take changes, then watermarks. ``in_columns``: columns are held as blocks, however they came."""
         for batch in batches:
             self._put_one(batch, in_columns)
 
@@ -139,9 +139,11 @@ class Barrier:
             self._retract(delta)
         for delta in deltas:
             self._revise(delta)
-            if delta.columns is None or not (in_columns or (takes_blocks and delta.columns.blocks)):
+            columns = delta.columns
+            blocks = [] if columns is None else columns.in_blocks() if in_columns else columns.blocks if takes_blocks else []
+            if columns is None or not blocks:
                 self._hold(delta.inserts)
-            elif below := self._columns.put(delta.columns, self.watermark):
+            elif below := self._columns.put(columns, self.watermark):
                 self.violations[_BELOW] += below
         self._promise(batch)
 

@@ -293,7 +293,10 @@ class Unit(ABC):
             emitted = timeline.emit(timeline.newest if self._emits_before_clock and not timeline.alpha else NEVER)
         if self._columns or (columns is not None and self._has_to_wait(arrived.is_ordered)):
             for piece in columns.pieces if columns is not None else ():
-                self._columns.put(piece)
+                if piece.in_blocks():
+                    self._columns.put(piece)
+                else:
+                    self._duplicates += self._waiting.add(piece.events(), NEVER)[1]
             columns = together([*self._columns.released(emitted).values()])
             arrived = Ready(ahead, behind, columns)
         waiting = self._waiting

@@ -147,6 +147,13 @@ class EventColumns(Sequence[Event]):
             return [block for part in parts for block in part] if all(parts) else []
         return [] if self.block is None else [self.block]
 
+    def in_blocks(self) -> list[native.Block]:
+        """The same, made if the core does not have them as such; none if it has no blocks for their type. O(values), once."""
+        if not (blocks := self.blocks) and (reader := reader_of(self.event_type)) is not None:
+            self._block = native.block_of(reader, self.in_core)
+            blocks = self.blocks
+        return blocks
+
     @property
     def batch(self) -> pa.RecordBatch:
         """See above."""

@@ -48,12 +48,13 @@ class Runs(NamedTuple):
         Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
         again and again.
         """
-        if not self.waits_in_core or delta.columns is None or delta.revises or self.most is None:
+        columns = delta.columns
+        if not self.waits_in_core or columns is None or delta.revises or self.most is None:
             return False
-        came = delta.inserted
-        if came < 2 * self.most and came >= len(held):
+        came = len(columns)
+        if (came < 2 * self.most and came >= len(held)) or not columns.in_blocks():
             return False
-        return not waiting or (len(waiting) <= came and _packed(waiting, held, delta.columns))
+        return not waiting or (len(waiting) <= came and _packed(waiting, held, columns))
 
     def emit(
         self,

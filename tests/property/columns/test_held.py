@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from middleware.model.columns.columns import EventColumns
 from middleware.model.columns.held import HeldColumns
-from middleware.model.event import END, NEVER, ORDER, Event
+from middleware.model.event import END, ORDER, Event
 
 
 class Told(Event, frozen=True):
@@ -18,18 +18,11 @@ class Told(Event, frozen=True):
     number: int | None
 
 
-class Raw(Event, frozen=True):
-    """The core has no columns for it."""
-
-    data: bytes
-
-
 STAMPS = {"ts": st.integers(1, 30), "id": st.integers(0, 50), "source": st.sampled_from("ab"), "level": st.integers(0, 1)}
 told = st.builds(Told, st.text("aé", max_size=2), st.none() | st.integers(0, 9), **STAMPS)
-raw = st.builds(Raw, st.binary(max_size=2), **STAMPS)
 FORMS = st.sampled_from(["block", "batch", "joined", "slice"])
 moves = st.one_of(
-    st.tuples(st.just("put"), st.lists(told, max_size=12) | st.lists(raw, max_size=12), FORMS, st.integers(0, 9)),
+    st.tuples(st.just("put"), st.lists(told, max_size=12), FORMS, st.integers(0, 9)),
     st.tuples(st.just("pick"), st.sets(st.integers(0, 50), max_size=9)),
     st.tuples(st.just("release"), st.integers(1, 30)),
 )
@@ -53,8 +46,10 @@ def test_they_are_released_in_order_whatever_they_came_in(drawn: list[tuple[obje
     for move in [*drawn, ("release", END)]:
         match move:
             case "put", list(events), str(form), int(above):
-                kind = type(events[0]) if events else Told
-                refused = held.put(columns(kind, events, form), above)
+                kind = Told
+                given_columns = columns(kind, events, form)
+                assert given_columns.in_blocks() or not events
+                refused = held.put(given_columns, above)
                 expected += [event for event in events if event.ts > above]
                 assert refused == sum(event.ts <= above for event in events)
             case "pick", set(ids):
@@ -63,13 +58,12 @@ def test_they_are_released_in_order_whatever_they_came_in(drawn: list[tuple[obje
                 expected = [event for event in expected if event.id not in ids]
             case "release", int(until):
                 free = held.released(until)
-                for kind in (Told, Raw):
-                    due = [event for event in expected if event.ts <= until and type(event) is kind]
-                    found = [event for each in free.values() if each.event_type is kind for event in each.events()]
-                    assert list(map(ORDER, found)) == sorted(map(ORDER, due))
-                    assert Counter(map(repr, found)) == Counter(map(repr, due))
+                due = [event for event in expected if event.ts <= until]
+                found = [event for each in free.values() for event in each.events()]
+                assert list(map(ORDER, found)) == sorted(map(ORDER, due))
+                assert Counter(map(repr, found)) == Counter(map(repr, due))
                 expected = [event for event in expected if event.ts > until]
         first = held.first()
         assert len(held) == len(expected)
         assert (first and ORDER(first)) == min(map(ORDER, expected), default=None)
-    assert held.spill() == [] and held.put(columns(Told, [], "block"), NEVER) == 0
+    assert held.spill() == [] and held.put(columns(Told, [], "block")) == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
-from middleware.model.event import END, Event
+from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator
 from middleware.ordering.lanes.runs import RUN
 from middleware.ordering.policies import Policies
@@ -22,10 +23,18 @@ from middleware.ordering.units import unit_for
 class Tick(Event):
     value: int
 
-    made: ClassVar[list[int]] = []
 
-    def __post_init__(self) -> None:
-        self.made.append(self.id)
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The times of the events that are made of columns."""
+    noted, runs = list[int](), EventColumns.runs
+
+    def noting(columns: EventColumns, size: int) -> Iterator[list[Event]]:
+        noted.extend(columns.times.tolist())
+        return runs(columns, size)
+
+    monkeypatch.setattr(EventColumns, "runs", noting)
+    return noted
 
 
 class Sink(Operator):
@@ -51,10 +60,18 @@ class Noting(Operation):
         return Delta()
 
 
+class Frame(Event):
+    """The core has no blocks for it."""
+
+    data: bytes
+
+
+class Frames(Sink):
+    subscribes = (Frame,)
+
+
 def columns(*times: int) -> EventColumns:
-    made = EventColumns.from_events(Tick, [Tick(ts, ts=ts, id=ts, source="t") for ts in times])
-    Tick.made.clear()
-    return EventColumns(Tick, made.batch)
+    return EventColumns(Tick, EventColumns.from_events(Tick, [Tick(ts, ts=ts, id=ts, source="t") for ts in times]).batch)
 
 
 def unit_of(alpha: float, lateness: int = 1_000) -> tuple[Unit, list[Delta]]:
@@ -67,30 +84,30 @@ def times(given: list[Delta]) -> list[list[int]]:
     return [sorted(delta.columns.times.tolist()) for delta in given if delta.columns is not None]
 
 
-def test_no_event_is_made_at_full_speculation() -> None:
+def test_no_event_is_made_at_full_speculation(made: list[int]) -> None:
     unit, given = unit_of(0.0)
     for batch in (columns(1, 5, 3), columns(9, 4, 20)):
         unit.push(Delta(batch), mark=20)
-    assert (Tick.made, times(given)) == ([], [[1, 3, 5], [4, 9, 20]])
+    assert (made, times(given)) == ([], [[1, 3, 5], [4, 9, 20]])
 
 
-def test_no_event_is_made_of_those_that_wait() -> None:
+def test_no_event_is_made_of_those_that_wait(made: list[int]) -> None:
     unit, given = unit_of(1.0)
     for batch in (columns(1, 15, 3), columns(12, 25, 2), columns(30)):
         unit.push(Delta(batch), mark=int(batch.times.max()))
     assert (times(given), unit.statistics().waiting) == ([[1, 3], [2, 12, 15]], 2)
-    assert Tick.made == []
+    assert made == []
     first = unit.first_waiting
     assert first is not None and first.ts == 25
     unit.push(Delta(), promised=END, is_open=False)
-    assert times(given)[2:] == [[25, 30]] and Tick.made == [25]
+    assert times(given)[2:] == [[25, 30]] and made == []
 
 
-def test_late_events_are_listed_and_the_rest_stays_columns() -> None:
+def test_late_events_are_listed_and_the_rest_stays_columns(made: list[int]) -> None:
     unit, given = unit_of(0.0, lateness=10)
     unit.push(Delta(columns(100)), mark=100)
     unit.push(Delta(columns(90, 95, 101, 40)), mark=101)
-    assert (times(given), Tick.made) == ([[100], [95, 101]], [90, 40])
+    assert (times(given), made) == ([[100], [95, 101]], [90, 40])
     assert [late.event.ts for late in unit.late] == [90, 40]
 
 
@@ -153,3 +170,17 @@ def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) ->
     assert Step.seen == list(range(count))
     assert list(map(len, given.runs(RUN))) == [RUN, RUN, 10]
     assert (given.events() is given.events()) and list(given.runs(count)) == [given.events()]
+
+
+def test_columns_of_a_type_without_blocks_wait_as_objects() -> None:
+    sink = Frames()
+    unit = unit_for("Frames", sink, policies=Policies(alpha=1.0, slack=lambda: FixedSlack(10)))
+    events = [Frame(b"x", ts=1_000 + (7 * n) % 50, id=n, source="s") for n in range(50)]
+    for start in range(0, 50, 10):
+        given = EventColumns.from_events(Frame, events[start : start + 10])
+        assert not given.in_blocks()
+        unit.push(Delta(given), promised=NEVER, is_open=False)
+    waiting = unit.statistics().waiting
+    assert waiting and unit.first_waiting is not None
+    unit.push(Delta(), promised=END, is_open=False)
+    assert sorted(event.ts for delta in sink.given for event in delta.inserts) == list(range(1_000, 1_050))

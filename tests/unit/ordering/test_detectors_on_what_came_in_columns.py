@@ -1,4 +1,4 @@
-"""Detectors whose events wait in columns: the end, repeats, types that the core has no blocks for."""
+"""Detectors whose events wait in columns: the end, and repeats."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import pytest
 
 from middleware.model.change import Delta
 from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.held import MOST_PARTS, HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.ordering.policies import Policies
@@ -25,12 +24,6 @@ class Seen(Event):
 
 class Told(Event):
     number: int
-
-
-class Raw(Event):
-    """The core has no columns for it."""
-
-    data: bytes
 
 
 class Ahead(Detector):
@@ -88,16 +81,3 @@ def test_of_an_event_that_comes_twice_the_first_counts(first: str, second: str) 
     results += unit.push(Delta(), promised=END, is_open=False)
     assert [event.number for out in results for event in out.inserts if event.ts == 20] == [1]
     assert unit.statistics().duplicates == 1
-
-
-def test_columns_without_blocks_are_put_together_while_they_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    held, looked_at = HeldColumns(), []
-    times = EventColumns.times.fget
-    monkeypatch.setattr(EventColumns, "times", property(lambda columns: looked_at.append(1) or times(columns)))
-    count = 20 * MOST_PARTS
-    for n in range(count):
-        held.put(EventColumns.from_events(Raw, [Raw(b"x", ts=1_000 + (7 * n) % count, id=n, source="s")]))
-        assert held.released(999) == {}
-    (columns,) = held.released(END).values()
-    assert [event.ts for event in columns] == list(range(1_000, 1_000 + count))
-    assert len(looked_at) < 3 * MOST_PARTS * count

@@ -1,4 +1,4 @@
-//! Blocks of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.columns.held`.
+//! Blocks of one type that wait for their time. The readable model is `tests/oracles/held_blocks.py`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
