@@ -29,7 +29,7 @@ from middleware.ordering.unit import Unit
 from middleware.provenance.known_past import NodeStep, Past
 from middleware.provenance.why import Why, explain
 from middleware.runtime.failures import DetectorFailedError, Failure, failure_of
-from middleware.runtime.local.arrivals import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.arrivals import Arrivals, ArrivedColumns, ArrivedEvents
 from middleware.runtime.local.final_results import FinalResults
 from middleware.runtime.local.in_order import run_in_order, take_single_events
 from middleware.runtime.local.intake import prepare_events
@@ -156,15 +156,14 @@ def run(
     by_name = named(detectors)
     known = [kind for detector in by_name.values() for kind in (*detector.subscribes, *detector.publishes)]
     if isinstance(events, ArrivedColumns):
-        arrived: ArrivedColumns | list[Event] = events
+        arrived: Arrivals = events
         check_one_class_a_name((*known, *events.types))
     else:
-        arrived = prepare_events(events, known)
+        arrived = ArrivedEvents(prepare_events(events, known))
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
     def again(wanted: type[Event]) -> Past:
-        rows = arrived.events() if isinstance(arrived, ArrivedColumns) else arrived
-        return recorded(wanted, rows, by_name, policies=policies, batch=batch, timer=timer)[0]
+        return recorded(wanted, arrived.events(), by_name, policies=policies, batch=batch, timer=timer)[0]
 
     result.__dict__.update(_again=again, _published={name: detector.publishes for name, detector in by_name.items()})
     return result
@@ -186,11 +185,11 @@ def recorded(
         deltas = [delta for one in published for delta in one.deltas.values()]
         past.take([NodeStep(next(steps), [Delta(arrived)], deltas)])
 
-    return past, _run(events, detectors, policies, batch, None, timer, "skip", note)
+    return past, _run(ArrivedEvents(events), detectors, policies, batch, None, timer, "skip", note)
 
 
 def _run(
-    events: list[Event] | ArrivedColumns,
+    arrived: Arrivals,
     detectors: Mapping[str, Detector],
     policies: Policies | Mapping[str, Policies] | None,
     batch: int,
@@ -207,38 +206,37 @@ def _run(
     if failing not in ("raise", "skip"):
         raise ValueError(f'failing must be "raise" or "skip", not {failing!r}')
     _check_policies(policies)
-    events, rejected = _accepted(events, published_types(detectors))
+    arrived, rejected = _accepted(arrived, published_types(detectors))
     stepper = Stepper(detectors, policies, timer)
     result = None
     if watch is None and timer is None and step is None:  # these ask for steps, or what they cost
-        result = _in_order(events, detectors, stepper.hierarchy.units)
+        result = _in_order(arrived, detectors, stepper.hierarchy.units)
     if result is None:
-        result = _in_steps(stepper, events, batch, watch, failing, step)
+        result = _in_steps(stepper, arrived, batch, watch, failing, step)
     result.rejected = rejected
     return result
 
 
-def _accepted(
-    events: list[Event] | ArrivedColumns, derived: frozenset[EventType]
-) -> tuple[list[Event] | ArrivedColumns, list[Event]]:
+def _accepted(arrived: Arrivals, derived: frozenset[EventType]) -> tuple[Arrivals, list[Event]]:
     """The events of types that only come from outside, and the others, which are rejected: only detectors make these."""
-    if derived.isdisjoint(events.types if isinstance(events, ArrivedColumns) else map(type, events)):
-        return events, []
-    rows = events.events() if isinstance(events, ArrivedColumns) else events
-    return [each for each in rows if each.__class__ not in derived], [each for each in rows if each.__class__ in derived]
+    if derived.isdisjoint(arrived.types):
+        return arrived, []
+    rows = arrived.events()
+    accepted = ArrivedEvents([each for each in rows if each.__class__ not in derived])
+    return accepted, [each for each in rows if each.__class__ in derived]
 
 
-def _in_order(events: list[Event] | ArrivedColumns, detectors: Mapping[str, Detector], units: list[Unit]) -> Run | None:
+def _in_order(arrived: Arrivals, detectors: Mapping[str, Detector], units: list[Unit]) -> Run | None:
     """Run events that arrive in order: each step ends with a time, and all up to it is final, so units keep no history.
 
     None if some arrive out of order, or a detector fails: to leave an event out, one must go back. ``units``: new ones, which
     have the policies that were asked for.
     """
-    ordered = (events if isinstance(events, ArrivedColumns) else ArrivedEvents(events)).in_total_order()
+    ordered = arrived.in_total_order()
     if ordered is None or (ordered[1] and not all(unit.lateness for unit in units)):
         return None  # without lateness, the second of one time is late if it comes in another batch
-    if events and take_single_events(units):
-        return _at_once(ordered[0], units, len(events))
+    if len(arrived) and take_single_events(units):
+        return _at_once(ordered[0], units, len(arrived))
     final_as_it_comes = {unit.name: replace(unit.policies, alpha=BUFFERING, failing="stop") for unit in units}
     stepper = Stepper(detectors, final_as_it_comes)
     hierarchy = stepper.hierarchy
@@ -257,7 +255,7 @@ def _in_order(events: list[Event] | ArrivedColumns, detectors: Mapping[str, Dete
     return stepper.run()
 
 
-def _at_once(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit], count: int) -> Run | None:
+def _at_once(arrived: Arrivals, units: list[Unit], count: int) -> Run | None:
     """Run detectors that take event after event over all events, level by level."""
     found = run_in_order(arrived, units)
     if found is None:
@@ -268,14 +266,14 @@ def _at_once(arrived: ArrivedColumns | ArrivedEvents, units: list[Unit], count: 
 
 def _in_steps(
     stepper: Stepper,
-    events: list[Event] | ArrivedColumns,
+    arrivals: Arrivals,
     batch: int,
     watch: Callable[[Batch], None] | None = None,
     failing: Literal["raise", "skip"] = "raise",
     step: Callable[[list[Event], list[Batch]], None] | None = None,
 ) -> Run:
     hierarchy = stepper.hierarchy
-    for number, (arrived, published) in enumerate(stepper.steps(events, batch), 1):
+    for number, (arrived, published) in enumerate(stepper.steps(arrivals, batch), 1):
         _report(arrived, published, watch, step)
         if failing == "raise":
             _raise_failure(hierarchy)
@@ -285,8 +283,8 @@ def _in_steps(
     if failing == "raise":
         _raise_failure(hierarchy)
     result = stepper.run()
-    if result.duplicates and isinstance(events, list):
-        result.clashes = len(clashing(events))
+    if result.duplicates:
+        result.clashes = len(clashing(arrivals.events()))
     return result
 
 
@@ -327,12 +325,13 @@ class Stepper:
         self._finals = FinalResults({unit.name: list(map(type_name, unit.detector.publishes)) for unit in units})
         self._run = Run({}, {}, [])
 
-    def steps(self, events: list[Event] | ArrivedColumns, size: int) -> Iterator[tuple[list[Event], list[Batch]]]:
+    def steps(self, arrivals: Arrivals, size: int) -> Iterator[tuple[list[Event], list[Batch]]]:
         """Take all that arrives, so many at a time, as ``take`` does; columns have no repeats, and are not given as events."""
-        if isinstance(events, ArrivedColumns):
-            for deltas, newest in events.batches(size):
+        if isinstance(arrivals, ArrivedColumns):
+            for deltas, newest in arrivals.batches(size):
                 yield [], self.give(deltas, newest)
             return
+        events = arrivals.events()
         for at in range(0, len(events), size):
             yield self.take(events[at : at + size])
 

@@ -187,13 +187,22 @@ def _ends(count: int, size: int, after: Callable[[int], int]) -> Iterator[int]:
 
 
 class ArrivedEvents:
-    """Events as objects, in their order of arrival, with the methods of ``ArrivedColumns`` that a run in order needs."""
+    """Events as objects, in their order of arrival, with the methods of ``ArrivedColumns`` that a run needs."""
 
     def __init__(self, events: list[Event]) -> None:
         self._events = events
 
     def __len__(self) -> int:
         return len(self._events)
+
+    @property
+    def types(self) -> set[EventType]:
+        """The types of the events. O(n)."""
+        return set(map(type, self._events))
+
+    def events(self) -> list[Event]:
+        """All of them."""
+        return self._events
 
     def latest(self) -> dict[EventType, int]:
         """By type, the latest time; to be asked of events in order. O(n)."""
@@ -225,6 +234,9 @@ class ArrivedEvents:
         for end in _ends(len(events), size, lambda at: bisect_right(events, events[at].ts, at, key=TS)):
             yield grouped(events[start:end]), events[end - 1].ts
             start = end
+
+
+Arrivals = ArrivedColumns | ArrivedEvents
 
 
 class _Pieces:

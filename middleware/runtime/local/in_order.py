@@ -23,7 +23,7 @@ from middleware.ordering.lanes.lane import Settings
 from middleware.ordering.lanes.lanes import BatchLanes, lanes_for
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.local.arrivals import ArrivedColumns, ArrivedEvents
+from middleware.runtime.local.arrivals import Arrivals
 
 
 class _NeedsUnitsError(Exception):
@@ -37,7 +37,7 @@ class InOrderResult(NamedTuple):
     statistics: list[UnitStatistics]
 
 
-def run_in_order(events: ArrivedColumns | ArrivedEvents, units: list[Unit]) -> InOrderResult | None:
+def run_in_order(events: Arrivals, units: list[Unit]) -> InOrderResult | None:
     """Run new units of detectors that take event after event, lowest level first, over events in total order.
 
     None if a detector fails. Raises DetectorError if one changes what its instances share. O(n).
@@ -68,7 +68,7 @@ def take_single_events(units: list[Unit]) -> bool:
     return not any(isinstance(unit.detector, Operator) or takes_batches(type(unit.detector)) for unit in units)
 
 
-def _run_level(passes: list[_Pass], events: ArrivedColumns | ArrivedEvents, below: dict[str, list[Event]]) -> None:
+def _run_level(passes: list[_Pass], events: Arrivals, below: dict[str, list[Event]]) -> None:
     """Run the units of a level over the events that they read, and over the results of those below."""
     reads = frozenset(event_type for each in passes for event_type in each.unit.detector.subscribes)
     derived = _sorted([event for results in below.values() for event in results if event.__class__ in reads])
