@@ -84,7 +84,7 @@ mod _core {
     #[pymodule_export]
     use crate::windows::fiba::python::Fiba;
     #[pymodule_export]
-    use crate::windows::panes::windows::KeyedWindows;
+    use crate::windows::panes::python::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
     const VERSION: u32 = 56;

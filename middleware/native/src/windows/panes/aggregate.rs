@@ -1,9 +1,5 @@
 //! What can be asked of a column, and what the answer is.
 
-use pyo3::IntoPyObjectExt;
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
-
 use crate::windows::fiba::numbers::Scalar;
 
 /// What is asked of a column.
@@ -23,8 +19,9 @@ pub enum What {
 }
 
 impl What {
-    pub fn new(name: &str) -> PyResult<Self> {
-        Ok(match name {
+    /// None: windows here know no such aggregate.
+    pub fn named(name: &str) -> Option<Self> {
+        Some(match name {
             "count" => Self::Count,
             "sum" => Self::Sum,
             "total" => Self::Total,
@@ -37,7 +34,7 @@ impl What {
             "sample_variance" => Self::Variance(1, false),
             "sample_stddev" => Self::Variance(1, true),
             "median" => Self::Median,
-            _ => return Err(PyValueError::new_err(format!("windows in the native core know no aggregate {name}"))),
+            _ => return None,
         })
     }
 
@@ -74,16 +71,5 @@ impl Value {
     #[inline]
     pub fn is_beyond(self) -> bool {
         matches!(self, Self::Int(value) if i64::try_from(value).is_err())
-    }
-
-    pub fn give(self, py: Python<'_>) -> PyResult<Bound<'_, PyAny>> {
-        match self {
-            Self::Nothing => Ok(py.None().into_bound(py)),
-            Self::Float(value) => value.into_bound_py_any(py),
-            Self::Int(value) => match i64::try_from(value) {
-                Ok(value) => value.into_bound_py_any(py),
-                Err(_) => value.into_bound_py_any(py),
-            },
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::aggregate::Value;
 use super::plan::Row;
-use super::windows::KeyedWindows;
+use super::windows::Windows;
 
 /// Changes of one key that touch windows which are published.
 pub struct Late {
@@ -36,7 +36,7 @@ impl Corrected {
     }
 }
 
-impl KeyedWindows {
+impl Windows {
     /// Take late changes; results that were not there before are new ones, in order of time.
     pub(super) fn correct(&mut self, late: Vec<Late>) -> Corrected {
         let (mut corrected, mut inserted) = (Corrected::default(), Vec::new());

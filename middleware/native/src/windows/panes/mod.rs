@@ -3,14 +3,16 @@
 mod aggregate;
 mod correcting;
 mod folds;
-mod key;
+mod identity;
 mod lane;
-mod named;
 mod pane;
 mod passing;
 mod plan;
+#[cfg(feature = "python")]
+pub mod python;
 mod results;
 mod sliding;
 mod states;
-mod taken;
-pub mod windows;
+#[cfg(test)]
+mod tests;
+mod windows;

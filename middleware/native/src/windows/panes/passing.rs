@@ -1,10 +1,8 @@
 //! Time passes: windows that have ended are published, and what no window needs any more is forgotten.
 
-use pyo3::prelude::*;
+use super::windows::{END, Windows};
 
-use super::windows::{END, KeyedWindows};
-
-impl KeyedWindows {
+impl Windows {
     /// Publish the windows that end until `upto`, in order of time.
     pub(super) fn pass(&mut self, upto: i64) {
         if upto <= self.upto {
@@ -34,8 +32,9 @@ impl KeyedWindows {
         }
     }
 
-    /// Forget what no window needs any more; now and then, since each key is looked at.
-    pub(super) fn purge(&mut self, py: Python<'_>, r#final: i64) -> PyResult<()> {
+    /// Forget what no window needs any more; now and then, since each key is looked at. `forget`: a lane that holds nothing,
+    /// whose number may be given to another key.
+    pub fn purge<E>(&mut self, r#final: i64, mut forget: impl FnMut(usize) -> Result<(), E>) -> Result<(), E> {
         if r#final <= self.swept || (r#final != END && r#final - self.swept < self.plan.longest / 4) {
             return Ok(());
         }
@@ -46,8 +45,7 @@ impl KeyedWindows {
             self.held -= lane.drop_until(last, width);
             if lane.len(width) == 0 && !lane.is_free && self.sliding.iter().all(|each| each.counts[number] == 0) {
                 lane.is_free = true;
-                let key = self.named[number].key.clone_ref(py);
-                self.keys.remove(key.bind(py))?;
+                forget(number)?;
                 self.free.push(number);
             }
         }

@@ -1,15 +1,6 @@
 //! What windows there are, and what is read and calculated; the same for all keys.
 
-use pyo3::prelude::*;
-
 use super::aggregate::What;
-use crate::event::fields::{Field, Stamps};
-
-/// A field that is read: floats, or integers.
-pub struct Column {
-    pub field: Field,
-    pub is_float: bool,
-}
 
 pub struct Plan {
     /// Sizes of the windows that end at one time.
@@ -17,7 +8,8 @@ pub struct Plan {
     pub longest: i64,
     pub every: i64,
     pub offset: i64,
-    pub columns: Vec<Column>,
+    /// For each column that is read whether it has floats; integers otherwise.
+    pub floats: Vec<bool>,
     /// What of which column; events are counted without one.
     pub aggregates: Vec<(What, Option<usize>)>,
 }
@@ -46,39 +38,14 @@ impl Plan {
 
     /// Whether an aggregate reads floats.
     pub fn is_float(&self, column: Option<usize>) -> bool {
-        column.is_some_and(|column| self.columns[column].is_float)
+        column.is_some_and(|column| self.floats[column])
     }
 
     /// Numbers a row takes: time, which columns are there, and the columns.
     pub fn width(&self) -> usize {
-        2 + self.columns.len()
+        2 + self.floats.len()
     }
 }
 
 /// An event as windows keep it: see `Plan::width`.
 pub type Row = Vec<u64>;
-
-impl Plan {
-    /// Read an event into a row; its time. A value of None is not there.
-    #[inline]
-    pub fn read(&self, event: &Bound<'_, PyAny>, stamps: &Stamps, row: &mut Row) -> PyResult<i64> {
-        let time = stamps.ts(event)?;
-        row.clear();
-        row.push(time.cast_unsigned());
-        row.push(0);
-        for (number, column) in self.columns.iter().enumerate() {
-            let value = column.field.of(event)?;
-            let bits = if value.is_none() {
-                0
-            } else if column.is_float {
-                row[1] |= 1 << number;
-                value.extract::<f64>()?.to_bits()
-            } else {
-                row[1] |= 1 << number;
-                value.extract::<i64>()?.cast_unsigned()
-            };
-            row.push(bits);
-        }
-        Ok(time)
-    }
-}

@@ -1,25 +1,20 @@
-//! New results in columns: no object a result, but for keys that are no integers.
-
-use pyo3::IntoPyObjectExt;
-use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyList, PyTuple};
+//! New results in columns.
 
 use super::aggregate::Value;
-use super::named::{Bounds, Named};
-use crate::expr::program::bytes;
+use super::identity::Bounds;
 
 /// Of more results the memory is not kept.
 const MOST: usize = 1 << 17;
 
 /// A column of values, with a byte for each that says whether there is one.
 pub struct Cells {
-    values: Values,
-    there: Vec<u8>,
+    pub values: Values,
+    pub there: Vec<u8>,
     /// Whole numbers beyond 64 bits, and their places.
     beyond: Vec<(usize, i128)>,
 }
 
-enum Values {
+pub enum Values {
     Floats(Vec<f64>),
     Integers(Vec<i64>),
 }
@@ -74,26 +69,16 @@ impl Cells {
             }
         }
     }
-
-    /// The bytes of the values, and a byte for each that says whether it is there (None: all are).
-    fn give<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let there = self.there.contains(&0).then(|| PyBytes::new(py, &self.there));
-        let values = match &self.values {
-            Values::Floats(values) => bytes(py, values.len(), values.iter().map(|value| value.to_ne_bytes()))?,
-            Values::Integers(values) => of_integers(py, values)?,
-        };
-        (values, there).into_bound_py_any(py)
-    }
 }
 
 /// New results, in order of time.
 pub struct Results {
-    lanes: Vec<u32>,
-    starts: Vec<i64>,
-    ends: Vec<i64>,
-    /// Only for `columns`; here for its memory.
-    ids: Vec<i64>,
-    cells: Vec<Cells>,
+    pub lanes: Vec<u32>,
+    pub starts: Vec<i64>,
+    pub ends: Vec<i64>,
+    /// Only once they are asked for; here for its memory.
+    pub ids: Vec<i64>,
+    pub cells: Vec<Cells>,
 }
 
 impl Results {
@@ -146,41 +131,22 @@ impl Results {
         (self.lanes[place] as usize, (self.starts[place], self.ends[place]), values)
     }
 
-    /// (columns of the keys' fields, starts, ends, columns of values, ids), numbers as the bytes of arrays; None without results.
+    /// The identity of each; `id_of`: that of a lane's window.
     ///
-    /// The ids are hashed here and not one by one between other work: a hash reads what was just written in other pieces, and
+    /// They are hashed here and not one by one between other work: a hash reads what was just written in other pieces, and
     /// waits until all that is to be stored before has been.
-    pub fn columns<'py>(&mut self, py: Python<'py>, named: &[Named], seed: u64) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        let Some(&first) = self.lanes.first() else { return Ok(None) };
-        let windows = || self.starts.iter().copied().zip(self.ends.iter().copied());
-        let mut bounds = Bounds::new((self.starts[0], self.ends[0]));
-        let mut shared = (self.starts[0], self.ends[0]);
+    pub fn identify(&mut self, id_of: impl Fn(usize, &Bounds) -> i64) -> &[i64] {
+        let mut windows = self.starts.iter().copied().zip(self.ends.iter().copied()).peekable();
         self.ids.clear();
-        self.ids.extend(self.lanes.iter().zip(windows()).map(|(&lane, window)| {
-            if window != shared {
-                (bounds, shared) = (Bounds::new(window), window);
-            }
-            named[lane as usize].id(seed, &bounds)
-        }));
-        let fields = named[first as usize].shown.bind(py).len();
-        let keys = (0..fields).map(|field| self.key_column(py, named, field)).collect::<PyResult<Vec<_>>>()?;
-        let values = self.cells.iter().map(|cells| cells.give(py)).collect::<PyResult<Vec<_>>>()?;
-        let [starts, ends, ids] = [&self.starts, &self.ends, &self.ids].map(|numbers| of_integers(py, numbers));
-        let columns = (keys, starts?, ends?, values, ids?);
-        columns.into_pyobject(py).map(Some)
-    }
-
-    /// A field of the keys: the bytes of an array, if all are 64-bit integers, else a list.
-    fn key_column<'py>(&self, py: Python<'py>, named: &[Named], field: usize) -> PyResult<Bound<'py, PyAny>> {
-        let named = self.lanes.iter().map(|&lane| &named[lane as usize]);
-        if let Some(wholes) = named.clone().map(|each| each.whole).collect::<Option<Vec<_>>>().filter(|_| field == 0) {
-            return Ok(of_integers(py, &wholes)?.into_any());
+        if let Some(&first) = windows.peek() {
+            let (mut bounds, mut shared) = (Bounds::new(first), first);
+            self.ids.extend(self.lanes.iter().zip(windows).map(|(&lane, window)| {
+                if window != shared {
+                    (bounds, shared) = (Bounds::new(window), window);
+                }
+                id_of(lane as usize, &bounds)
+            }));
         }
-        let shown = named.map(|each| each.shown.bind(py).get_item(field));
-        Ok(PyList::new(py, shown.collect::<PyResult<Vec<_>>>()?)?.into_any())
+        &self.ids
     }
-}
-
-fn of_integers<'py>(py: Python<'py>, numbers: &[i64]) -> PyResult<Bound<'py, PyBytes>> {
-    bytes(py, numbers.len(), numbers.iter().map(|number| number.to_ne_bytes()))
 }

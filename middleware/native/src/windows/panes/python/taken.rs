@@ -7,12 +7,12 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use super::correcting::Late;
-use super::windows::KeyedWindows;
+use super::KeyedWindows;
 use crate::block::arrow::{Cells, Column};
 use crate::block::event_batch::EventBatch;
 use crate::windows::fiba::python::columns::numbers;
 use crate::windows::fiba::python::errors::same_length;
+use crate::windows::panes::correcting::Late;
 
 /// Values of a column, and a byte each that says whether it is there (None: all are).
 struct Values<'a> {
@@ -62,15 +62,14 @@ impl KeyedWindows {
     ) -> PyResult<()> {
         let py = keys.py();
         let times = block.times(py)?;
-        let given = self.plan.columns.iter().zip(columns);
-        let given =
-            given.map(|(column, &at)| Values::of(block.column(py, at)?, column.is_float)).collect::<PyResult<Vec<_>>>()?;
+        let given = self.windows.plan.floats.iter().zip(columns);
+        let given = given.map(|(&is_float, &at)| Values::of(block.column(py, at)?, is_float)).collect::<PyResult<Vec<_>>>()?;
         let lanes = match keys.extract::<usize>() {
             Ok(column) => self.lanes_of_integers(py, &block.integers(py, column)?)?,
             Err(_) => self.lanes_of(keys, times.len())?,
         };
         self.take_back(retracts, late)?;
-        let mut row = vec![0; self.plan.width()];
+        let mut row = vec![0; self.windows.plan.width()];
         for (number, (&ts, lane)) in times.iter().zip(lanes).enumerate() {
             (row[0], row[1]) = (ts.cast_unsigned(), 0);
             for (place, values) in given.iter().enumerate() {
@@ -78,7 +77,7 @@ impl KeyedWindows {
                 row[1] |= u64::from(bits.is_some()) << place;
                 row[2 + place] = bits.unwrap_or_default();
             }
-            self.put(lane, ts, &row, late);
+            self.windows.put(lane, ts, &row, late);
         }
         Ok(())
     }

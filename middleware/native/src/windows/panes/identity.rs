@@ -1,7 +1,5 @@
-//! What results show of a key, and the identities of its windows.
+//! The identities of windows: hashes of their key and their bounds.
 
-use pyo3::prelude::*;
-use pyo3::types::{PyInt, PyTuple};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block::wire::msgpack::encode;
@@ -11,13 +9,13 @@ const INLINE: usize = 14;
 const BOUNDS: usize = 18;
 
 /// The encoded identity of a window of this key, up to its start: most are short, and then lie in place.
-enum Prefix {
+pub enum Prefix {
     Short([u8; INLINE], u8),
     Long(Box<[u8]>),
 }
 
 impl Prefix {
-    fn new(bytes: &[u8]) -> Self {
+    pub fn new(bytes: &[u8]) -> Self {
         match u8::try_from(bytes.len()) {
             Ok(known) if bytes.len() <= INLINE => {
                 let mut short = [0; INLINE];
@@ -27,34 +25,19 @@ impl Prefix {
             _ => Self::Long(bytes.into()),
         }
     }
-}
-
-pub struct Named {
-    pub key: Py<PyAny>,
-    /// The key's fields, as results show them.
-    pub shown: Py<PyTuple>,
-    /// The first of them, if it is a 64-bit integer.
-    pub whole: Option<i64>,
-    prefix: Prefix,
-}
-
-impl Named {
-    pub fn new(key: Py<PyAny>, shown: &Bound<'_, PyTuple>, prefix: &[u8]) -> Self {
-        Self { key, shown: shown.clone().unbind(), whole: whole(shown), prefix: Prefix::new(prefix) }
-    }
 
     /// The identity of a window: as `Origin.id(key, start, end)` in Python.
     #[inline]
     pub fn id(&self, seed: u64, bounds: &Bounds) -> i64 {
         let mut bytes = [0; INLINE + BOUNDS];
-        let given = match &self.prefix {
-            Prefix::Short(prefix, known) => {
+        let given = match self {
+            Self::Short(prefix, known) => {
                 let known = usize::from(*known);
                 bytes[..INLINE].copy_from_slice(prefix);
                 bytes[known..known + BOUNDS].copy_from_slice(&bounds.bytes);
                 &bytes[..known + bounds.length]
             }
-            Prefix::Long(prefix) => &[prefix, &bounds.bytes[..bounds.length]].concat(),
+            Self::Long(prefix) => &[prefix, &bounds.bytes[..bounds.length]].concat(),
         };
         xxh3_64_with_seed(given, seed).cast_signed()
     }
@@ -75,7 +58,20 @@ impl Bounds {
     }
 }
 
-/// The first field of a key, if it is a 64-bit integer.
-fn whole(shown: &Bound<'_, PyTuple>) -> Option<i64> {
-    shown.get_item(0).ok()?.cast_exact::<PyInt>().ok()?.extract().ok()
+#[cfg(test)]
+mod tests {
+    use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+    use super::{Bounds, Prefix};
+
+    #[test]
+    fn an_identity_is_the_hash_of_all_its_bytes() {
+        for length in [0, 1, 13, 14, 15, 40] {
+            let prefix: Vec<u8> = (0..length).collect();
+            for (window, bounds) in [((-1, 5), &[0xFF, 5][..]), ((0, 300), &[0, 0xCD, 0x01, 0x2C])] {
+                let expected = xxh3_64_with_seed(&[&prefix, bounds].concat(), 7).cast_signed();
+                assert_eq!(Prefix::new(&prefix).id(7, &Bounds::new(window)), expected, "{length} bytes");
+            }
+        }
+    }
 }
