@@ -27,21 +27,21 @@ use pyo3::prelude::*;
 #[pymodule(gil_used = true)]
 mod _core {
     #[pymodule_export]
-    use crate::block::blocks::{Block, BlockReader};
+    use crate::block::python::blocks::{Block, BlockReader};
     #[pymodule_export]
-    use crate::block::event_batch::{EventBatch, Interleaving};
+    use crate::block::python::event_batch::{EventBatch, Interleaving};
     #[pymodule_export]
-    use crate::block::gathering::Gathering;
+    use crate::block::python::gathering::Gathering;
     #[pymodule_export]
-    use crate::block::growing::in_columns;
+    use crate::block::python::growing::in_columns;
     #[pymodule_export]
-    use crate::block::held_blocks::{HeldBlocks, joined};
+    use crate::block::python::held_blocks::{HeldBlocks, joined};
     #[pymodule_export]
-    use crate::block::repacking::{block_of, pack};
+    use crate::block::python::repacking::{block_of, pack};
     #[pymodule_export]
-    use crate::block::results::result_block;
+    use crate::block::python::results::result_block;
     #[pymodule_export]
-    use crate::block::spelling::spelled_out;
+    use crate::block::python::spelling::spelled_out;
     #[pymodule_export]
     use crate::event::buffer::{in_time, merge, split};
     #[pymodule_export]

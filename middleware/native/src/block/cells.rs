@@ -1,16 +1,18 @@
 //! The values of a field, one after another, as they come from events or from Arrow.
 
-use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
-
 use crate::block::arrow;
 use crate::block::batch::{Texts, Values, bits};
-use crate::block::blocks::Kind;
+use crate::block::form::Kind;
 use crate::block::wire::cursor::is_time;
 
-/// A whole number of 64 bits.
-pub fn whole(value: &Bound<'_, PyAny>) -> Option<i64> {
-    value.cast_exact::<PyInt>().ok()?.extract().ok()
+/// A value as an event has it. It is at most one of these.
+pub trait Scalar {
+    fn is_missing(&self) -> bool;
+    /// A whole number of 64 bits.
+    fn whole(&self) -> Option<i64>;
+    fn float(&self) -> Option<f64>;
+    fn flag(&self) -> Option<bool>;
+    fn text(&self) -> Option<&str>;
 }
 
 fn is_there(there: Option<&[u8]>, row: usize) -> bool {
@@ -43,9 +45,9 @@ impl Cells {
 
     /// Add a value; how many bytes it takes besides a number's.
     #[inline]
-    pub fn put(&mut self, value: &Bound<'_, PyAny>) -> Option<usize> {
+    pub fn put(&mut self, value: &impl Scalar) -> Option<usize> {
         if let Some(there) = &mut self.there {
-            let is_there = !value.is_none();
+            let is_there = !value.is_missing();
             there.push(is_there.into());
             if !is_there {
                 match &mut self.values {
@@ -61,15 +63,15 @@ impl Cells {
         match &mut self.values {
             Values::Integers(values) => {
                 let are_times = self.kind == Kind::Time;
-                values.push(whole(value).filter(|number| !are_times || is_time(number))?);
+                values.push(value.whole().filter(|number| !are_times || is_time(number))?);
             }
-            Values::Floats(values) => values.push(match value.cast_exact::<PyFloat>() {
-                Ok(float) => float.value(),
-                Err(_) => whole(value).filter(|whole| whole.unsigned_abs() <= 1 << 53)? as f64,
+            Values::Floats(values) => values.push(match value.float() {
+                Some(float) => float,
+                None => value.whole().filter(|whole| whole.unsigned_abs() <= 1 << 53)? as f64,
             }),
-            Values::Flags(values) => values.push(value.cast_exact::<PyBool>().ok()?.is_true().into()),
+            Values::Flags(values) => values.push(value.flag()?.into()),
             Values::Texts(texts) => {
-                let text = value.cast_exact::<PyString>().ok()?.to_str().ok()?;
+                let text = value.text()?;
                 texts.push(text.as_bytes())?;
                 return Some(text.len());
             }

@@ -1,30 +1,20 @@
 //! Events of one type as columns: made, read and written.
 
+pub mod arrival;
 pub mod arrow;
 pub mod batch;
-#[cfg(feature = "python")]
-pub mod blocks;
-#[cfg(feature = "python")]
 pub mod cells;
-#[cfg(feature = "python")]
-pub mod event_batch;
-#[cfg(feature = "python")]
-pub mod export;
-#[cfg(feature = "python")]
-pub mod gathering;
-#[cfg(feature = "python")]
+pub mod form;
+pub mod gathered;
 pub mod growing;
-#[cfg(feature = "python")]
-pub mod held_blocks;
-#[cfg(feature = "python")]
-pub mod import;
+pub mod kept;
 pub mod naming;
 #[cfg(feature = "python")]
-pub mod repacking;
-#[cfg(feature = "python")]
-pub mod results;
-#[cfg(feature = "python")]
-pub mod spelling;
-#[cfg(feature = "python")]
+pub mod python;
+pub mod reading;
+pub mod stamping;
 pub mod tables;
+#[cfg(test)]
+mod tests;
+pub mod waiting;
 pub mod wire;

@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 
-use pyo3::prelude::*;
-
 use crate::block::arrow::{Cells, Column};
-use crate::block::blocks::Form;
-use crate::block::import::Batch;
+use crate::block::form::Form;
 
 /// The order of arrival over several tables.
 const ARRIVAL: &[u8] = b"arrival";
@@ -25,11 +22,15 @@ pub struct Rows<'a> {
 
 impl<'a> Rows<'a> {
     /// None if a column is missing, is of no field or there twice, or if a stamp is null, or of another type than int64 and text.
-    pub fn of(py: Python<'a>, batch: &'a Batch, form: &Form, by_arrival: bool) -> PyResult<Option<Self>> {
+    pub fn of<E>(
+        columns: impl Iterator<Item = Result<Column<'a>, E>>,
+        form: &Form,
+        by_arrival: bool,
+    ) -> Result<Option<Self>, E> {
         let own = form.own();
         let (mut fields, mut arrival) = (vec![None; own + 3], None);
-        for at in 0..batch.columns(py)? {
-            let column = batch.column(py, at)?;
+        for column in columns {
+            let column = column?;
             let slot = if by_arrival && column.name() == ARRIVAL {
                 &mut arrival
             } else {

@@ -9,9 +9,9 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::block::arrow::Column;
-use crate::block::blocks::Block;
-use crate::block::event_batch::EventBatch;
-use crate::block::results::{Stamping, StampingSpec};
+use crate::block::python::blocks::Block;
+use crate::block::python::event_batch::EventBatch;
+use crate::block::python::results::{Stamping, StampingSpec};
 use crate::expr::program::{BLOCK, Input, Program, Projector, Rows, Spec, Unsuited, Values};
 
 #[pyclass(module = "middleware.native")]

@@ -6,9 +6,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::block::arrow::Cells;
-use crate::block::blocks::Block;
-use crate::block::event_batch::EventBatch;
-use crate::block::results::Stamping;
+use crate::block::python::blocks::Block;
+use crate::block::python::event_batch::EventBatch;
+use crate::block::python::results::Stamping;
 use crate::event::fields::Field;
 use crate::expr::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
 use crate::expr::tuples::{Table, Tuple, is_sparse};

@@ -8,8 +8,8 @@ use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::block::blocks::Block;
-use crate::block::results::{Stamping, StampingSpec};
+use crate::block::python::blocks::Block;
+use crate::block::python::results::{Stamping, StampingSpec};
 use crate::event::fields::Stamps;
 use crate::event::wholes::whole;
 use crate::expr::program::{Projector, Spec};

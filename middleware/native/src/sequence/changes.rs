@@ -11,7 +11,7 @@ use super::identity::Encoder;
 use super::plan::Plan;
 use super::stack::Instance;
 use super::standing::{Bound, View};
-use crate::block::blocks::Block;
+use crate::block::python::blocks::Block;
 use crate::event::fields::Stamps;
 use crate::expr::program::gathered;
 use crate::hashing::Scattered;

@@ -15,7 +15,7 @@ use super::plan::{Component, Plan};
 use super::search::{Scratch, Search, Wanted};
 use super::stack::{Partition, Stack};
 use super::standing::View;
-use crate::block::event_batch::EventBatch;
+use crate::block::python::event_batch::EventBatch;
 use crate::event::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.

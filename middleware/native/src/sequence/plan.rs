@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
-use crate::block::results::{Stamping, StampingSpec};
+use crate::block::python::results::{Stamping, StampingSpec};
 use crate::event::fields::{Field, Maker};
 use crate::expr::expression::Condition;
 use crate::expr::program::Made;

@@ -18,7 +18,7 @@ use super::correcting::{Corrected, Late, Told};
 use super::identity::Bounds;
 use super::plan::{Plan, Row};
 use super::windows::Windows;
-use crate::block::event_batch::EventBatch;
+use crate::block::python::event_batch::EventBatch;
 use crate::event::fields::{Field, Maker, Stamps};
 use crate::event::model::Model;
 

@@ -9,7 +9,7 @@ use pyo3::types::{PyList, PyTuple};
 
 use super::KeyedWindows;
 use crate::block::arrow::{Cells, Column};
-use crate::block::event_batch::EventBatch;
+use crate::block::python::event_batch::EventBatch;
 use crate::windows::fiba::python::columns::numbers;
 use crate::windows::fiba::python::errors::same_length;
 use crate::windows::panes::correcting::Late;

@@ -6,8 +6,8 @@ use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 
 use crate::block::batch::{Batch, Column, Texts, Values};
-use crate::block::blocks::Block;
-use crate::block::export::{Capsules, capsules};
+use crate::block::python::blocks::Block;
+use crate::block::python::export::{Capsules, capsules};
 
 /// Columns for Arrow.
 #[pyclass(module = "middleware.native", frozen)]

@@ -6,15 +6,14 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
-use crate::block::batch::{Column, Texts, Values, bits};
-use crate::block::blocks::{Block, BlockReader, Form, Kind};
+use crate::block::batch::{Values, bits};
 use crate::block::cells::Cells;
+use crate::block::form::Kind;
+use crate::block::python::blocks::{Block, BlockReader, EventForm};
+use crate::block::stamping::{Made, made, nothing, stamped};
 use crate::expr::program;
 
 type Given<'py> = (Bound<'py, PyAny>, Option<Bound<'py, PyBytes>>);
-
-/// Which values are there, as in a `Column`, and the values.
-type Made = (Option<(Vec<u8>, usize)>, Values);
 
 /// Results of one source and level as a block; None if a column is not just as the type's. O(values).
 ///
@@ -37,12 +36,12 @@ pub fn result_block(
     }
     let made = fields.iter().zip(&form.fields).map(|(given, (_, kind, is_nullable))| column(*kind, *is_nullable, given, rows));
     let Some(made) = made.collect::<Option<Vec<_>>>() else { return Ok(None) };
-    Ok(stamped(form, made, times, ids, source, level))
+    Ok(block(form, made, times, ids, source, level))
 }
 
 /// The results of one operation: their type, whose they are, and their level.
 pub struct Stamping {
-    form: Arc<Form>,
+    form: Arc<EventForm>,
     source: String,
     level: i64,
 }
@@ -57,40 +56,13 @@ impl Stamping {
 
     /// Results from columns of the kinds of their fields; None if one is of another.
     pub fn block(&self, columns: Vec<program::Column>, times: Vec<i64>, ids: Vec<i64>) -> Option<Block> {
-        if columns.len() != self.form.own() {
-            return None;
-        }
-        let made = columns.into_iter().zip(&self.form.fields).map(|(column, (_, kind, is_nullable))| {
-            let (there, values) = column.done();
-            let is_its_kind = match values {
-                Values::Integers(_) => *kind == Kind::Integer,
-                Values::Floats(_) => *kind == Kind::Float,
-                Values::Flags(_) => *kind == Kind::Flag,
-                Values::Texts(_) => *kind == Kind::Text,
-                Values::Coded(..) => false,
-            };
-            (is_its_kind && (*is_nullable || there.is_none())).then_some((there, values))
-        });
-        stamped(&self.form, made.collect::<Option<_>>()?, times, ids, &self.source, self.level)
+        let made = made(&self.form, columns)?;
+        block(&self.form, made, times, ids, &self.source, self.level)
     }
 }
 
-fn stamped(form: &Arc<Form>, made: Vec<Made>, times: Vec<i64>, ids: Vec<i64>, source: &str, level: i64) -> Option<Block> {
-    let (rows, mut names) = (times.len(), Texts::new());
-    names.push(source.as_bytes())?;
-    if ids.len() != rows {
-        return None;
-    }
-    let codes = Values::Coded(vec![0; rows], names);
-    let stamps = [Values::Integers(times), Values::Integers(ids), codes, Values::Integers(vec![level; rows])];
-    let all = made.into_iter().chain(stamps.map(|values| (None, values)));
-    let columns = form.fields.iter().zip(all).map(|((name, _, is_nullable), (there, values))| Column {
-        name: Arc::clone(name),
-        is_nullable: *is_nullable,
-        there,
-        values,
-    });
-    form.block(rows, columns.collect())
+fn block(form: &Arc<EventForm>, made: Vec<Made>, times: Vec<i64>, ids: Vec<i64>, source: &str, level: i64) -> Option<Block> {
+    Some(Block::of(Arc::new(stamped(form, made, times, ids, source, level)?), form.clone()))
 }
 
 fn column(kind: Kind, is_nullable: bool, (values, there): &Given<'_>, rows: usize) -> Option<Made> {
@@ -116,16 +88,6 @@ fn column(kind: Kind, is_nullable: bool, (values, there): &Given<'_>, rows: usiz
         None => None,
     };
     (count == rows && (is_nullable || there.is_none())).then_some((there, made))
-}
-
-/// So many values that are not there.
-fn nothing(kind: Kind, rows: usize) -> Values {
-    match kind {
-        Kind::Integer | Kind::Time => Values::Integers(vec![0; rows]),
-        Kind::Float => Values::Floats(vec![0.0; rows]),
-        Kind::Flag => Values::Flags(vec![0; rows.div_ceil(8)]),
-        Kind::Text => Values::Texts(Texts { ends: vec![0; rows + 1], bytes: Vec::new() }),
-    }
 }
 
 fn integers(given: &Bound<'_, PyAny>) -> Option<Vec<i64>> {

@@ -1,17 +1,17 @@
 //! Events as columns: a record batch and its stamps; and the order of arrival over several of them.
 
 use std::borrow::Cow;
-use std::mem;
 use std::sync::Arc;
 
 use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList, PyString};
 
+use crate::block::arrival::in_arrival;
 use crate::block::arrow::{Cells, Column, Texts};
 use crate::block::batch;
-use crate::block::blocks::Block;
-use crate::block::import::Batch;
+use crate::block::python::blocks::Block;
+use crate::block::python::import::Batch;
 use crate::event::columns::{Survey, seen};
 use crate::expr::program::{Sources, bytes};
 use crate::windows::fiba::python::columns::numbers;
@@ -141,10 +141,7 @@ impl Interleaving {
                 None => runs.push(own.collect::<Vec<_>>()),
             }
         }
-        if !placed.is_empty() {
-            runs.insert(0, by_place(placed));
-        }
-        let order = if runs.len() > 1 { merged(&runs, &times) } else { runs.pop().unwrap_or_default() };
+        let order = in_arrival(placed, runs, &times);
         if order.len() != times.len() {
             return Err(PyValueError::new_err("each event has one place"));
         }
@@ -171,38 +168,6 @@ impl Interleaving {
     fn times<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyBytes>> {
         bytes(py, self.times.len(), self.times.iter().map(|ts| ts.to_ne_bytes()))
     }
-}
-
-/// In the order of their places, those of one place as they are. O(n) if places are close together and distinct, as those of one
-/// payload are.
-fn by_place(mut placed: Vec<(i64, u32)>) -> Vec<u32> {
-    const FREE: u32 = u32::MAX;
-    let (low, high) = placed.iter().fold((i64::MAX, i64::MIN), |(low, high), (place, _)| (low.min(*place), high.max(*place)));
-    let range = high.checked_sub(low).and_then(|range| usize::try_from(range).ok()).filter(|range| *range / 4 < placed.len());
-    if let Some(range) = range {
-        let mut slots = vec![FREE; range + 1];
-        let is_distinct = placed.iter().all(|(place, at)| mem::replace(&mut slots[(place - low) as usize], *at) == FREE);
-        if is_distinct {
-            slots.retain(|at| *at != FREE);
-            return slots;
-        }
-    }
-    placed.sort_by_key(|(place, _)| *place);
-    placed.into_iter().map(|(_, at)| at).collect()
-}
-
-/// Runs as one: what came at once comes when the others have got as far.
-fn merged(runs: &[Vec<u32>], times: &[i64]) -> Vec<u32> {
-    let mut came = Vec::with_capacity(times.len());
-    for run in runs {
-        let mut reached = i64::MIN;
-        came.extend(run.iter().map(|at| {
-            reached = reached.max(times[*at as usize]);
-            (reached, *at)
-        }));
-    }
-    came.sort_by_key(|(reached, _)| *reached);
-    came.into_iter().map(|(_, at)| at).collect()
 }
 
 fn integers(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {

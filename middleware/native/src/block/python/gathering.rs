@@ -5,9 +5,9 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::block::blocks::BlockReader;
-use crate::block::growing::{Growing, Part};
-use crate::block::import::Batch;
+use crate::block::python::blocks::BlockReader;
+use crate::block::python::growing::{GrowingEvents, Part};
+use crate::block::python::import::Batch;
 use crate::block::tables::Rows;
 
 /// Most events at once.
@@ -18,7 +18,7 @@ const MOST_BYTES: usize = 512 << 10;
 
 #[pyclass(module = "middleware.native")]
 pub struct Gathering {
-    types: Vec<Growing>,
+    types: Vec<GrowingEvents>,
     count: usize,
     bytes: usize,
 }
@@ -32,7 +32,7 @@ impl Gathering {
 
     /// Take events of the type of this reader from now on.
     fn include(&mut self, py: Python<'_>, reader: Py<BlockReader>) {
-        self.types.push(Growing::new(reader.get().form().clone(), reader.clone_ref(py)));
+        self.types.push(GrowingEvents::new(reader.get().form().clone(), reader.clone_ref(py)));
     }
 
     /// How many events there are.
@@ -71,7 +71,8 @@ impl Gathering {
         for ((reader, _), batch) in tables.iter().zip(&batches) {
             let form = reader.get().form();
             let Some(part) = self.types.iter().position(|part| Arc::ptr_eq(&part.form, form)) else { return Ok(None) };
-            let Some(rows) = Rows::of(py, batch, form, by_arrival)? else { return Ok(None) };
+            let columns = (0..batch.columns(py)?).map(|at| batch.column(py, at));
+            let Some(rows) = Rows::of(columns, form, by_arrival)? else { return Ok(None) };
             all.push((part, rows));
         }
         let count: usize = all.iter().map(|(_, rows)| rows.times.len()).sum();
@@ -85,8 +86,8 @@ impl Gathering {
     /// All events, by type, in the order in which those came first; none are left.
     fn take<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Part<'py>>> {
         (self.count, self.bytes) = (0, 0);
-        let mut parts: Vec<_> = self.types.iter_mut().filter(|part| !part.places.is_empty()).collect();
-        parts.sort_by_key(|part| part.places[0]);
+        let mut parts: Vec<_> = self.types.iter_mut().filter(|part| !part.growing.places.is_empty()).collect();
+        parts.sort_by_key(|part| part.growing.places[0]);
         parts.into_iter().map(|part| part.take(py)).collect()
     }
 }
@@ -95,7 +96,7 @@ impl Gathering {
     /// Whether all was added; if not, or if it is too much, nothing was.
     fn all_or_none(&mut self, add: impl FnOnce(&mut Self) -> Option<()>) -> bool {
         let (count, bytes) = (self.count, self.bytes);
-        let rows: Vec<_> = self.types.iter().map(|part| part.size()).collect();
+        let rows: Vec<_> = self.types.iter().map(|part| part.growing.size()).collect();
         if add(self).is_some() && self.bytes <= MOST_BYTES {
             return true;
         }
@@ -107,7 +108,7 @@ impl Gathering {
     /// Rows of tables, each with the place of its type.
     fn put_rows(&mut self, tables: &[(usize, Rows<'_>)], source: &str, number: &mut i64) -> Option<()> {
         for (part, rows) in tables {
-            self.bytes += self.types[*part].put_rows(rows, source, number)?;
+            self.bytes += self.types[*part].growing.put_rows(rows, source, number)?;
         }
         let mut order: Vec<(i64, usize)> = Vec::new();
         for (part, rows) in tables {
@@ -122,7 +123,7 @@ impl Gathering {
             order.sort_by_key(|(arrival, _)| *arrival);
         }
         for (_, part) in order {
-            self.types[part].places.push(u16::try_from(self.count).ok()?);
+            self.types[part].growing.places.push(u16::try_from(self.count).ok()?);
             self.count += 1;
         }
         Some(())
@@ -133,10 +134,10 @@ impl Gathering {
         let kind = event.get_type_ptr();
         let part = self.types.iter_mut().find(|part| part.form.maker.of().as_ptr() == kind.cast())?;
         self.bytes += part.put(event)?;
-        if !part.is_raw() {
+        if !part.growing.is_raw() {
             return None;
         }
-        part.places.push(u16::try_from(self.count).ok()?);
+        part.growing.places.push(u16::try_from(self.count).ok()?);
         self.count += 1;
         Some(())
     }
