@@ -28,6 +28,10 @@ impl Hasher for Multiply {
         self.write_u64(value.cast_unsigned());
     }
 
+    fn write_isize(&mut self, value: isize) {
+        self.write_i64(value as i64);
+    }
+
     fn finish(&self) -> u64 {
         self.0
     }

@@ -13,7 +13,6 @@ mod event;
 mod expr;
 mod hashing;
 mod ingress;
-#[cfg(feature = "python")]
 mod join;
 mod lanes;
 mod sequence;
@@ -67,7 +66,7 @@ mod _core {
     #[pymodule_export]
     use crate::ingress::seen::Intervals;
     #[pymodule_export]
-    use crate::join::pairs::Pairs;
+    use crate::join::python::pairs::Pairs;
     #[pymodule_export]
     use crate::lanes::calls::LaneCalls;
     #[pymodule_export]

@@ -1,4 +1,5 @@
 //! Joins: pairs of tuples near each other in time.
 
-pub mod arrivals;
-pub mod pairs;
+#[cfg(feature = "python")]
+pub mod python;
+pub mod sides;

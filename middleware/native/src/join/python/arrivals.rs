@@ -12,7 +12,8 @@ use crate::block::python::results::Stamping;
 use crate::event::fields::Field;
 use crate::expr::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
 use crate::expr::tuples::{Table, Tuple, is_sparse};
-use crate::join::pairs::{Held, Key, Marks, Met, identity};
+use crate::join::python::pairs::{Key, Marks, Met};
+use crate::join::sides::{Held, Pair, Part, Side};
 
 /// How tuples in columns are read.
 pub struct Reading {
@@ -38,18 +39,16 @@ impl Reading {
 
 /// The tuples of a block that are joined at all, and their keys.
 pub struct Entering {
-    pub is_left: bool,
-    pub tuples: Vec<Held>,
-    pub keys: Vec<Key>,
+    pub part: Part<Key, Tuple>,
     pub table: Py<Table>,
 }
 
 /// Which side they enter, the same as a sequence of events, and keys, unless these are a column of whole numbers.
-pub type Part<'py> = (bool, Bound<'py, PyAny>, Bound<'py, EventBatch>, Option<Bound<'py, PyList>>);
+pub type Given<'py> = (bool, Bound<'py, PyAny>, Bound<'py, EventBatch>, Option<Bound<'py, PyList>>);
 
 impl Entering {
     /// None: ask Python.
-    pub fn of((is_left, events, block, keys): Part<'_>, reading: &Reading, marks: &Marks) -> PyResult<Option<Self>> {
+    pub fn of((is_left, events, block, keys): Given<'_>, reading: &Reading, marks: &Marks) -> PyResult<Option<Self>> {
         let (py, block) = (events.py(), block.get());
         let (times, ids) = (block.times(py)?, block.ids(py)?);
         let Some(sources) = block.sources(marks.hashes.bind(py))? else { return Ok(None) };
@@ -93,7 +92,7 @@ impl Entering {
             Held { ts: times[at], mark, tuple: Tuple::Row(table.clone_ref(py), own) }
         };
         let tuples = kept.iter().enumerate().map(tuple).collect();
-        Ok(Some(Self { is_left, tuples, keys: found, table }))
+        Ok(Some(Self { part: Part { side: Side::of(is_left), tuples, keys: found }, table }))
     }
 }
 
@@ -102,20 +101,10 @@ fn is_null(key: &Bound<'_, PyAny>) -> bool {
     key.is_none() || key.cast::<PyTuple>().is_ok_and(|parts| parts.iter().any(|part| part.is_none()))
 }
 
-/// A left and a right tuple.
-#[derive(Clone, Copy)]
-pub struct Pair<'a>(pub [&'a Held; 2]);
-
-impl Pair<'_> {
-    fn identity(&self) -> i64 {
-        identity(self.0[0].mark, self.0[1].mark)
-    }
-}
-
 /// Pairs of which one tuple, or both, came in columns.
 pub struct Pairing<'a, 'py> {
     pub py: Python<'py>,
-    pub pairs: &'a [Pair<'a>],
+    pub pairs: &'a [Pair<'a, Tuple>],
     /// How tuples of the left and of the right side are read.
     pub sides: [&'a Reading; 2],
 }
@@ -123,7 +112,7 @@ pub struct Pairing<'a, 'py> {
 impl<'py> Pairing<'_, 'py> {
     /// None: ask Python.
     pub fn results(&self, projector: &Projector, stamping: &Stamping) -> Option<Block> {
-        let times: Vec<i64> = self.pairs.iter().map(|Pair([left, right])| left.ts.max(right.ts)).collect();
+        let times: Vec<i64> = self.pairs.iter().map(Pair::ts).collect();
         let chosen = projector.chosen(times.len(), self, |at| times[at]).ok()?;
         let made = projector.made(&chosen, self).ok()?;
         let ids = chosen.iter().map(|at| self.pairs[*at as usize].identity()).collect();
@@ -144,7 +133,7 @@ impl<'py> Pairing<'_, 'py> {
         &'a self,
         which: usize,
         at: usize,
-        pairs: impl ExactSizeIterator<Item = &'a Pair<'a>>,
+        pairs: impl ExactSizeIterator<Item = &'a Pair<'a, Tuple>>,
     ) -> Result<Values<'a>, Unsuited> {
         let (side, count) = (self.sides[which], pairs.len());
         gathered(side.kinds[at], pairs.map(|pair| pair.0[which].tuple.cell(self.py, at, &side.fields)), count)

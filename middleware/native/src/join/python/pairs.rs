@@ -1,8 +1,6 @@
-//! Two sides of tuples by key and time: what comes or goes on one side meets what is near it in time on the other.
-//! `tests.oracles.pairs` says what it means.
+//! `middleware.native.Pairs`: the two sides of a join.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::hash::{Hash, Hasher};
 
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
@@ -14,7 +12,8 @@ use crate::event::fields::Stamps;
 use crate::event::wholes::whole;
 use crate::expr::program::{Projector, Spec};
 use crate::expr::tuples::Tuple;
-use crate::join::arrivals::{Entering, Pair, Pairing, Part, Reading, ReadingSpec};
+use crate::join::python::arrivals::{Entering, Given, Pairing, Reading, ReadingSpec};
+use crate::join::sides::{Absent, Held, Side, Sides, identity};
 
 /// A key, equal to another where Python says so. Whole numbers need not ask it.
 pub enum Key {
@@ -68,49 +67,11 @@ impl PartialEq for Key {
 
 impl Eq for Key {}
 
-/// Multiplies by an odd constant and folds: hashes and numbers of keys are spread already, or small and dense.
-#[derive(Default)]
-struct Multiply(u64);
-
-impl Hasher for Multiply {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.write_i64(i64::from(byte));
-        }
-    }
-
-    fn write_i64(&mut self, number: i64) {
-        let product = u128::from(self.0 ^ number as u64) * 0x9E37_79B9_7F4A_7C15;
-        self.0 = (product >> 64) as u64 ^ product as u64;
-    }
-
-    fn write_isize(&mut self, number: isize) {
-        self.write_i64(number as i64);
-    }
-}
-
-/// A tuple, when it is, and its mark.
-pub struct Held {
-    pub ts: i64,
-    pub mark: u64,
-    pub tuple: Tuple,
-}
-
-impl Held {
+impl Held<Tuple> {
     fn again(&self, py: Python<'_>) -> Self {
         Self { ts: self.ts, mark: self.mark, tuple: self.tuple.again(py) }
     }
 }
-
-/// Tuples of one key in order of time.
-type Run = Vec<Held>;
-
-/// By key those of the left, and of the right side: to insert one and to meet the others takes one look.
-type Runs = HashMap<Key, [Run; 2], BuildHasherDefault<Multiply>>;
 
 /// Left tuples, right tuples, identities.
 type Columns<'py> = (Bound<'py, PyList>, Bound<'py, PyList>, Bound<'py, PyList>);
@@ -148,20 +109,11 @@ impl Marks {
     }
 }
 
-struct Side {
-    size: i64,
+/// How tuples of a side are read.
+struct Source {
     marks: Marks,
-    /// How columns of this side are read; None: they are not.
+    /// As columns; None: they are not.
     reading: Option<Reading>,
-}
-
-fn insert(run: &mut Run, held: Held) {
-    if run.last().is_none_or(|last| last.ts <= held.ts) {
-        run.push(held);
-    } else {
-        let at = run.partition_point(|there| there.ts <= held.ts);
-        run.insert(at, held);
-    }
 }
 
 /// Results as columns, and pairs for Python.
@@ -169,11 +121,9 @@ type Fed<'py> = (Option<Block>, Option<Columns<'py>>);
 
 #[pyclass]
 pub struct Pairs {
-    left: Side,
-    right: Side,
-    runs: Runs,
-    #[pyo3(get)]
-    held: usize,
+    left: Source,
+    right: Source,
+    sides: Sides<Key, Tuple>,
     /// Make results of tuples in columns.
     making: Option<(Projector, Stamping)>,
 }
@@ -183,10 +133,9 @@ impl Pairs {
     #[new]
     fn new(left: i64, right: i64, of_left: (u64, Py<PyAny>), of_right: (u64, Py<PyAny>)) -> Self {
         Self {
-            left: Side { size: left, marks: Marks::new(of_left), reading: None },
-            right: Side { size: right, marks: Marks::new(of_right), reading: None },
-            runs: HashMap::default(),
-            held: 0,
+            left: Source { marks: Marks::new(of_left), reading: None },
+            right: Source { marks: Marks::new(of_right), reading: None },
+            sides: Sides::new(left, right),
             making: None,
         }
     }
@@ -208,7 +157,7 @@ impl Pairs {
 
     /// Insert tuples of one side after those of another, or of the same. Gives results as columns, and pairs, where results are for
     /// Python to make. None, and nothing is inserted: ask Python for all of it.
-    fn feed<'py>(&mut self, py: Python<'py>, parts: Vec<Part<'py>>) -> PyResult<Option<Fed<'py>>> {
+    fn feed<'py>(&mut self, py: Python<'py>, parts: Vec<Given<'py>>) -> PyResult<Option<Fed<'py>>> {
         let (Some((projector, stamping)), Some(left), Some(right)) = (&self.making, &self.left.reading, &self.right.reading)
         else {
             return Ok(None);
@@ -219,24 +168,13 @@ impl Pairs {
             let Some(some) = Entering::of(part, reading, marks)? else { return Ok(None) };
             entering.push(some);
         }
-        for part in &entering {
+        for part in entering.iter().map(|entering| &entering.part) {
             for (arrived, key) in part.tuples.iter().zip(&part.keys) {
-                insert(&mut self.runs.entry(key.again(py)).or_default()[usize::from(!part.is_left)], arrived.again(py));
-            }
-            self.held += part.tuples.len();
-        }
-        let mut pairs = Vec::new();
-        for (number, part) in entering.iter().enumerate() {
-            let (own, other) = if part.is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
-            let earlier = &entering[..number]; // whose tuples have met those of this part
-            let met = |there: &Held| earlier.iter().any(|each| there.tuple.is_of(&each.table));
-            for (arrived, key) in part.tuples.iter().zip(&part.keys) {
-                let Some(runs) = self.runs.get(key) else { continue };
-                let near =
-                    near(&runs[usize::from(part.is_left)], arrived.ts, own.size, other.size).iter().filter(|there| !met(there));
-                pairs.extend(near.map(|there| Pair(if part.is_left { [arrived, there] } else { [there, arrived] })));
+                self.sides.insert(part.side, key.again(py), arrived.again(py));
             }
         }
+        let (parts, tables): (Vec<_>, Vec<_>) = entering.into_iter().map(|entering| (entering.part, entering.table)).unzip();
+        let pairs = self.sides.pairs(&parts, |tuple, part| tuple.is_of(&tables[part]));
         if pairs.is_empty() {
             return Ok(Some((None, None)));
         }
@@ -248,8 +186,13 @@ impl Pairs {
     }
 
     #[getter]
+    fn held(&self) -> usize {
+        self.sides.held()
+    }
+
+    #[getter]
     fn keys(&self) -> usize {
-        self.runs.values().flatten().filter(|run| !run.is_empty()).count()
+        self.sides.keys()
     }
 
     fn insert<'py>(
@@ -259,16 +202,12 @@ impl Pairs {
         keys: &Bound<'py, PyList>,
         events: &Bound<'py, PyList>,
     ) -> PyResult<Columns<'py>> {
-        let mut met = Met::default();
+        let (side, mut met) = (Side::of(is_left), Met::default());
         for (key, event) in keys.iter().zip(events.iter()) {
-            let mark = self.side(is_left).marks.of(&event)?;
-            let ts = Stamps::get(py)?.ts(&event)?;
-            let key = Key::new(&key)?;
-            self.meet(is_left, &key, &event, ts, mark, &mut met)?;
-            let held = Held { ts, mark, tuple: Tuple::Event(event.unbind()) };
-            insert(&mut self.runs.entry(key).or_default()[usize::from(!is_left)], held);
+            let (key, ts, mark) = self.read(side, &key, &event)?;
+            self.meet(side, &key, &event, ts, mark, &mut met)?;
+            self.sides.insert(side, key, Held { ts, mark, tuple: Tuple::Event(event.unbind()) });
         }
-        self.held += events.len();
         met.columns(py)
     }
 
@@ -279,39 +218,25 @@ impl Pairs {
         keys: &Bound<'py, PyList>,
         events: &Bound<'py, PyList>,
     ) -> PyResult<Columns<'py>> {
-        let mut met = Met::default();
+        let (side, mut met) = (Side::of(is_left), Met::default());
         for (key, event) in keys.iter().zip(events.iter()) {
-            let mark = self.side(is_left).marks.of(&event)?;
-            let ts = Stamps::get(py)?.ts(&event)?;
-            let key = Key::new(&key)?;
-            self.take_out(is_left, &key, ts, mark)?;
-            self.meet(is_left, &key, &event, ts, mark, &mut met)?;
+            let (key, ts, mark) = self.read(side, &key, &event)?;
+            self.sides.take_out(side, &key, ts, mark).map_err(|absent| match absent {
+                Absent::Key => PyKeyError::new_err("no tuple with this key is there"),
+                Absent::Tuple => PyKeyError::new_err("this tuple is not there"),
+            })?;
+            self.meet(side, &key, &event, ts, mark, &mut met)?;
         }
-        self.held -= events.len();
         met.columns(py)
     }
 
     fn forget(&mut self, until: i64) {
-        let until = [until.saturating_sub(self.left.size), until.saturating_sub(self.right.size)];
-        let mut held = 0;
-        self.runs.retain(|_, runs| {
-            for (run, until) in runs.iter_mut().zip(until) {
-                run.drain(..run.partition_point(|there| there.ts <= until));
-            }
-            let left = runs.iter().map(Vec::len).sum::<usize>();
-            held += left;
-            left > 0
-        });
-        self.held = held;
+        self.sides.forget(until);
     }
 
     fn content<'py>(&self, py: Python<'py>, is_left: bool) -> PyResult<Bound<'py, PyList>> {
         let content = PyList::empty(py);
-        for (key, runs) in &self.runs {
-            let run = &runs[usize::from(!is_left)];
-            if run.is_empty() {
-                continue;
-            }
+        for (key, run) in self.sides.content(Side::of(is_left)) {
             let events = run.iter().map(|there| there.tuple.event(py)).collect::<PyResult<Vec<_>>>()?;
             let events = PyList::new(py, events)?;
             content.append((key.object(py)?, events))?;
@@ -321,52 +246,29 @@ impl Pairs {
 }
 
 impl Pairs {
-    fn side(&mut self, is_left: bool) -> &mut Side {
-        if is_left { &mut self.left } else { &mut self.right }
-    }
-
-    /// Takes out a tuple. A key that has none left goes when the next are forgotten.
-    fn take_out(&mut self, is_left: bool, key: &Key, ts: i64, mark: u64) -> PyResult<()> {
-        let Some(runs) = self.runs.get_mut(key) else {
-            return Err(PyKeyError::new_err("no tuple with this key is there"));
-        };
-        let run = &mut runs[usize::from(!is_left)];
-        let start = run.partition_point(|there| there.ts < ts);
-        let Some(at) = run[start..].iter().position(|there| there.mark == mark) else {
-            return Err(PyKeyError::new_err("this tuple is not there"));
-        };
-        run.remove(start + at);
-        Ok(())
+    /// The key of a tuple, its time and its mark.
+    fn read(&mut self, side: Side, key: &Bound<'_, PyAny>, event: &Bound<'_, PyAny>) -> PyResult<(Key, i64, u64)> {
+        let source = if side == Side::Left { &mut self.left } else { &mut self.right };
+        let mark = source.marks.of(event)?;
+        let ts = Stamps::get(event.py())?.ts(event)?;
+        Ok((Key::new(key)?, ts, mark))
     }
 
     /// Adds the pairs that a tuple makes with the other side.
     fn meet<'py>(
         &self,
-        is_left: bool,
+        side: Side,
         key: &Key,
         event: &Bound<'py, PyAny>,
         ts: i64,
         mark: u64,
         met: &mut Met<'py>,
     ) -> PyResult<()> {
-        let (own, other) = if is_left { (&self.left, &self.right) } else { (&self.right, &self.left) };
-        let Some(runs) = self.runs.get(key) else { return Ok(()) };
-        for there in near(&runs[usize::from(is_left)], ts, own.size, other.size) {
-            met.add(is_left, event.clone(), there.tuple.event(event.py())?, identity(mark, there.mark));
+        for there in self.sides.near(side, key, ts) {
+            met.add(side == Side::Left, event.clone(), there.tuple.event(event.py())?, identity(mark, there.mark));
         }
         Ok(())
     }
-}
-
-/// The tuples of a run that one of the other side meets; sizes of its own side, and of theirs.
-fn near(run: &Run, ts: i64, own: i64, theirs: i64) -> &[Held] {
-    let start = run.partition_point(|there| there.ts <= ts.saturating_sub(theirs));
-    let count = run[start..].iter().take_while(|there| there.ts < ts.saturating_add(own)).count();
-    &run[start..start + count]
-}
-
-pub fn identity(one: u64, other: u64) -> i64 {
-    (one.wrapping_add(other) ^ (1 << 63)) as i64
 }
 
 /// Pairs as columns: left tuples, right tuples, and identities.
