@@ -1,7 +1,7 @@
 //! The core of Slackline: its hot data structures. Tests hold many of them against readable models in Python (`tests/oracles`).
 //!
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
-//! there is one account of what those mean. What it calls it is given (`event::model`, `lanes::calls`, arguments of
+//! there is one account of what those mean. What it calls it is given (`event::python::model`, `lanes::calls`, arguments of
 //! constructors): it imports nothing of Slackline by name.
 
 #![cfg_attr(not(feature = "python"), allow(dead_code, unused_imports, reason = "bindings alone use most of the logic"))]
@@ -42,19 +42,19 @@ mod _core {
     #[pymodule_export]
     use crate::block::python::spelling::spelled_out;
     #[pymodule_export]
-    use crate::event::buffer::{in_time, merge, split};
+    use crate::event::python::buffer::{in_time, merge, split};
     #[pymodule_export]
-    use crate::event::by_class::by_class;
+    use crate::event::python::by_class::by_class;
     #[pymodule_export]
-    use crate::event::columns::{column_of, span, survey_events};
+    use crate::event::python::columns::{column_of, span, survey_events};
     #[pymodule_export]
-    use crate::event::fields::PlainFields;
+    use crate::event::python::fields::PlainFields;
     #[pymodule_export]
-    use crate::event::held::HeldEvents;
+    use crate::event::python::held::HeldEvents;
     #[pymodule_export]
-    use crate::event::model::give_model;
+    use crate::event::python::model::give_model;
     #[pymodule_export]
-    use crate::event::waiting::Waiting;
+    use crate::event::python::waiting::Waiting;
     #[pymodule_export]
     use crate::expr::projection::Projection;
     #[pymodule_export]

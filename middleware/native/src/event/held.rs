@@ -4,10 +4,6 @@ use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 
-use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString};
-
-use crate::event::fields::Stamps;
 use crate::hashing::Scattered;
 
 /// With more names than this, they are forgotten as soon as nothing is held.
@@ -25,31 +21,20 @@ struct Arrival {
 
 /// Numbers for names of sources.
 #[derive(Default)]
-struct Sources {
+struct Names {
     names: Vec<String>,
     numbers: HashMap<String, i64>,
-    last: Option<(Py<PyString>, i64)>,
 }
 
-impl Sources {
-    fn number(&mut self, name: Bound<'_, PyString>) -> PyResult<i64> {
-        if let Some((last, number)) = &self.last
-            && last.is(&name)
-        {
-            return Ok(*number);
+impl Names {
+    fn number(&mut self, name: &str) -> i64 {
+        if let Some(number) = self.numbers.get(name) {
+            return *number;
         }
-        let text = name.to_str()?;
-        let number = match self.numbers.get(text) {
-            Some(number) => *number,
-            None => {
-                let next = i64::try_from(self.names.len()).expect("names are held in memory");
-                self.names.push(text.to_owned());
-                self.numbers.insert(text.to_owned(), next);
-                next
-            }
-        };
-        self.last = Some((name.unbind(), number));
-        Ok(number)
+        let next = i64::try_from(self.names.len()).expect("names are held in memory");
+        self.names.push(name.to_owned());
+        self.numbers.insert(name.to_owned(), next);
+        next
     }
 
     /// The total order of events.
@@ -62,69 +47,70 @@ impl Sources {
     }
 }
 
-#[pyclass(module = "middleware.native")]
-#[derive(Default)]
-pub struct HeldEvents {
-    /// The events that stand, by source and id, each with the number of its arrival.
-    standing: Scattered<(i64, i64), (u64, Py<PyAny>)>,
+/// An identity: the number of a source, and an id.
+pub type Identity = (i64, i64);
+
+/// Events by their identity and in total order.
+pub struct HeldBack<T> {
+    /// The events that stand, each with the number of its arrival.
+    standing: Scattered<Identity, (u64, T)>,
     /// Arrivals in order of time, and those that came behind a later one.
     ahead: VecDeque<Arrival>,
     behind: BinaryHeap<Reverse<Arrival>>,
-    sources: Sources,
+    names: Names,
     arrivals: u64,
 }
 
-#[pymethods]
-impl HeldEvents {
-    #[new]
-    fn new() -> Self {
-        Self::default()
+impl<T> Default for HeldBack<T> {
+    fn default() -> Self {
+        Self {
+            standing: Scattered::default(),
+            ahead: VecDeque::new(),
+            behind: BinaryHeap::new(),
+            names: Names::default(),
+            arrivals: 0,
+        }
     }
+}
 
-    fn __len__(&self) -> usize {
+impl<T> HeldBack<T> {
+    pub fn len(&self) -> usize {
         self.standing.len()
     }
 
-    fn __contains__(&mut self, identity: (Bound<'_, PyString>, i64)) -> PyResult<bool> {
-        let (source, id) = identity;
-        Ok(self.standing.contains_key(&(self.sources.number(source)?, id)))
+    /// The number of a source, until all is forgotten.
+    pub fn number(&mut self, name: &str) -> i64 {
+        self.names.number(name)
     }
 
-    fn hold(&mut self, events: &Bound<'_, PyList>, above: i64) -> PyResult<usize> {
-        let stamps = Stamps::get(events.py())?;
-        let mut refused = 0;
-        for event in events {
-            let ts = stamps.ts(&event)?;
-            if ts <= above {
-                refused += 1;
-                continue;
-            }
-            let (id, source) = (stamps.id(&event)?.extract()?, self.sources.number(stamps.source(&event)?)?);
-            self.arrivals += 1;
-            let arrival = Arrival { ts, level: stamps.level(&event)?, id, source, number: self.arrivals };
-            self.standing.insert((source, id), (self.arrivals, event.unbind()));
-            if self.ahead.back().is_none_or(|last| last.ts <= ts) {
-                self.ahead.push_back(arrival);
-            } else {
-                self.behind.push(Reverse(arrival));
-            }
+    pub fn holds(&self, identity: Identity) -> bool {
+        self.standing.contains_key(&identity)
+    }
+
+    /// Hold an event, in place of one of its identity. O(1) if it comes in order, else O(log n).
+    pub fn hold(&mut self, ts: i64, level: i64, (source, id): Identity, event: T) {
+        self.arrivals += 1;
+        let arrival = Arrival { ts, level, id, source, number: self.arrivals };
+        self.standing.insert((source, id), (self.arrivals, event));
+        if self.ahead.back().is_none_or(|last| last.ts <= ts) {
+            self.ahead.push_back(arrival);
+        } else {
+            self.behind.push(Reverse(arrival));
         }
-        Ok(refused)
     }
 
-    #[pyo3(signature = (event, of_any_type = false))]
-    fn discard(&mut self, event: &Bound<'_, PyAny>, of_any_type: bool) -> PyResult<bool> {
-        let stamps = Stamps::get(event.py())?;
-        let identity = (self.sources.number(stamps.source(event)?)?, stamps.id(event)?.extract()?);
-        let Entry::Occupied(held) = self.standing.entry(identity) else { return Ok(false) };
-        if !of_any_type && !held.get().1.bind(event.py()).get_type().is(event.get_type()) {
-            return Ok(false);
+    /// Hold the event of an identity no longer, if `is_it`; whether it is gone.
+    pub fn discard(&mut self, identity: Identity, is_it: impl FnOnce(&T) -> bool) -> bool {
+        let Entry::Occupied(held) = self.standing.entry(identity) else { return false };
+        let is_gone = is_it(&held.get().1);
+        if is_gone {
+            held.remove();
         }
-        held.remove();
-        Ok(true)
+        is_gone
     }
 
-    fn release<'py>(&mut self, py: Python<'py>, until: i64) -> PyResult<Bound<'py, PyList>> {
+    /// Take out the events up to a time, in total order.
+    pub fn release(&mut self, until: i64) -> Vec<T> {
         let mut free = Vec::new();
         while self.ahead.front().is_some_and(|first| first.ts <= until) {
             free.extend(self.ahead.pop_front());
@@ -135,7 +121,7 @@ impl HeldEvents {
             self.behind.pop();
             free.push(arrival);
         }
-        free.sort_by(|one, other| self.sources.order(one, other));
+        free.sort_by(|one, other| self.names.order(one, other));
         let mut events = Vec::with_capacity(free.len());
         for Arrival { source, id, number, .. } in free {
             if let Entry::Occupied(held) = self.standing.entry((source, id))
@@ -144,17 +130,83 @@ impl HeldEvents {
                 events.push(held.remove().1);
             }
         }
-        if self.standing.is_empty() && self.sources.names.len() > MANY {
-            self.clear();
-        }
-        PyList::new(py, events)
+        events
     }
 
-    fn clear(&mut self) {
+    /// Whether it is empty, and keeps names that are too many to be kept for nothing.
+    pub fn is_spent(&self) -> bool {
+        self.standing.is_empty() && self.names.names.len() > MANY
+    }
+
+    /// Forget all, names too.
+    pub fn clear(&mut self) {
         *self = Self { arrivals: self.arrivals, ..Self::default() };
     }
 
-    fn events<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
-        PyList::new(py, self.standing.values().map(|(_, event)| event.bind(py)))
+    /// The events, in any order.
+    pub fn events(&self) -> impl ExactSizeIterator<Item = &T> {
+        self.standing.values().map(|(_, event)| event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HeldBack, MANY};
+    use crate::drawing::Drawn;
+
+    /// Time, level, name of the source, id, and which of several.
+    type Plain = (i64, i64, String, i64, usize);
+
+    #[test]
+    fn events_are_released_in_total_order() {
+        for seed in 0..300 {
+            let mut drawn = Drawn(seed);
+            let (mut held, mut plain) = (HeldBack::default(), Vec::<Plain>::new());
+            for step in 0..60 {
+                let name = ["b", "a", "longer"][drawn.below(3) as usize].to_owned();
+                let id = drawn.below(4) as i64;
+                let identity = (held.number(&name), id);
+                let own = |event: &Plain| event.2 == name && event.3 == id;
+                assert_eq!(held.holds(identity), plain.iter().any(own));
+                match drawn.below(6) {
+                    0 => {
+                        let is_it = drawn.one_in(2);
+                        assert_eq!(held.discard(identity, |_| is_it), is_it && plain.iter().any(own));
+                        plain.retain(|event| !(is_it && own(event)));
+                    }
+                    1 => {
+                        let until = drawn.below(25) as i64;
+                        let (mut free, rest): (Vec<Plain>, _) = plain.into_iter().partition(|event| event.0 <= until);
+                        plain = rest;
+                        free.sort();
+                        assert_eq!(held.release(until), free, "seed {seed}");
+                    }
+                    _ => {
+                        let event = (drawn.below(20) as i64, drawn.below(2) as i64, name.clone(), id, step);
+                        plain.retain(|other| !own(other));
+                        held.hold(event.0, event.1, identity, event.clone());
+                        plain.push(event);
+                    }
+                }
+                assert_eq!(held.len(), plain.len());
+                assert_eq!(held.events().len(), plain.len());
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_kept_while_they_are_few_or_needed() {
+        let mut held = HeldBack::default();
+        for number in 0..=MANY {
+            assert!(!held.is_spent());
+            let source = held.number(&number.to_string());
+            held.hold(number as i64, 0, (source, 1), number);
+        }
+        assert_eq!(held.release(MANY as i64 - 1).len(), MANY);
+        assert!(!held.is_spent());
+        assert_eq!(held.release(MANY as i64), [MANY]);
+        assert!(held.is_spent());
+        held.clear();
+        assert_eq!((held.number("anew"), held.is_spent()), (0, false));
     }
 }

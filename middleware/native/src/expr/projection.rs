@@ -7,7 +7,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
-use crate::event::fields::{Field, Maker, Stamps};
+use crate::event::python::fields::{Field, Maker, Stamps};
 use crate::expr::expression::Expression;
 use crate::expr::value::{Unsure, Value};
 

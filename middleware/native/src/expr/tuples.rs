@@ -6,7 +6,7 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBool, PyFloat, PyInt};
 
-use crate::event::fields::Field;
+use crate::event::python::fields::Field;
 use crate::expr::program::{Cell, Input, Rows, Unsuited, Values};
 
 /// So many rows are no burden, however few of them are held.

@@ -6,7 +6,7 @@ use pyo3::exceptions::{PyAssertionError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString};
 
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 use crate::ingress::claims::{self, Named};
 use crate::ingress::ids;
 use crate::ingress::seen::Intervals;

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyString};
 
-use crate::event::model::Model;
+use crate::event::python::model::Model;
 
 #[pyclass(frozen, module = "middleware.native")]
 pub struct LaneCalls {

@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
-use crate::event::entry::Entry;
-use crate::event::model::Model;
+use crate::event::python::entry::Entry;
+use crate::event::python::model::Model;
 use crate::lanes::shared::Shared;
 use crate::lanes::state::Plain;
 

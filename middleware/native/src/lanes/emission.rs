@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::event::entry::Entry;
+use crate::event::python::entry::Entry;
 use crate::lanes::shared::Shared;
 
 /// What came out of order for one lane, and what was withdrawn from it.

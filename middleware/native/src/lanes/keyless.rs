@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::event::model::Model;
+use crate::event::python::model::Model;
 use crate::lanes::shared::Shared;
 
 /// The failures by the order of their events.

@@ -4,7 +4,7 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString};
 
-use crate::event::fields::Field;
+use crate::event::python::fields::Field;
 use crate::hashing::Scattered;
 
 /// How an event's key is found. An attribute needs no call; `Same`: all events have the key None.

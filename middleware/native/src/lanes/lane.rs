@@ -9,9 +9,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
-use crate::event::entry::{Entry, NEVER};
-use crate::event::fields::Stamps;
-use crate::event::placing::place_of;
+use crate::event::order::{TotalOrder, place_of};
+use crate::event::python::entry::{Entry, NEVER};
+use crate::event::python::fields::Stamps;
 use crate::event::search::partition;
 use crate::lanes::detector::{Detector, State};
 use crate::lanes::shared::Shared;
@@ -315,7 +315,7 @@ impl Lane {
         let Some(before) = position.checked_sub(1) else {
             return Ok(0);
         };
-        partition(self.records.len(), |at| Ok(self.records[at].cause.compare(py, &self.history[before])? != Ordering::Greater))
+        partition(self.records.len(), |at| Ok(py.compare(&self.records[at].cause, &self.history[before])? != Ordering::Greater))
     }
 
     /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
@@ -421,7 +421,7 @@ impl Lane {
     /// Every invariant of a lane; returns what is wrong, if anything is.
     pub fn fault(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
         for pair in self.history.windows(2) {
-            if pair[0].compare(py, &pair[1])? != Ordering::Less {
+            if py.compare(&pair[0], &pair[1])? != Ordering::Less {
                 return Ok(Some("history out of order"));
             }
         }

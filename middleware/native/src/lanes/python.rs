@@ -7,9 +7,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
-use crate::event::entry::Entry;
-use crate::event::fields::Stamps;
-use crate::event::placing::place_of;
+use crate::event::order::place_of;
+use crate::event::python::entry::Entry;
+use crate::event::python::fields::Stamps;
 use crate::lanes::calls::LaneCalls;
 use crate::lanes::counts::Counts;
 use crate::lanes::detector::{Detector, State};

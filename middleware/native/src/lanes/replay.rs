@@ -5,8 +5,8 @@ use std::cmp::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::event::entry::Entry;
-use crate::event::placing::{arranged, insertions, place_of};
+use crate::event::order::{TotalOrder, arranged, insertions, place_of};
+use crate::event::python::entry::Entry;
 use crate::event::search::partition;
 use crate::event::splice::splice;
 use crate::lanes::detector::State;
@@ -121,7 +121,7 @@ impl Lane {
         shared.counts.get().stops.add(1);
         let Former { records, mut stops, live } = former;
         let event = &self.history[stops[index].position];
-        let before = partition(records.len(), |at| Ok::<_, PyErr>(records[at].cause.compare(py, event)? == Ordering::Less))?;
+        let before = partition(records.len(), |at| Ok::<_, PyErr>(py.compare(&records[at].cause, event)? == Ordering::Less))?;
         self.records.extend(records.into_iter().skip(before));
         let newest = self.snapshots.newest().position;
         for stop in stops.drain(index..).filter(|stop| stop.position > newest) {

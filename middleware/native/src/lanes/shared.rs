@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 
-use crate::event::entry::NEVER;
+use crate::event::python::entry::NEVER;
 use crate::lanes::calls::LaneCalls;
 use crate::lanes::counts::Counts;
 use crate::lanes::stamp::Stamp;

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
-use crate::event::fields::{Maker, Stamps};
+use crate::event::python::fields::{Maker, Stamps};
 
 /// What all keys of a detector have in common.
 pub struct Stamp {

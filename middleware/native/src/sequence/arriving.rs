@@ -8,7 +8,7 @@ use super::block::{Blocks, Columns, object};
 use super::partitions::{Key, Partitions};
 use super::plan::{Component, Plan};
 use super::stack::{Instance, Partition};
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 use crate::expr::tuples::is_sparse;
 use crate::expr::value::Value;
 

@@ -15,7 +15,7 @@ use super::plan::{Component, Layout};
 use super::stack::{Instance, Partition};
 use crate::block::arrow::{Cells, Column};
 use crate::block::python::event_batch::EventBatch;
-use crate::event::fields::{Field, Stamps};
+use crate::event::python::fields::{Field, Stamps};
 use crate::expr::program::{Cell, Input};
 use crate::expr::tuples::of_object;
 use crate::expr::value::Value;

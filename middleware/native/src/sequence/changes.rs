@@ -12,7 +12,7 @@ use super::plan::Plan;
 use super::stack::Instance;
 use super::standing::{Bound, View};
 use crate::block::python::blocks::Block;
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 use crate::expr::program::gathered;
 use crate::hashing::Scattered;
 

@@ -7,8 +7,8 @@ use pyo3::types::PyTuple;
 
 use super::partitions::{Content, LITTLE};
 use super::plan::{Component, Plan};
-use crate::event::fields::Field;
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Field;
+use crate::event::python::fields::Stamps;
 use crate::expr::value::Value;
 
 /// A component that an event may be, and what conditions read of it as that.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block::wire::msgpack::encode;
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 
 /// The msgpack encoding of the parts of an identity.
 #[derive(Default)]

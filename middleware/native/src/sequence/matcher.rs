@@ -16,7 +16,7 @@ use super::search::{Scratch, Search, Wanted};
 use super::stack::{Partition, Stack};
 use super::standing::View;
 use crate::block::python::event_batch::EventBatch;
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 
 /// The state of a query with strategy skip-till-any-match.
 ///

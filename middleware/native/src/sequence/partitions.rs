@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyFloat, PyInt, PyTuple};
 
-use crate::event::wholes::whole;
+use crate::event::python::wholes::whole;
 use crate::hashing::Scattered;
 
 /// The key of an event.

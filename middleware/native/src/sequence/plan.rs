@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
 use crate::block::python::results::{Stamping, StampingSpec};
-use crate::event::fields::{Field, Maker};
+use crate::event::python::fields::{Field, Maker};
 use crate::expr::expression::Condition;
 use crate::expr::program::Made;
 

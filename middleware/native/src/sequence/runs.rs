@@ -15,7 +15,7 @@ use super::entries::{Entries, Entry, Role};
 use super::identity::Encoder;
 use super::partitions::{Content, Key, Partitions};
 use super::plan::{Component, Plan};
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 use crate::expr::value::Value;
 use crate::hashing::Scattered;
 

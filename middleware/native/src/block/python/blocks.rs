@@ -15,8 +15,8 @@ use crate::block::python::export::{Capsules, capsules};
 use crate::block::wire::cursor::MAX_TS;
 use crate::block::wire::ipc::schema_of;
 use crate::block::wire::packing::{self, Stream};
-use crate::event::fields::Maker;
-use crate::event::wholes::Wholes;
+use crate::event::python::fields::Maker;
+use crate::event::python::wholes::Wholes;
 use crate::ingress::python::take;
 use crate::ingress::seen::Intervals;
 

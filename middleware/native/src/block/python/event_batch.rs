@@ -12,7 +12,7 @@ use crate::block::arrow::{Cells, Column, Texts};
 use crate::block::batch;
 use crate::block::python::blocks::Block;
 use crate::block::python::import::Batch;
-use crate::event::columns::{Survey, seen};
+use crate::event::survey::{Survey, seen};
 use crate::expr::program::{Sources, bytes};
 use crate::windows::fiba::python::columns::numbers;
 

@@ -9,7 +9,7 @@ use crate::block::arrow::Cells;
 use crate::block::python::blocks::Block;
 use crate::block::python::event_batch::EventBatch;
 use crate::block::python::results::Stamping;
-use crate::event::fields::Field;
+use crate::event::python::fields::Field;
 use crate::expr::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
 use crate::expr::tuples::{Table, Tuple, is_sparse};
 use crate::join::python::pairs::{Key, Marks, Met};

@@ -8,8 +8,8 @@ use pyo3::types::PyList;
 
 use crate::block::python::blocks::Block;
 use crate::block::python::results::{Stamping, StampingSpec};
-use crate::event::fields::Stamps;
-use crate::event::wholes::whole;
+use crate::event::python::fields::Stamps;
+use crate::event::python::wholes::whole;
 use crate::expr::program::{Projector, Spec};
 use crate::expr::tuples::Tuple;
 use crate::join::python::arrivals::{Entering, Given, Pairing, Reading, ReadingSpec};

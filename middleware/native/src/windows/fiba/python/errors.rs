@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-use crate::event::model::Model;
+use crate::event::python::model::Model;
 
 /// A `WindowError` of the model.
 pub fn window_error(message: String) -> PyErr {

@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyString, PyTuple};
 
-use crate::event::fields::Field;
+use crate::event::python::fields::Field;
 use crate::hashing::Scattered;
 
 /// A key as it came, and in the one form of all that are equal to it, by which it is known.

@@ -19,8 +19,8 @@ use super::identity::Bounds;
 use super::plan::{Plan, Row};
 use super::windows::Windows;
 use crate::block::python::event_batch::EventBatch;
-use crate::event::fields::{Field, Maker, Stamps};
-use crate::event::model::Model;
+use crate::event::python::fields::{Field, Maker, Stamps};
+use crate::event::python::model::Model;
 
 #[pyclass(module = "middleware.native")]
 pub struct KeyedWindows {

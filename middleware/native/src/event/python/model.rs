@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyType;
 
-use crate::event::fields::Stamps;
+use crate::event::python::fields::Stamps;
 
 pub struct Model {
     /// The key of the total order of events.

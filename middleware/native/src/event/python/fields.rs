@@ -12,7 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList, PyString, PyType};
 use pyo3::{Borrowed, BoundObject};
 
-use crate::event::model::Model;
+use crate::event::python::model::Model;
 
 /// In how many types a field is looked up where it lies; in others it is asked for by name.
 const KNOWN: usize = 8;

@@ -5,8 +5,9 @@ use std::cmp::Ordering;
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::event::entry::Entry;
-use crate::event::fields::Stamps;
+use crate::event::order::{TotalOrder, merged};
+use crate::event::python::entry::Entry;
+use crate::event::python::fields::Stamps;
 use crate::event::search::partition;
 
 /// Events are inserted one by one while they are fewer than the sorted tail they fall into divided by this.
@@ -88,25 +89,10 @@ fn insert<'py>(buffer: &Bound<'py, PyList>, events: &Bound<'py, PyList>, start: 
 /// Merge many events with the tail of the buffer from `start` on; returns those that were not there.
 fn merge_tail<'py>(buffer: &Bound<'py, PyList>, events: &Bound<'py, PyList>, start: usize) -> PyResult<Bound<'py, PyList>> {
     let py = buffer.py();
-    let (tail, came) = (buffer.get_slice(start, buffer.len()), PyList::empty(py));
-    let mut merged = Vec::with_capacity(tail.len() + events.len());
-    let mut old = entries(&tail)?.into_iter().peekable();
-    for entry in entries(events)? {
-        let mut is_there = false;
-        while let Some(before) = old.peek() {
-            match before.compare(py, &entry)? {
-                Ordering::Greater => break,
-                order => is_there = order == Ordering::Equal,
-            }
-            merged.extend(old.next().map(|before| before.event));
-        }
-        if !is_there {
-            came.append(&entry.event)?;
-            merged.push(entry.event);
-        }
-    }
-    merged.extend(old.map(|entry| entry.event));
-    let merged = PyList::new(py, merged)?;
+    let tail = buffer.get_slice(start, buffer.len());
+    let (merged, came) = merged(py, entries(&tail)?, entries(events)?)?;
+    let came = PyList::new(py, came.into_iter().map(|at| &merged[at].event))?;
+    let merged = PyList::new(py, merged.into_iter().map(|entry| entry.event))?;
     buffer.set_slice(start, buffer.len(), &merged)?;
     Ok(came)
 }
@@ -117,7 +103,7 @@ fn entries(events: &Bound<'_, PyList>) -> PyResult<Vec<Entry>> {
 
 /// Where the event stands, or else where it would stand, in the buffer from `start` on.
 fn place(buffer: &Bound<'_, PyList>, sought: &Entry, start: usize) -> PyResult<Result<usize, usize>> {
-    let compare = |at: usize| Entry::new(&buffer.get_item(start + at)?)?.compare(buffer.py(), sought);
+    let compare = |at: usize| buffer.py().compare(&Entry::new(&buffer.get_item(start + at)?)?, sought);
     let length = buffer.len() - start;
     let at = partition(length, |at| Ok::<_, PyErr>(compare(at)? == Ordering::Less))?;
     let is_there = at < length && compare(at)? == Ordering::Equal;

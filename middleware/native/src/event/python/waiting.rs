@@ -4,8 +4,8 @@
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 
-use crate::event::entry::Entry;
-use crate::event::placing::{arranged, insertions, place_of};
+use crate::event::order::{arranged, insertions, place_of};
+use crate::event::python::entry::Entry;
 use crate::event::splice::splice;
 
 #[pyclass(module = "middleware.native")]
