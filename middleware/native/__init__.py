@@ -11,7 +11,7 @@ from middleware.model.errors import ENDING, WindowError
 from middleware.model.event import ORDER, Event
 from middleware.model.values.state import same_state
 
-_VERSION = 56
+_VERSION = 57
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
@@ -57,6 +57,7 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
     Waiting,
     block_of,
     by_class,
+    clock_moves,
     column_of,
     give_model,
     in_columns,
@@ -103,6 +104,7 @@ __all__ = [
     "Waiting",
     "block_of",
     "by_class",
+    "clock_moves",
     "column_of",
     "in_columns",
     "in_time",

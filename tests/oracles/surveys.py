@@ -35,6 +35,17 @@ def survey(times: list[int], top: int, clk: int) -> Survey:
     return Survey(newest, min(times, default=END), first, behind + passed, after)
 
 
+def clock_moves(
+    times: list[int], less: list[int], ticks: list[bool], clk: int
+) -> tuple[tuple[int, int] | None, list[int], list[int]]:
+    """How events move a clock: from the first to the last time; all that it measures; and what came behind its last move."""
+    moving = [(ts, place) for place, (ts, may_move) in enumerate(zip(times, ticks, strict=True)) if may_move and ts > clk]
+    if not moving:
+        return None, less, []
+    last, place = max(moving)
+    return (min(moving)[0], last), less, less[place + 1 :]
+
+
 def order_of_arrival(pieces: Sequence[EventColumns], places: Sequence[Places | None]) -> Array:
     """For each event, in order of arrival, its place among those of all pieces laid end to end. O(n log n)."""
     ends = np.cumsum([0, *map(len, pieces)])

@@ -245,9 +245,11 @@ class EventColumns(Sequence[Event]):
         names, codes = source_codes(self.batch)
         return names if len(names) == 1 and len(codes) else [names[code] for code in dict.fromkeys(codes.tolist())]
 
-    def of_types(self, types: Collection[EventType]) -> bool:
-        """Whether the events are of one of these types."""
-        return self.event_type in types
+    def of_types(self, types: Collection[EventType]) -> np.ndarray[Any, Any]:
+        """Which of the events are of one of these types."""
+        import numpy as np
+
+        return np.full(len(self), self.event_type in types)
 
     def source(self, place: int) -> str:
         """The source of an event. Raises IndexError if there is no such event."""

@@ -46,7 +46,7 @@ mod _core {
     #[pymodule_export]
     use crate::event::python::by_class::by_class;
     #[pymodule_export]
-    use crate::event::python::columns::{column_of, span, survey_events};
+    use crate::event::python::columns::{clock_moves, column_of, span, survey_events};
     #[pymodule_export]
     use crate::event::python::fields::PlainFields;
     #[pymodule_export]
@@ -86,5 +86,5 @@ mod _core {
     use crate::windows::panes::python::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 56;
+    const VERSION: u32 = 57;
 }

@@ -37,15 +37,14 @@ class ProvisionalResults:
 
     def note(self, out: Delta, final: int) -> None:
         """Note changes that go out, new results in order of time. Amortised O(1) each."""
-        changes, columns, weight = self._changes, out.columns, len(out) + _CHANGE
+        changes, weight, inserts = self._changes, len(out) + _CHANGE, out.new
         while changes and changes[0][0] <= final:
             self._weight -= changes.popleft()[1]
-        if columns is not None:
-            inserts: Sequence[Event] = columns
-            newest = columns.newest
-        else:
-            inserts = out.inserts.copy()
+        if isinstance(inserts, list):
+            inserts = inserts.copy()
             newest = inserts[-1].ts if inserts else NEVER
+        else:
+            newest = inserts.newest
         if not out.revises and not out.retracts:  # nearly always
             changes.append((newest, weight, inserts, (), ()))
         else:
@@ -80,14 +79,22 @@ class ProvisionalResults:
 def _not_final(noted: _Noted, final: int) -> _Noted:
     """The same without the new results that are final, where they are nearly all. O(log n), and O(what is left)."""
     newest, weight, inserts, revises, retracts = noted
-    if isinstance(inserts, EventColumns):
-        start = int(inserts.times.searchsorted(final, "right"))
-    else:
-        start = bisect_right(inserts, final, key=TS)
+    start = _count_until(inserts, final)
     if SPARSE * (len(inserts) - start) >= len(inserts):
         return noted
-    left = inserts.rest(start) if isinstance(inserts, EventColumns) else inserts[start:]
-    return newest, weight - start, left, revises, retracts
+    return newest, weight - start, _rest(inserts, start), revises, retracts
+
+
+def _count_until(inserts: Sequence[Event], final: int) -> int:
+    """How many new results, in order of time, are final. O(log n)."""
+    if isinstance(inserts, EventColumns):
+        return int(inserts.times.searchsorted(final, "right"))
+    return bisect_right(inserts, final, key=TS)
+
+
+def _rest(inserts: Sequence[Event], start: int) -> Sequence[Event]:
+    """The new results from a place on, which keep no others alive. O(results left)."""
+    return inserts.rest(start) if isinstance(inserts, EventColumns) else inserts[start:]
 
 
 def _provisional(noted: Iterable[_Noted], final: int) -> list[Event]:
@@ -98,7 +105,6 @@ def _provisional(noted: Iterable[_Noted], final: int) -> list[Event]:
         for event in retracts:
             results.pop(event.id, None)
         results.update((new.id, new) for _, new in revises)
-        if isinstance(inserts, EventColumns):  # of which only the few that are not final are made
-            inserts = inserts.filter(inserts.times > final).events()
-        results.update((event.id, event) for event in inserts)
+        provisional = _rest(inserts, _count_until(inserts, final))  # of columns, only the few that are not final are made
+        results.update((event.id, event) for event in provisional)
     return [event for event in results.values() if event.ts > final]

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import msgspec
 
 from middleware import native
 from middleware.model.change import Delta
 from middleware.model.columns.interleaved import Columns
-from middleware.model.event import END, Event
+from middleware.model.event import END, NEVER, Event
 from middleware.ordering.slack.kslack import LocalClock
 
 if TYPE_CHECKING:
@@ -69,13 +69,7 @@ def measure(
     """
     is_beyond = mark is not None and seen.newest > mark
     if less is not None or ticking is not None or (is_beyond and _is_foretold(arrived, seen, top)):
-        if type(arrived) is list:
-            own = [event.ts for event in arrived] if less is None else cast(list[int], less)
-            _measure_rows_singly(clock, ticking, arrived, own, mark, hold)
-        else:
-            columns = cast(Columns, arrived)
-            ticks = ticking is None or columns.of_types(ticking)
-            _measure_columns_singly(clock, ticks, columns, columns.times if less is None else cast("Array", less), mark, hold)
+        _measure_singly(clock, ticking, arrived, less, END if mark is None else mark, hold)
         return
     clock.arrive(seen.delayed, arrived)
     if seen.first is None:
@@ -90,7 +84,9 @@ def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
     """The times of what arrived, which is all that is new in a delta that is early, each less its K+. O(n)."""
     if type(arrived) is list:
         k_plus = delta.k_plus
-        return None if k_plus is None else [event.ts - early for event, early in zip(arrived, k_plus, strict=True)]
+        if k_plus is None:
+            return None
+        return [max(event.ts - early, _LEAST) for event, early in zip(arrived, k_plus, strict=True)]
     import numpy as np
 
     times = cast(Columns, arrived).times
@@ -102,51 +98,40 @@ def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
     return np.array([max(ts - early, _LEAST) for ts, early in zip(times.tolist(), k_plus, strict=True)], np.int64)
 
 
-def _measure_rows_singly(
+def _measure_singly(
     clock: LocalClock,
     ticking: frozenset[type[Event]] | None,
-    events: list[Event],
-    less: list[int],
-    mark: int | None,
+    arrived: list[Event] | Columns,
+    less: Less | None,
+    limit: int,
     hold: bool,
 ) -> None:
-    """See ``measure``. A result stamped with a time still to come (the end of an open window) does not move the clock: nothing
-    has happened beyond the clock mark."""
-    limit = END if mark is None else mark
-    clock.arrive(less, events)
-    ticks = [
-        (event.ts, place)
-        for place, event in enumerate(events)
-        if event.ts > clock.clk and (ticking is None or event.__class__ in ticking) and (event.ts <= limit or event.level == 0)
-    ]
-    if ticks:
-        last, place = max(ticks)
-        clock.tick(min(ticks)[0], last, hold)
-        clock.arrive(less[place + 1 :], ())
+    """See ``measure``; ``limit``: the clock mark. A result beyond it does not move the clock: it tells of a time to come.
+
+    Such a result is that of a window which is still open: nothing has happened at its time yet.
+    """
+    times: list[int] | Array
+    ticks: list[bool] | Array
+    if isinstance(arrived, list):
+        times = [event.ts for event in arrived]
+        ticks = [
+            (ticking is None or event.__class__ in ticking) and (event.ts <= limit or event.level == 0) for event in arrived
+        ]
     else:
-        clock.pend(less)
-
-
-def _measure_columns_singly(clock: LocalClock, ticks: Any, columns: Columns, less: Array, mark: int | None, hold: bool) -> None:
-    """``ticks``: whether each (or all) of them may move the clock."""
-    times = columns.times
-    clock.arrive(_delayed(clock, less), columns)
-    moves = (times > clock.clk) & ticks
-    if mark is not None and columns.newest > mark and (levels := columns.levels) is not None:
-        moves &= (times <= mark) | (levels == 0)
-    if moves.any():
-        moved = times[moves]
-        last = int(moved.max())
-        place = int((moves & (times == last)).nonzero()[0][-1])
-        clock.tick(int(moved.min()), last, hold)
-        clock.arrive(_delayed(clock, less[place + 1 :]), ())
+        times, levels = arrived.times, arrived.levels
+        may_tick = arrived.of_types(ticking) if ticking is not None else times > NEVER
+        if levels is not None and arrived.newest > limit:
+            may_tick &= (times <= limit) | (levels == 0)
+        ticks = may_tick.astype("int64")
+    moved, delayed, after = native.clock_moves(
+        times, times if less is None else less, ticks, clock.clk, clock.policy.only_earliest
+    )
+    clock.arrive(delayed, arrived)
+    if moved is None:
+        clock.pend(delayed)
     else:
-        clock.pend(_delayed(clock, less))
-
-
-def _delayed(clock: LocalClock, less: Array) -> list[int]:
-    """The times, as far as the policy looks at them."""
-    return [int(less.min())] if len(less) and clock.policy.only_earliest else less.tolist()
+        clock.tick(*moved, hold)
+        clock.arrive(after, ())
 
 
 def _is_foretold(arrived: list[Event] | Columns, seen: Survey, top: int) -> bool:

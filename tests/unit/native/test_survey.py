@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,6 +33,19 @@ def test_the_core_and_the_oracle_see_the_same(given_times: list[int], top: int, 
     assert fewer == survey(events, top, clk, only_earliest=True) == survey(at_once, top, clk, only_earliest=True)
     assert (fewer.newest, fewer.earliest, fewer.first) == (found.newest, found.earliest, found.first)
     assert (fewer.delayed, fewer.after) == (sorted(found.delayed)[:1], sorted(found.after)[:1])
+
+
+@given(st.lists(st.tuples(times, st.integers(0, 9), st.booleans())), times | st.just(NEVER))
+def test_the_core_and_the_oracle_move_a_clock_alike(given_ticks: list[tuple[int, int, bool]], clk: int) -> None:
+    listed = (
+        [ts for ts, _, _ in given_ticks],
+        [ts - early for ts, early, _ in given_ticks],
+        [ticks for _, _, ticks in given_ticks],
+    )
+    arrays = [np.array(each, np.int64) for each in listed]
+    moved, delayed, after = surveys.clock_moves(*listed, clk)
+    assert native.clock_moves(*listed, clk, False) == native.clock_moves(*arrays, clk, False) == (moved, delayed, after)
+    assert native.clock_moves(*arrays, clk, True) == (moved, sorted(delayed)[:1], sorted(after)[:1])
 
 
 @given(st.lists(st.tuples(st.lists(times), st.booleans()), max_size=4), st.randoms())

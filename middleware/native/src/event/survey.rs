@@ -48,9 +48,35 @@ fn soonest<E>(times: impl Iterator<Item = Result<i64, E>>, top: i64, clk: i64) -
     Ok((newest, earliest, some(first), some(delayed).into_iter().collect(), some(after).into_iter().collect()))
 }
 
+/// How events move a clock: the first and the last time to which it moves, if it does; the times that it measures at once; those
+/// that came behind the last move, which it measures then.
+pub type Moves = (Option<(i64, i64)>, Vec<i64>, Vec<i64>);
+
+/// An event as a clock sees it.
+pub struct Tick {
+    pub ts: i64,
+    /// The time less K+: a result that came early came as late as its cause.
+    pub less: i64,
+    /// Whether it may move the clock.
+    pub ticks: bool,
+}
+
+/// The moves of a clock by events in their order of arrival. `only_earliest`: see `seen`. O(n).
+pub fn moves(events: &[Tick], clk: i64, only_earliest: bool) -> Moves {
+    let moving = || events.iter().enumerate().filter(|(_, event)| event.ticks && event.ts > clk);
+    let least = |events: &[Tick]| {
+        let times = events.iter().map(|event| event.less);
+        if only_earliest { times.min().into_iter().collect() } else { times.collect() }
+    };
+    let last = moving().max_by_key(|(at, event)| (event.ts, *at)); // the last of those of one time
+    let first = moving().map(|(_, event)| event.ts).min();
+    let moved = first.zip(last.map(|(_, event)| event.ts));
+    (moved, least(events), last.map_or_else(Vec::new, |(at, _)| least(&events[at + 1..])))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::seen;
+    use super::{Tick, moves, seen};
     use crate::drawing::Drawn;
 
     #[test]
@@ -74,6 +100,16 @@ mod tests {
             let least = |times: &[i64]| times.iter().copied().min().into_iter().collect::<Vec<_>>();
             assert_eq!(survey(true), (newest, earliest, first, least(&delayed), least(&after)), "seed {seed}");
         }
+    }
+
+    #[test]
+    fn a_clock_moves_to_the_latest_and_measures_what_came_behind_it() {
+        let event = |ts, less, ticks| Tick { ts, less, ticks };
+        let events = [event(5, 5, true), event(9, 8, true), event(7, 2, true), event(9, 9, true), event(12, 1, false)];
+        assert_eq!(moves(&events, 5, false), (Some((7, 9)), vec![5, 8, 2, 9, 1], vec![1]));
+        assert_eq!(moves(&events[..3], 5, true), (Some((7, 9)), vec![2], vec![2]));
+        assert_eq!(moves(&events, 9, false), (None, vec![5, 8, 2, 9, 1], vec![]));
+        assert_eq!(moves(&[], 9, true), (None, vec![], vec![]));
     }
 
     #[test]

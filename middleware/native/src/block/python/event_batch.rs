@@ -170,7 +170,7 @@ impl Interleaving {
     }
 }
 
-fn integers(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
+pub fn integers(given: &Bound<'_, PyAny>) -> PyResult<Vec<i64>> {
     match given.cast_exact::<PyList>() {
         Ok(list) => list.iter().map(|number| number.extract()).collect(),
         Err(_) => numbers(given),

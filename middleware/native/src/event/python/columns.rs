@@ -3,8 +3,9 @@
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyList};
 
+use crate::block::python::event_batch::integers;
 use crate::event::python::fields::{Field, Stamps};
-use crate::event::survey::{Survey, seen};
+use crate::event::survey::{Moves, Survey, Tick, moves, seen};
 
 /// The end of time, and its negative the time before all.
 const END: i64 = 1 << 62;
@@ -14,6 +15,22 @@ const END: i64 = 1 << 62;
 pub fn survey_events(events: &Bound<'_, PyList>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
     let stamps = Stamps::get(events.py())?;
     seen(events.iter().map(|event| stamps.ts(&event)), top, clk, only_earliest)
+}
+
+/// How events move a clock. `times`, `less`, `ticks`: of each event, its time, the same less its K+, and whether it may move the
+/// clock; whole numbers. O(n).
+#[pyfunction]
+pub fn clock_moves(
+    times: &Bound<'_, PyAny>,
+    less: &Bound<'_, PyAny>,
+    ticks: &Bound<'_, PyAny>,
+    clk: i64,
+    only_earliest: bool,
+) -> PyResult<Moves> {
+    let (times, less, ticks) = (integers(times)?, integers(less)?, integers(ticks)?);
+    let each = times.into_iter().zip(less).zip(ticks);
+    let events: Vec<Tick> = each.map(|((ts, less), ticks)| Tick { ts, less, ticks: ticks != 0 }).collect();
+    Ok(moves(&events, clk, only_earliest))
 }
 
 /// The earliest and the latest time of events, and whether all are raw.
