@@ -4,7 +4,7 @@ Matches are not stored: which ones stand follows from the stacks and from how fa
 that hold it; a withdrawn event withdraws them; a late negative withdraws the matches that it rules out, and a withdrawn
 negative restores them. A search that starts from the changed event finds them.
 
-For study (see ``Algorithm``): without one, `middleware/native/src/sequence/matcher.rs` runs a query.
+For study (see ``Algorithm``): without one, `middleware/native/src/sequence/matching.rs` runs a query.
 """
 
 from __future__ import annotations

@@ -74,9 +74,9 @@ mod _core {
     #[pymodule_export]
     use crate::lanes::python::KeyedLanes;
     #[pymodule_export]
-    use crate::sequence::matcher::SequenceMatcher;
+    use crate::sequence::python::matcher::SequenceMatcher;
     #[pymodule_export]
-    use crate::sequence::runs::SequenceRuns;
+    use crate::sequence::python::runs::SequenceRuns;
     #[cfg(feature = "baselines")]
     #[pymodule_export]
     use crate::windows::fiba::baselines::python::Baseline;

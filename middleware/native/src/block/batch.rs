@@ -88,3 +88,13 @@ pub struct Batch {
     pub rows: usize,
     pub columns: Vec<Column>,
 }
+
+/// So many rows are no burden, however few of them are held.
+const FEW: usize = 64;
+/// One in so many rows of a batch is worth the others.
+const SPARSE: usize = 8;
+
+/// Whether the rows of a batch that are held are better copied, as the others would live as long as they do.
+pub fn is_sparse(held: usize, rows: usize) -> bool {
+    held > 0 && rows > FEW && held * SPARSE < rows
+}

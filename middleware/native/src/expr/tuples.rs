@@ -9,16 +9,6 @@ use pyo3::types::{PyAny, PyBool, PyFloat, PyInt};
 use crate::event::python::fields::Field;
 use crate::expr::program::{Cell, Input, Rows, Unsuited, Values};
 
-/// So many rows are no burden, however few of them are held.
-const FEW: usize = 64;
-/// One in so many rows of a batch is worth the others.
-const SPARSE: usize = 8;
-
-/// Whether the rows of a batch that are held are better copied, as the others would live as long as they do.
-pub fn is_sparse(held: usize, rows: usize) -> bool {
-    held > 0 && rows > FEW && held * SPARSE < rows
-}
-
 /// Rows of one batch. Tuples hold it as Python objects are held.
 #[pyclass(frozen)]
 pub struct Table {

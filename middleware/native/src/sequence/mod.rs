@@ -1,25 +1,18 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.strategies.matcher`.
 
-#[cfg(feature = "python")]
-mod arriving;
-#[cfg(feature = "python")]
-mod block;
-#[cfg(feature = "python")]
+mod arrivals;
+mod blocks;
 mod changes;
-#[cfg(feature = "python")]
+mod encoder;
 mod entries;
-#[cfg(feature = "python")]
-mod identity;
-#[cfg(feature = "python")]
-pub mod matcher;
-#[cfg(feature = "python")]
+mod matching;
 mod partitions;
+mod pattern;
 #[cfg(feature = "python")]
-mod plan;
-#[cfg(feature = "python")]
-pub mod runs;
-#[cfg(feature = "python")]
+pub mod python;
+mod running;
 mod search;
 mod stack;
-#[cfg(feature = "python")]
 mod standing;
+#[cfg(test)]
+mod tests;

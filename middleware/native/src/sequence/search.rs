@@ -1,12 +1,9 @@
 //! Construction of matches: a depth-first search down the stacks, from the last step to the first.
 
-use pyo3::exceptions::PyRecursionError;
-use pyo3::prelude::*;
-
 use super::changes::Changes;
-use super::plan::{Component, Schedule};
+use super::pattern::{Component, Schedule};
 use super::stack::Instance;
-use super::standing::{Bound, View};
+use super::standing::{Bound, Judge, TooLarge, View};
 
 /// The search goes one call deeper for each event of a Kleene group; beyond this it is given up.
 const LARGEST: usize = 2_000;
@@ -31,8 +28,8 @@ pub struct Wanted<'a> {
 }
 
 /// One search for matches in a partition, which notes them as made or withdrawn.
-pub struct Search<'a, 'py> {
-    view: View<'a, 'py>,
+pub struct Search<'a, J> {
+    view: View<'a, J>,
     wanted: Wanted<'a>,
     schedule: &'a Schedule,
     scratch: &'a mut Scratch,
@@ -43,18 +40,18 @@ pub struct Search<'a, 'py> {
     low: i64,
 }
 
-impl<'a, 'py> Search<'a, 'py> {
+impl<'a, J: Judge> Search<'a, J> {
     /// `emitted`: how far time has come.
     pub fn new(
-        view: View<'a, 'py>,
+        view: View<'a, J>,
         wanted: Wanted<'a>,
         emitted: i64,
         scratch: &'a mut Scratch,
         changes: &'a mut Changes,
         makes: bool,
     ) -> Self {
-        let (plan, count) = (view.plan, view.plan.steps.len());
-        scratch.bound.clear(plan);
+        let (pattern, count) = (view.pattern, view.pattern.steps.len());
+        scratch.bound.clear(pattern);
         scratch.floors.clear();
         scratch.floors.resize(count, wanted.first.unwrap_or(i64::MIN));
         scratch.ceilings.clear();
@@ -62,44 +59,44 @@ impl<'a, 'py> Search<'a, 'py> {
         if let Some((given, at)) = wanted.given {
             let ts = view.partition.positive(given).items()[at].ts;
             for (place, floor) in scratch.floors.iter_mut().enumerate() {
-                *floor = if place > given { ts + 1 } else { ts.saturating_sub(plan.within) };
+                *floor = if place > given { ts + 1 } else { ts.saturating_sub(pattern.within) };
             }
-            scratch.ceilings[count - 1] = ts.saturating_add(plan.within);
+            scratch.ceilings[count - 1] = ts.saturating_add(pattern.within);
             scratch.bound.single[given] = at;
         }
         if let Some((component, negative)) = wanted.negative {
             for (place, floor) in scratch.floors.iter_mut().enumerate() {
-                let within = negative.ts.saturating_sub(plan.within);
+                let within = negative.ts.saturating_sub(pattern.within);
                 *floor = if place >= component.place { negative.ts + 1 } else { within };
             }
-            scratch.ceilings[count - 1] = negative.ts.saturating_add(plan.within);
+            scratch.ceilings[count - 1] = negative.ts.saturating_add(pattern.within);
             if let Some(before) = component.place.checked_sub(1) {
                 scratch.ceilings[before] = negative.ts - 1;
             }
         }
-        let complete = if plan.trails { emitted.saturating_sub(plan.within) } else { i64::MAX };
-        if plan.trails && !plan.step(0).kleene {
+        let complete = if pattern.trails { emitted.saturating_sub(pattern.within) } else { i64::MAX };
+        if pattern.trails && !pattern.step(0).kleene {
             scratch.ceilings[0] = scratch.ceilings[0].min(wanted.first.unwrap_or(i64::MAX)).min(complete);
         }
-        let schedule = &plan.schedules[wanted.given.map_or(count, |(place, _)| place)];
+        let schedule = &pattern.schedules[wanted.given.map_or(count, |(place, _)| place)];
         Self { view, wanted, schedule, scratch, changes, makes, complete, low: i64::MIN }
     }
 
-    pub fn run(mut self) -> PyResult<()> {
-        let last = self.view.plan.steps.len();
+    pub fn run(mut self) -> Result<(), J::Failure> {
+        let last = self.view.pattern.steps.len();
         self.grow(last, self.view.partition.positive(last - 1).items().len())
     }
 
     /// A match is whole: note it, if it is wanted and stands.
-    fn whole(&mut self) -> PyResult<()> {
+    fn whole(&mut self) -> Result<(), J::Failure> {
         let (view, bound) = (&self.view, &self.scratch.bound);
-        if view.plan.trails {
+        if view.pattern.trails {
             let first = view.ends(bound, 0).0;
             if first > self.complete || self.wanted.first.is_some_and(|wanted| wanted != first) {
                 return Ok(());
             }
         }
-        if !view.plan.negations.is_empty() {
+        if !view.pattern.negations.is_empty() {
             if view.is_ruled_out(bound)? {
                 return Ok(());
             }
@@ -114,9 +111,9 @@ impl<'a, 'py> Search<'a, 'py> {
     }
 
     /// Bind the place before `places` to each of the first `end` instances of its stack that fits, and go on below.
-    fn grow(&mut self, places: usize, end: usize) -> PyResult<()> {
+    fn grow(&mut self, places: usize, end: usize) -> Result<(), J::Failure> {
         let Some(place) = places.checked_sub(1) else { return self.whole() };
-        if self.view.plan.step(place).kleene {
+        if self.view.pattern.step(place).kleene {
             return self.grow_group(place, end);
         }
         if let Some((given, at)) = self.wanted.given
@@ -135,17 +132,17 @@ impl<'a, 'py> Search<'a, 'py> {
         Ok(())
     }
 
-    fn bind(&mut self, place: usize, at: usize) -> PyResult<()> {
+    fn bind(&mut self, place: usize, at: usize) -> Result<(), J::Failure> {
         self.scratch.bound.single[place] = at;
         let ts = self.view.partition.positive(place).items()[at].ts;
         if self.is_last(place) {
-            self.low = ts.saturating_sub(self.view.plan.within);
+            self.low = ts.saturating_sub(self.view.pattern.within);
         }
         if self.hold(&self.schedule.at[place])? { self.grow(place, self.below(place, ts)) } else { Ok(()) }
     }
 
     fn is_last(&self, place: usize) -> bool {
-        place + 1 == self.view.plan.steps.len()
+        place + 1 == self.view.pattern.steps.len()
     }
 
     /// How many instances of the stack below are earlier.
@@ -153,16 +150,16 @@ impl<'a, 'py> Search<'a, 'py> {
         place.checked_sub(1).map_or(0, |previous| self.view.partition.positive(previous).below(ts))
     }
 
-    fn hold(&self, conditions: &[usize]) -> PyResult<bool> {
+    fn hold(&self, conditions: &[usize]) -> Result<bool, J::Failure> {
         self.view.hold(conditions, &self.scratch.bound, None)
     }
 
     /// Put each fitting instance before those of a group so far; with each group go on below, and let it grow further.
-    fn grow_group(&mut self, place: usize, end: usize) -> PyResult<()> {
+    fn grow_group(&mut self, place: usize, end: usize) -> Result<(), J::Failure> {
         let stack = self.view.partition.positive(place);
         let group = self.scratch.bound.groups[place].clone();
         if group.len() > LARGEST {
-            return Err(PyRecursionError::new_err("a Kleene group is too large to be searched"));
+            return Err(TooLarge.into());
         }
         let begins = self.is_last(place) && group.is_empty();
         let must = self.wanted.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
@@ -173,7 +170,7 @@ impl<'a, 'py> Search<'a, 'py> {
                 break;
             }
             if begins {
-                self.low = ts.saturating_sub(self.view.plan.within);
+                self.low = ts.saturating_sub(self.view.pattern.within);
             }
             self.scratch.bound.groups[place] = std::iter::once(at).chain(group.first().copied()).collect();
             if self.hold(&self.schedule.stepwise[place])? {

@@ -3,6 +3,8 @@
 //! Instances are two words each and lie side by side, so where those before a time end is found by a look at the top, or by a
 //! binary search in a few cache lines: they keep no RIP, which each late event would have to reset (its twin in Python does).
 
+use super::partitions::Content;
+
 /// An event in one of its roles: when it is, and which row of which block.
 #[derive(Clone, Copy)]
 pub struct Instance {
@@ -164,17 +166,18 @@ impl Partition {
         &self.stacks
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.stacks.iter().all(Stack::is_empty)
-    }
-
     /// See `Stack::purge`.
     pub fn purge(&mut self, upto: i64, mut gone: impl FnMut(Instance)) -> usize {
         self.stacks.iter_mut().map(|stack| stack.purge(upto, &mut gone)).sum()
     }
+}
 
-    /// Become as new, for another key; room is kept, if it is little.
-    pub fn clear(&mut self) {
+impl Content for Partition {
+    fn is_empty(&self) -> bool {
+        self.stacks.iter().all(Stack::is_empty)
+    }
+
+    fn clear(&mut self) {
         for stack in &mut self.stacks {
             stack.items.clear();
             stack.items.shrink_to(ROOM);

@@ -1,20 +1,37 @@
 //! Which matches of a partition stand: what negatives rule out.
 
-use pyo3::prelude::*;
-use pyo3::types::PyTuple;
-
-use super::block::Blocks;
-use super::plan::{Component, Plan};
+use super::pattern::{Component, Pattern};
 use super::stack::{Instance, Partition, Stack};
 
+/// Says which conditions hold for instances, and knows where their events lie.
+pub trait Judge {
+    type Failure: From<TooLarge>;
+
+    /// Whether a condition holds, given how many instances a component has, and its instance of a number, from 0.
+    fn holds(
+        &self,
+        condition: usize,
+        count: impl Fn(usize) -> usize,
+        instance: impl Fn(usize, usize) -> Instance,
+    ) -> Result<bool, Self::Failure>;
+
+    /// One more row of a block is held.
+    fn hold(&mut self, block: u32);
+
+    /// One row less is held.
+    fn release(&mut self, block: u32);
+}
+
+/// A Kleene group is too large to be searched.
+#[derive(Debug)]
+pub struct TooLarge;
+
 /// A partition, with all that says which of its matches stand.
-#[derive(Clone, Copy)]
-pub struct View<'a, 'py> {
-    pub py: Python<'py>,
-    pub plan: &'a Plan,
+pub struct View<'a, J> {
+    pub judge: &'a J,
+    pub pattern: &'a Pattern,
     pub partition: &'a Partition,
     pub common: &'a [Stack],
-    pub blocks: &'a Blocks,
 }
 
 /// Where the instances of a match lie on the stacks, by place; those of Kleene steps, oldest first, apart.
@@ -25,12 +42,12 @@ pub struct Bound {
 }
 
 impl Bound {
-    pub fn clear(&mut self, plan: &Plan) {
+    pub fn clear(&mut self, pattern: &Pattern) {
         self.single.clear();
-        self.single.resize(plan.steps.len(), 0);
-        if plan.has_groups {
+        self.single.resize(pattern.steps.len(), 0);
+        if pattern.has_groups {
             self.groups.clear();
-            self.groups.resize(plan.steps.len(), Vec::new());
+            self.groups.resize(pattern.steps.len(), Vec::new());
         }
     }
 
@@ -41,11 +58,11 @@ impl Bound {
     }
 }
 
-impl<'py> View<'_, 'py> {
+impl<J: Judge> View<'_, J> {
     /// The instances of a place, oldest first.
     pub fn instances(&self, bound: &Bound, place: usize) -> impl Iterator<Item = Instance> {
         let items = self.partition.positive(place).items();
-        let group = if self.plan.step(place).kleene { &bound.groups[place][..] } else { &bound.single[place..=place] };
+        let group = if self.pattern.step(place).kleene { &bound.groups[place][..] } else { &bound.single[place..=place] };
         group.iter().map(|at| items[*at])
     }
 
@@ -60,38 +77,28 @@ impl<'py> View<'_, 'py> {
     pub fn ends(&self, bound: &Bound, place: usize) -> (i64, i64) {
         let items = self.partition.positive(place).items();
         match bound.groups.get(place).map(Vec::as_slice) {
-            Some([oldest, .., newest]) if self.plan.step(place).kleene => (items[*oldest].ts, items[*newest].ts),
-            Some([only]) if self.plan.step(place).kleene => (items[*only].ts, items[*only].ts),
+            Some([oldest, .., newest]) if self.pattern.step(place).kleene => (items[*oldest].ts, items[*newest].ts),
+            Some([only]) if self.pattern.step(place).kleene => (items[*only].ts, items[*only].ts),
             _ => (items[bound.single[place]].ts, items[bound.single[place]].ts),
         }
     }
 
-    /// What Python sees of a positive component: the event, or the tuple of events of a Kleene step.
-    fn part(&self, bound: &Bound, component: &Component) -> PyResult<pyo3::Bound<'py, PyAny>> {
-        if !component.kleene {
-            return self.blocks.event(self.py, self.instance(bound, component, 0));
-        }
-        let events = self.instances(bound, component.place).map(|each| self.blocks.event(self.py, each));
-        Ok(PyTuple::new(self.py, events.collect::<PyResult<Vec<_>>>()?)?.into_any())
-    }
-
     /// Whether conditions hold for what is bound, and for a negative if they read it.
     #[inline]
-    pub fn hold(&self, conditions: &[usize], bound: &Bound, negative: Option<(&Component, Instance)>) -> PyResult<bool> {
-        let plan = self.plan;
+    pub fn hold(
+        &self,
+        conditions: &[usize],
+        bound: &Bound,
+        negative: Option<(&Component, Instance)>,
+    ) -> Result<bool, J::Failure> {
+        let components = &self.pattern.components;
         let of_negative = |slot: usize| negative.filter(|(component, _)| component.slot == slot);
         for number in conditions {
-            let value = |slot: usize, at: usize, number: usize| {
-                let component = &plan.components[slot];
-                let instance = of_negative(slot).map_or_else(|| self.instance(bound, component, number), |(_, each)| each);
-                self.blocks.value(instance, component, at)
+            let count = |slot: usize| if of_negative(slot).is_some() { 1 } else { bound.count(&components[slot]) };
+            let instance = |slot: usize, number: usize| {
+                of_negative(slot).map_or_else(|| self.instance(bound, &components[slot], number), |(_, each)| each)
             };
-            let part = |slot: usize| match of_negative(slot) {
-                Some((_, instance)) => self.blocks.event(self.py, instance),
-                None => self.part(bound, &plan.components[slot]),
-            };
-            let count = |slot: usize| bound.count(&plan.components[slot]);
-            if !plan.conditions[*number].holds(self.py, count, value, part)? {
+            if !self.judge.holds(*number, count, instance)? {
                 return Ok(false);
             }
         }
@@ -99,10 +106,10 @@ impl<'py> View<'_, 'py> {
     }
 
     /// Whether some negative rules a match out.
-    pub fn is_ruled_out(&self, bound: &Bound) -> PyResult<bool> {
-        for (negation, slot) in self.plan.negations.iter().enumerate() {
-            let component = &self.plan.components[*slot];
-            let stack = if component.key.is_none() { &self.common[negation] } else { self.partition.negated(negation) };
+    pub fn is_ruled_out(&self, bound: &Bound) -> Result<bool, J::Failure> {
+        for (negation, slot) in self.pattern.negations.iter().enumerate() {
+            let component = &self.pattern.components[*slot];
+            let stack = if component.is_keyed { self.partition.negated(negation) } else { &self.common[negation] };
             if stack.is_empty() {
                 continue;
             }
@@ -119,20 +126,20 @@ impl<'py> View<'_, 'py> {
     /// The first and the last time at which a negative before `place` rules a match out.
     fn range(&self, place: usize, bound: &Bound) -> (i64, i64) {
         let ends = |place| self.ends(bound, place);
-        let last = self.plan.steps.len() - 1;
+        let last = self.pattern.steps.len() - 1;
         let low = match place.checked_sub(1) {
             Some(before) => ends(before).1 + 1,
-            None => ends(last).1.saturating_sub(self.plan.within),
+            None => ends(last).1.saturating_sub(self.pattern.within),
         };
-        let high = if place <= last { ends(place).0 - 1 } else { ends(0).0.saturating_add(self.plan.within) };
+        let high = if place <= last { ends(place).0 - 1 } else { ends(0).0.saturating_add(self.pattern.within) };
         (low, high)
     }
 
     /// When the result of a match happens.
     pub fn ts(&self, bound: &Bound) -> i64 {
-        if self.plan.trails {
-            return self.ends(bound, 0).0.saturating_add(self.plan.within);
+        if self.pattern.trails {
+            return self.ends(bound, 0).0.saturating_add(self.pattern.within);
         }
-        self.ends(bound, self.plan.steps.len() - 1).1
+        self.ends(bound, self.pattern.steps.len() - 1).1
     }
 }

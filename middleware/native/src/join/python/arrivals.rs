@@ -6,12 +6,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyList, PyTuple};
 
 use crate::block::arrow::Cells;
+use crate::block::batch::is_sparse;
 use crate::block::python::blocks::Block;
 use crate::block::python::event_batch::EventBatch;
 use crate::block::python::results::Stamping;
 use crate::event::python::fields::Field;
 use crate::expr::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
-use crate::expr::tuples::{Table, Tuple, is_sparse};
+use crate::expr::tuples::{Table, Tuple};
 use crate::join::python::pairs::{Key, Marks, Met};
 use crate::join::sides::{Held, Pair, Part, Side};
 

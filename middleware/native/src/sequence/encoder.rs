@@ -1,11 +1,8 @@
 //! The identity of a match: the hash of the identities of its events, as `middleware.model.operator.Origin.id` computes it.
 
-use pyo3::exceptions::PyValueError;
-use pyo3::prelude::*;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::block::wire::msgpack::encode;
-use crate::event::python::fields::Stamps;
 
 /// The msgpack encoding of the parts of an identity.
 #[derive(Default)]
@@ -28,22 +25,6 @@ impl Encoder {
         }
     }
 
-    /// An event, which is an object.
-    pub fn event(&mut self, event: &Bound<'_, PyAny>) -> PyResult<()> {
-        let stamps = Stamps::get(event.py())?;
-        let (source, id) = (stamps.source(event)?, stamps.id(event)?);
-        if let Ok(id) = id.extract::<i64>() {
-            self.pair(source.to_str()?, id);
-        } else if let Ok(id) = id.extract::<u64>() {
-            self.array(2);
-            self.text(source.to_str()?);
-            self.headed(0xcf, &id.to_be_bytes());
-        } else {
-            return Err(PyValueError::new_err("the id of an event does not fit 64 bits"));
-        }
-        Ok(())
-    }
-
     /// The source and the id of an event.
     #[inline]
     pub fn pair(&mut self, source: &str, id: i64) {
@@ -52,12 +33,12 @@ impl Encoder {
         self.int(id);
     }
 
-    fn headed(&mut self, head: u8, rest: &[u8]) {
+    pub(super) fn headed(&mut self, head: u8, rest: &[u8]) {
         self.0.push(head);
         self.0.extend_from_slice(rest);
     }
 
-    fn text(&mut self, text: &str) {
+    pub(super) fn text(&mut self, text: &str) {
         match text.len() {
             0..32 => self.0.push(0xa0 | text.len() as u8),
             32..0x100 => self.headed(0xd9, &[text.len() as u8]),
@@ -71,5 +52,25 @@ impl Encoder {
         let mut bytes = [0; 9];
         let length = encode(number, &mut bytes);
         self.0.extend_from_slice(&bytes[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Encoder;
+    use crate::block::wire::cursor::Cursor;
+
+    #[test]
+    fn parts_are_read_as_they_were_written() {
+        for length in [0, 1, 15, 16, 31, 32, 255, 256, 65_535, 65_536] {
+            let mut encoder = Encoder::default();
+            encoder.array(length);
+            encoder.pair(&"x".repeat(length), -(length as i64));
+            let mut cursor = Cursor::new(&encoder.0);
+            assert_eq!((cursor.array(), cursor.array()), (Some(length), Some(2)));
+            assert_eq!(cursor.text().map(str::len), Some(length));
+            assert_eq!(cursor.integer(), Some(-(length as i64)));
+            assert!(cursor.is_empty());
+        }
     }
 }

@@ -9,28 +9,16 @@ use crate::block::python::results::{Stamping, StampingSpec};
 use crate::event::python::fields::{Field, Maker};
 use crate::expr::expression::Condition;
 use crate::expr::program::Made;
+use crate::sequence::pattern::{Component, Pattern, Schedule};
 
-/// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
-pub struct Schedule {
-    pub at: Vec<Vec<usize>>,
-    pub stepwise: Vec<Vec<usize>>,
-}
-
-pub struct Component {
-    pub slot: usize,
-    /// Among the positive components; for a negated one, how many positive ones stand before it.
-    pub place: usize,
-    pub kleene: bool,
-    /// The number of a negated component among the negated ones.
-    pub negation: Option<usize>,
+/// What is read of the events of a component.
+pub struct Reading {
     /// The fields that place its events in a partition; None: it belongs to all.
     pub key: Option<Vec<Field>>,
     /// The fields that conditions read.
     pub fields: Vec<Field>,
     /// Conditions on its event alone.
     pub filters: Vec<usize>,
-    /// For a negated one: what makes an event rule a match out.
-    pub conditions: Vec<usize>,
     /// The numbers of the names of `key` and of `fields`.
     pub key_numbers: Option<Vec<usize>>,
     pub read: Vec<usize>,
@@ -69,22 +57,14 @@ impl Names {
 }
 
 pub struct Plan {
-    pub steps: Vec<usize>,
-    pub negations: Vec<usize>,
-    pub components: Vec<Component>,
+    pub pattern: Pattern,
+    /// By component.
+    pub readings: Vec<Reading>,
     /// For each event type (by address), the components that its events may be, negated ones first.
     pub roles: Vec<(Py<PyType>, Vec<usize>)>,
     /// For each of them, how it is read in columns; None: it is not.
     layouts: Vec<Option<Layout>>,
     pub conditions: Vec<Condition>,
-    /// For each place whose event is given; the last one for when none is.
-    pub schedules: Vec<Schedule>,
-    pub within: i64,
-    pub reach: i64,
-    /// Whether negation stands at the end, so that matches wait for their window to pass.
-    pub trails: bool,
-    /// Whether there are Kleene steps.
-    pub has_groups: bool,
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
     /// The same, if fields are all its values.
@@ -103,8 +83,8 @@ impl Plan {
         let of = |name: &str| spec.get_item(name);
         let list = |name: &str| of(name)?.try_iter()?.collect::<PyResult<Vec<_>>>();
         let mut names = Names::default();
-        let component = |each: &Bound<'_, PyAny>| Component::parse(each, &mut names);
-        let components = list("components")?.iter().map(component).collect::<PyResult<Vec<_>>>()?;
+        let parsed = |each: &Bound<'_, PyAny>| parsed(each, &mut names);
+        let (components, readings) = list("components")?.iter().map(parsed).collect::<PyResult<(Vec<_>, Vec<_>)>>()?;
         let plain = |(place, field): (usize, Field)| Ok(Plain { place, number: names.number(spec.py(), &field)?, field });
         let plain: Option<PyResult<Vec<_>>> =
             of("plain")?.extract::<Option<Vec<(usize, Field)>>>()?.map(|fields| fields.into_iter().map(plain).collect());
@@ -120,18 +100,12 @@ impl Plan {
             .iter()
             .map(|each| each.extract().map(|(at, stepwise)| Schedule { at, stepwise }))
             .collect::<PyResult<_>>()?;
-        let positive = |component: &&Component| component.negation.is_none();
+        let (within, reach, trails) = (of("within")?.extract()?, of("reach")?.extract()?, of("trails")?.extract()?);
         Ok(Self {
-            steps: components.iter().filter(positive).map(|each| each.slot).collect(),
-            negations: components.iter().filter(|each| !positive(each)).map(|each| each.slot).collect(),
-            has_groups: components.iter().any(|each| each.kleene),
-            components,
+            pattern: Pattern::new(components, schedules, within, reach, trails),
+            readings,
             roles: of("roles")?.extract()?,
             conditions: list("conditions")?.iter().map(Condition::parse).collect::<PyResult<_>>()?,
-            schedules,
-            within: of("within")?.extract()?,
-            reach: of("reach")?.extract()?,
-            trails: of("trails")?.extract()?,
             values: of("values")?.unbind(),
             plain: plain.transpose()?,
             gives: gives.transpose()?,
@@ -141,12 +115,6 @@ impl Plan {
             level: of("level")?.unbind(),
             seed: of("seed")?.extract()?,
         })
-    }
-
-    /// The component of a positive place.
-    #[inline]
-    pub fn step(&self, place: usize) -> &Component {
-        &self.components[self.steps[place]]
     }
 
     /// The result of a match, or the row of its fields if it is left to Python: its values, ts, id, source and level.
@@ -172,21 +140,23 @@ impl Plan {
     }
 }
 
-impl Component {
-    fn parse(spec: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<Self> {
-        let of = |name: &str| spec.get_item(name);
-        let (key, fields): (Option<Vec<Field>>, Vec<Field>) = (of("key")?.extract()?, of("fields")?.extract()?);
-        Ok(Self {
-            key_numbers: key.as_ref().map(|key| names.numbers(spec.py(), key)).transpose()?,
-            read: names.numbers(spec.py(), &fields)?,
-            slot: of("slot")?.extract()?,
-            place: of("place")?.extract()?,
-            kleene: of("kleene")?.extract()?,
-            negation: of("negation")?.extract()?,
-            key,
-            fields,
-            filters: of("filters")?.extract()?,
-            conditions: of("conditions")?.extract()?,
-        })
-    }
+fn parsed(spec: &Bound<'_, PyAny>, names: &mut Names) -> PyResult<(Component, Reading)> {
+    let of = |name: &str| spec.get_item(name);
+    let (key, fields): (Option<Vec<Field>>, Vec<Field>) = (of("key")?.extract()?, of("fields")?.extract()?);
+    let component = Component {
+        slot: of("slot")?.extract()?,
+        place: of("place")?.extract()?,
+        kleene: of("kleene")?.extract()?,
+        negation: of("negation")?.extract()?,
+        is_keyed: key.is_some(),
+        conditions: of("conditions")?.extract()?,
+    };
+    let reading = Reading {
+        key_numbers: key.as_ref().map(|key| names.numbers(spec.py(), key)).transpose()?,
+        read: names.numbers(spec.py(), &fields)?,
+        key,
+        fields,
+        filters: of("filters")?.extract()?,
+    };
+    Ok((component, reading))
 }

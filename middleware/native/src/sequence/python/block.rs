@@ -9,16 +9,16 @@ use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyString};
 
-use super::identity::Encoder;
-use super::partitions::Content;
-use super::plan::{Component, Layout};
-use super::stack::{Instance, Partition};
+use super::plan::{Layout, Reading};
 use crate::block::arrow::{Cells, Column};
 use crate::block::python::event_batch::EventBatch;
 use crate::event::python::fields::{Field, Stamps};
 use crate::expr::program::{Cell, Input};
 use crate::expr::tuples::of_object;
 use crate::expr::value::Value;
+use crate::sequence::blocks::Blocks;
+use crate::sequence::encoder::Encoder;
+use crate::sequence::stack::Instance;
 
 /// Rows of a record batch, with what matches need of them: no object an event, unless Python asks for one.
 pub struct Columns {
@@ -141,36 +141,12 @@ pub enum Block {
 }
 
 /// All blocks that rows are held of.
-#[derive(Default)]
-pub struct Blocks {
-    all: Vec<Option<Block>>,
-    /// How many rows of each are held.
-    counts: Vec<u32>,
-    free: Vec<u32>,
-    /// Blocks of which no row was held at some time in this step.
-    idle: Vec<u32>,
-}
+pub type Rows = Blocks<Block>;
 
-impl Blocks {
-    pub fn open(&mut self, block: Block) -> u32 {
-        let number = self.free.pop().unwrap_or_else(|| {
-            self.all.push(None);
-            self.counts.push(0);
-            self.all.len() as u32 - 1
-        });
-        self.all[number as usize] = Some(block);
-        self.idle.push(number);
-        number
-    }
-
+impl Rows {
     /// A block for events that are objects.
     pub fn open_events(&mut self) -> u32 {
         self.open(Block::Events(Events::default()))
-    }
-
-    #[inline]
-    fn get(&self, number: u32) -> &Block {
-        self.all[number as usize].as_ref().expect("blocks of which rows are held are there")
     }
 
     pub fn columns(&self, number: u32) -> Option<&Columns> {
@@ -182,7 +158,7 @@ impl Blocks {
 
     /// Keep these rows of a block of columns alone: they are counted from 0 then.
     pub fn thin(&mut self, py: Python<'_>, number: u32, rows: &[u32]) -> PyResult<()> {
-        if let Some(Block::Columns(columns)) = &mut self.all[number as usize] {
+        if let Block::Columns(columns) = self.get_mut(number) {
             **columns = columns.taken(py, rows)?;
         }
         Ok(())
@@ -190,45 +166,11 @@ impl Blocks {
 
     /// Add an event to a block of such; its row there.
     pub fn add(&mut self, number: u32, event: Py<PyAny>, values: &mut Vec<Value>) -> u32 {
-        let Some(Block::Events(events)) = &mut self.all[number as usize] else { unreachable!("a block of columns is whole") };
+        let Block::Events(events) = self.get_mut(number) else { unreachable!("a block of columns is whole") };
         events.all.push(event);
         events.starts.push(events.values.len() as u32);
         events.values.append(values);
         events.all.len() as u32 - 1
-    }
-
-    /// One more row of a block is held.
-    #[inline]
-    pub fn hold(&mut self, number: u32) {
-        self.counts[number as usize] += 1;
-    }
-
-    /// One row less is held.
-    #[inline]
-    pub fn release(&mut self, number: u32) {
-        let count = &mut self.counts[number as usize];
-        *count -= 1;
-        if *count == 0 {
-            self.idle.push(number);
-        }
-    }
-
-    /// Forget blocks of which no row is held any more: at the end of a step, whose changes may hold rows of them.
-    pub fn sweep(&mut self) {
-        for number in self.idle.drain(..) {
-            if self.counts[number as usize] == 0 && self.all[number as usize].take().is_some() {
-                self.free.push(number);
-            }
-        }
-    }
-
-    /// Every invariant; `held`: how many rows are held.
-    pub fn check(&self, held: usize) {
-        assert_eq!(self.counts.iter().map(|count| *count as usize).sum::<usize>(), held, "counts of rows are off");
-        assert!(
-            self.all.iter().zip(&self.counts).all(|(block, count)| block.is_some() == (*count > 0)),
-            "a block is kept, or gone"
-        );
     }
 
     /// The object, made if there is none.
@@ -241,9 +183,9 @@ impl Blocks {
 
     /// One of the values that conditions read of it as a component.
     #[inline]
-    pub fn value(&self, of: Instance, component: &Component, at: usize) -> Value {
+    pub fn value(&self, of: Instance, reading: &Reading, at: usize) -> Value {
         match self.get(of.block) {
-            Block::Columns(columns) => value(&columns.input(component.read[at]).cell(of.row as usize)),
+            Block::Columns(columns) => value(&columns.input(reading.read[at]).cell(of.row as usize)),
             Block::Events(events) => events.values[events.starts[of.row as usize] as usize + at].clone(),
         }
     }
@@ -315,21 +257,5 @@ pub fn object<'py>(py: Python<'py>, cell: &Cell<'_>) -> PyResult<Bound<'py, PyAn
         Cell::Float(number) => number.into_bound_py_any(py),
         Cell::Flag(flag) => (*flag != 0).into_bound_py_any(py),
         Cell::Text(text) => Ok(PyString::from_bytes(py, text)?.into_any()),
-    }
-}
-
-impl Content for Partition {
-    type Room = Blocks;
-
-    fn purge(&mut self, upto: i64, blocks: &mut Blocks) -> usize {
-        self.purge(upto, |each| blocks.release(each.block))
-    }
-
-    fn is_empty(&self) -> bool {
-        self.is_empty()
-    }
-
-    fn clear(&mut self) {
-        self.clear();
     }
 }
