@@ -1,7 +1,7 @@
 //! The core of Slackline: its hot data structures. Tests hold many of them against readable models in Python (`tests/oracles`).
 //!
 //! It calls back into Python for all that is rare (results, failures, ties in the order, states that are not plain), so that
-//! there is one account of what those mean. What it calls it is given (`event::python::model`, `lanes::calls`, arguments of
+//! there is one account of what those mean. What it calls it is given (`event::python::model`, `lanes::python::calls`, arguments of
 //! constructors): it imports nothing of Slackline by name.
 
 #![cfg_attr(not(feature = "python"), allow(dead_code, unused_imports, reason = "bindings alone use most of the logic"))]
@@ -68,11 +68,11 @@ mod _core {
     #[pymodule_export]
     use crate::join::python::pairs::Pairs;
     #[pymodule_export]
-    use crate::lanes::calls::LaneCalls;
-    #[pymodule_export]
-    use crate::lanes::counts::Counts;
-    #[pymodule_export]
     use crate::lanes::python::KeyedLanes;
+    #[pymodule_export]
+    use crate::lanes::python::calls::LaneCalls;
+    #[pymodule_export]
+    use crate::lanes::python::counts::Counts;
     #[pymodule_export]
     use crate::sequence::python::matcher::SequenceMatcher;
     #[pymodule_export]

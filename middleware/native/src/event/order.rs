@@ -4,6 +4,9 @@ use std::cmp::Ordering;
 
 use crate::event::search::partition;
 
+/// The time stamp before all events.
+pub const NEVER: i64 = i64::MIN;
+
 /// The total order of events. Their times decide; what decides among those of one time may fail.
 pub trait TotalOrder<T>: Copy {
     type Failure;

@@ -1,26 +1,10 @@
-//! What one call of `emit` gathers on its way: results, and what came out of order.
-
-use pyo3::prelude::*;
-use pyo3::types::PyList;
-
-use crate::event::python::entry::Entry;
-use crate::lanes::shared::Shared;
+//! What one call of a unit gathers on its way, by lane and by round.
 
 /// What came out of order for one lane, and what was withdrawn from it.
-pub struct Pending {
+pub struct Pending<E> {
     pub lane: usize,
-    pub behind: Vec<Entry>,
-    pub gone: Vec<Entry>,
-}
-
-pub struct Emission<'py> {
-    pub clk: Bound<'py, PyAny>,
-    pub k: Bound<'py, PyAny>,
-    /// What lies at or below it is final.
-    pub settled: i64,
-    /// The results in order, with their causes.
-    pub results: Bound<'py, PyList>,
-    pub pending: Vec<Pending>,
+    pub behind: Vec<E>,
+    pub gone: Vec<E>,
 }
 
 /// K+ of results that no lane keeps, as `middleware.ordering.lanes.retraction.k_plus` has it: how far causes lie above a time.
@@ -44,44 +28,57 @@ impl Early {
         }
     }
 
-    /// The change that publishes some results.
-    pub fn inserted<'py>(mut self, results: &Bound<'py, PyList>, shared: &Shared) -> PyResult<Bound<'py, PyAny>> {
+    /// K+ of each of so many results; None if none is early.
+    pub fn k_plus(mut self, results: usize) -> Option<Vec<i64>> {
         let is_early = !self.k_plus.is_empty();
-        self.k_plus.resize(results.len(), 0);
-        let k_plus = is_early.then_some(self.k_plus);
-        shared.calls.get().delta.bind(results.py()).call1((results, None::<()>, None::<()>, k_plus))
-    }
-}
-
-impl<'py> Emission<'py> {
-    /// The change that publishes results for the first time; None if there are none.
-    pub fn inserted(&self, results: &Bound<'py, PyList>, shared: &Shared) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if results.is_empty() {
-            return Ok(None);
-        }
-        let inserted = shared.calls.get().inserted.bind(results.py());
-        inserted.call1((results, &self.clk, &self.k)).map(Some)
+        self.k_plus.resize(results, 0);
+        is_early.then_some(self.k_plus)
     }
 }
 
 /// Changes by the round in which they must come: one lane's in sequence, different lanes' together.
-#[derive(Default)]
-pub struct Rounds<'py>(Vec<Vec<Bound<'py, PyAny>>>);
+pub struct Rounds<D>(Vec<Vec<D>>);
 
-impl<'py> Rounds<'py> {
-    pub fn add(&mut self, round: usize, delta: Bound<'py, PyAny>) {
+impl<D> Default for Rounds<D> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<D> Rounds<D> {
+    pub fn add(&mut self, round: usize, delta: D) {
         if self.0.len() <= round {
             self.0.resize_with(round + 1, Vec::new);
         }
         self.0[round].push(delta);
     }
 
-    /// One change for each round in which there is any.
-    pub fn combined(self, py: Python<'py>, shared: &Shared) -> PyResult<Bound<'py, PyList>> {
-        let whole = PyList::empty(py);
-        for deltas in self.0.into_iter().filter(|deltas| !deltas.is_empty()) {
-            whole.append(shared.calls.get().combined.bind(py).call1((deltas,))?)?;
+    /// The changes of each round in which there is any.
+    pub fn each(self) -> impl Iterator<Item = Vec<D>> {
+        self.0.into_iter().filter(|deltas| !deltas.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Early, Rounds};
+
+    #[test]
+    fn k_plus_is_how_far_causes_lie_above_a_time() {
+        let mut early = Early::since(10);
+        for (cause, before, count) in [(9, 0, 2), (13, 2, 3), (10, 3, 4), (12, 4, 4), (11, 4, 6)] {
+            early.note(cause, before, count);
         }
-        Ok(whole)
+        assert_eq!(early.k_plus(7), Some(vec![0, 0, 3, 0, 1, 1, 0]));
+        assert_eq!(Early::since(10).k_plus(3), None);
+    }
+
+    #[test]
+    fn rounds_come_in_sequence() {
+        let mut rounds = Rounds::default();
+        for (round, delta) in [(2, "later"), (0, "first"), (2, "too")] {
+            rounds.add(round, delta);
+        }
+        assert_eq!(rounds.each().collect::<Vec<_>>(), [vec!["first"], vec!["later", "too"]]);
     }
 }

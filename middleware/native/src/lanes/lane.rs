@@ -5,40 +5,31 @@
 
 use std::cmp::Ordering;
 
-use pyo3::gc::{PyTraverseError, PyVisit};
-use pyo3::prelude::*;
-use pyo3::types::{PyList, PyTuple};
-
-use crate::event::order::{TotalOrder, place_of};
-use crate::event::python::entry::{Entry, NEVER};
-use crate::event::python::fields::Stamps;
+use crate::event::order::{NEVER, TotalOrder, place_of};
 use crate::event::search::partition;
-use crate::lanes::detector::{Detector, State};
-use crate::lanes::shared::Shared;
+use crate::lanes::runs::{Counted, Kind, Runs};
 use crate::lanes::snapshots::Snapshots;
 
 /// In order, a lane looks after so many events whether it may forget some.
 const FEW: usize = 16;
 
 /// What the detector derived from one event, or the failure at it.
-pub struct Record {
-    pub cause: Entry,
-    pub published: Py<PyAny>,
+pub struct Record<K: Kind> {
+    pub cause: K::Entry,
+    pub published: K::Published,
     pub is_failure: bool,
 }
 
-/// What `middleware.ordering.lanes.lane.LaneState` holds: history, published, snapshots, live, broken.
-pub type LaneState<'py> =
-    (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<(usize, Bound<'py, PyTuple>)>, Bound<'py, PyTuple>, Option<Py<PyAny>>);
+/// An error comes with the position of its event.
+type Rehearsed<K> = Result<(), (usize, <K as Kind>::Failure)>;
 
-pub struct Lane {
-    pub key: Py<PyAny>,
-    pub detector: Detector,
-    pub history: Vec<Entry>,
-    pub records: Vec<Record>,
-    pub snapshots: Snapshots<State>,
+pub struct Lane<K: Kind> {
+    pub detector: K::Detector,
+    pub history: Vec<K::Entry>,
+    pub records: Vec<Record<K>>,
+    pub snapshots: Snapshots<K::State>,
     /// Why the detector's state could not be copied.
-    broken: Option<Py<PyAny>>,
+    pub broken: Option<K::Reason>,
     /// Later events are in order: the time stamp of the last event, or the end of time where work is pending.
     pub last: i64,
     /// The number of the work that waits for this lane in the present call.
@@ -47,10 +38,9 @@ pub struct Lane {
     pub published_in: u64,
 }
 
-impl Lane {
-    pub fn new(key: Py<PyAny>, detector: Detector, initial: State) -> Self {
+impl<K: Kind> Lane<K> {
+    pub fn new(detector: K::Detector, initial: K::State) -> Self {
         Self {
-            key,
             detector,
             history: Vec::new(),
             records: Vec::new(),
@@ -62,123 +52,90 @@ impl Lane {
         }
     }
 
-    /// Looks at what the next event needs, so that it is in the caches by then.
-    #[inline]
-    pub fn look(&self, py: Python<'_>) -> (i64, Option<i64>, usize) {
-        (self.last, self.history.last().map(|entry| entry.ts), self.detector.look(py))
-    }
-
     /// Take the next event in order; returns what is published, if anything is.
     #[inline]
-    pub fn advance(&mut self, py: Python<'_>, entry: Entry, settled: i64, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
-        let since = self.history.len() - self.snapshots.newest().position;
-        if self.last <= settled && !self.history.is_empty() && self.snapshots.newest().state.is_plain() {
-            self.restart(py, settled, shared)?;
-        } else if since >= shared.spacing || (since.is_multiple_of(FEW) && self.is_outdated(settled)) {
-            self.renew(py, settled, shared)?;
-        }
-        let at = self.history.len();
-        self.last = entry.ts;
-        self.history.push(entry);
-        self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None))
-    }
-
-    /// Take the next event, which is final as it comes, and add its results to `results`. The lane keeps no history.
-    #[inline]
-    pub fn advance_final(
+    pub fn advance<R: Runs<K>>(
         &mut self,
-        event: &Bound<'_, PyAny>,
-        ts: i64,
-        results: &Bound<'_, PyList>,
-        shared: &mut Shared,
-    ) -> PyResult<()> {
-        self.last = ts;
-        if self.detector.is_stopped() || !self.history.is_empty() {
-            return self.end_history(event, results, shared);
+        entry: K::Entry,
+        settled: i64,
+        runs: &mut R,
+    ) -> Result<Option<K::Published>, K::Failure> {
+        let since = self.history.len() - self.snapshots.newest().position;
+        if self.last <= settled && !self.history.is_empty() && runs.is_plain(&self.snapshots.newest().state) {
+            self.restart(settled, runs)?;
+        } else if since >= runs.spacing() || (since.is_multiple_of(FEW) && self.is_outdated(settled, runs)) {
+            self.renew(settled, runs)?;
         }
-        let known = results.len();
-        if let Err(error) = self.detector.run_into(event, results, shared) {
-            self.history.push(Entry::new(event)?);
-            let outcome = self.fail(event.py(), 0, error, shared);
-            return self.forget_all(event.py(), shared).and(outcome);
-        }
-        for at in known..results.len() {
-            shared.newest = shared.newest.max(Stamps::get(event.py())?.ts(&results.get_item(at)?)?);
-        }
-        Ok(())
+        self.take(entry, runs)
     }
 
-    /// Take an event that is final as it comes, where the detector has stopped or a former life of the lane left events.
-    #[cold]
-    fn end_history(&mut self, event: &Bound<'_, PyAny>, results: &Bound<'_, PyList>, shared: &mut Shared) -> PyResult<()> {
-        let (py, at) = (event.py(), self.history.len());
-        self.history.push(Entry::new(event)?);
-        let outcome = self.execute(py, at, shared).or_else(|error| self.fail(py, at, error, shared).map(|()| None));
-        self.forget_all(py, shared)?;
-        if let Some(published) = outcome? {
-            published.bind(py).get_item(1)?.try_iter()?.try_for_each(|derived| results.append(derived?))?;
-        }
-        Ok(())
+    /// Take an event at the end of the history; returns what is published, if anything is.
+    #[inline]
+    pub fn take<R: Runs<K>>(&mut self, entry: K::Entry, runs: &mut R) -> Result<Option<K::Published>, K::Failure> {
+        let at = self.history.len();
+        self.last = K::ts(&entry);
+        self.history.push(entry);
+        self.execute(at, runs).or_else(|error| self.fail(at, error, runs).map(|()| None))
     }
 
     /// Forget all, without a snapshot: the one that is left says nothing any more.
-    fn forget_all(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
-        self.report_broken(py, shared)?;
+    pub fn forget_all<R: Runs<K>>(&mut self, runs: &mut R) -> Result<(), K::Failure> {
+        self.report_broken(runs)?;
         self.snapshots.begin();
         self.history.clear();
-        self.drop_records(py, self.records.len(), shared)
+        self.drop_records(self.records.len(), runs)
     }
 
     /// Forget all, which is final: a plain state is noted in less time than it takes to fetch from memory what was kept for long.
     #[inline]
-    fn restart(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
+    fn restart<R: Runs<K>>(&mut self, settled: i64, runs: &mut R) -> Result<(), K::Failure> {
         let is_bare = self.records.is_empty() && self.broken.is_none();
         if is_bare
             && let Some(state) = self.snapshots.only()
-            && self.detector.note_again(py, state, shared)?
+            && runs.note_again(&self.detector, state)?
         {
-            shared.counts.get().snapshots.add(1);
+            runs.count(Counted::Snapshots, 1);
             self.history.clear();
             self.snapshots.begin();
             return Ok(());
         }
-        self.purge(py, settled, shared)
+        self.purge(settled, runs)
     }
 
     /// Whether an event behind the newest snapshot is final. A lane that waited for `spacing` events to take the next one would
     /// keep up to twice as many, however long they have been final: ten times as much as may be disturbed, for 10,000 keys. A plain
     /// state is copied in no time.
     #[inline]
-    fn is_outdated(&self, settled: i64) -> bool {
+    fn is_outdated<R: Runs<K>>(&self, settled: i64, runs: &R) -> bool {
         let newest = self.snapshots.newest();
-        newest.state.is_plain() && self.history.get(newest.position).is_some_and(|entry| entry.ts <= settled)
+        runs.is_plain(&newest.state) && self.history.get(newest.position).is_some_and(|entry| K::ts(entry) <= settled)
     }
 
     /// Take a snapshot at the end, and forget what is final where it is much.
     #[cold]
-    fn renew(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
-        let is_outdated = self.is_outdated(settled);
-        self.snapshot(py, self.history.len(), shared)?;
-        if is_outdated || self.history.len() >= 2 * shared.spacing {
-            self.purge(py, settled, shared)?;
+    fn renew<R: Runs<K>>(&mut self, settled: i64, runs: &mut R) -> Result<(), K::Failure> {
+        let is_outdated = self.is_outdated(settled, runs);
+        self.snapshot(self.history.len(), runs)?;
+        if is_outdated || self.history.len() >= 2 * runs.spacing() {
+            self.purge(settled, runs)?;
         }
         Ok(())
     }
 
     /// Forget what is final where it is much: for lanes that are corrected all the time, and so seldom take a snapshot in order.
-    pub fn trim(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
-        let is_much = self.history.len() >= 2 * shared.spacing && self.history[shared.spacing].ts <= settled;
-        if is_much { self.purge(py, settled, shared) } else { Ok(()) }
+    pub fn trim<R: Runs<K>>(&mut self, settled: i64, runs: &mut R) -> Result<(), K::Failure> {
+        let is_much = self.history.len() >= 2 * runs.spacing() && K::ts(&self.history[runs.spacing()]) <= settled;
+        if is_much { self.purge(settled, runs) } else { Ok(()) }
     }
 
     /// Run the events from `start` to `end`, with a snapshot before every so-manieth of them.
-    pub fn run(&mut self, py: Python<'_>, start: usize, end: usize, shared: &mut Shared) -> PyResult<()> {
+    pub fn run<R: Runs<K>>(&mut self, start: usize, end: usize, runs: &mut R) -> Result<(), K::Failure> {
         for at in start..end {
-            if at - self.snapshots.newest().position >= shared.spacing {
-                self.snapshot(py, at, shared)?;
+            if at - self.snapshots.newest().position >= runs.spacing() {
+                self.snapshot(at, runs)?;
             }
-            if let Err(error) = self.execute(py, at, shared) {
-                self.fail(py, at, error, shared)?;
+            if let Err(error) = self.execute(at, runs) {
+                self.fail(at, error, runs)?;
             }
         }
         Ok(())
@@ -186,58 +143,52 @@ impl Lane {
 
     /// Run the event at `at`; returns what is published, if anything is.
     #[inline]
-    fn execute(&mut self, py: Python<'_>, at: usize, shared: &mut Shared) -> PyResult<Option<Py<PyAny>>> {
-        if self.detector.is_stopped() {
-            let left_out = shared.calls.get().left_out(py, &self.history[at].event)?;
-            shared.counts.get().left_out.add(1);
-            self.record(py, at, left_out, true);
+    fn execute<R: Runs<K>>(&mut self, at: usize, runs: &mut R) -> Result<Option<K::Published>, K::Failure> {
+        if runs.is_stopped(&self.detector) {
+            let left_out = runs.left_out(&self.history[at])?;
+            runs.count(Counted::LeftOut, 1);
+            self.record(at, left_out, true, runs);
             return Ok(None);
         }
-        let event = self.history[at].event.bind(py);
-        let Some(derived) = self.detector.run(event, shared)? else {
-            return Ok(None);
-        };
-        let published = shared.calls.get().published.call1(py, (event, derived))?;
-        self.record(py, at, published.clone_ref(py), false);
+        let Some(published) = runs.run(&self.detector, &self.history[at])? else { return Ok(None) };
+        self.record(at, runs.published_again(&published), false, runs);
         Ok(Some(published))
     }
 
-    fn record(&mut self, py: Python<'_>, at: usize, published: Py<PyAny>, is_failure: bool) {
-        let Entry { ts, event } = &self.history[at];
-        let cause = Entry { ts: *ts, event: event.clone_ref(py) };
-        self.records.push(Record { cause, published, is_failure });
+    fn record<R: Runs<K>>(&mut self, at: usize, published: K::Published, is_failure: bool, runs: &R) {
+        self.records.push(Record { cause: runs.entry_again(&self.history[at]), published, is_failure });
     }
 
     /// Quarantine the event at `at`, at which the detector just raised: go on from the state before it.
     #[cold]
-    fn fail(&mut self, py: Python<'_>, at: usize, error: PyErr, shared: &mut Shared) -> PyResult<()> {
-        if !shared.calls.get().is_failure(py, &error) {
+    pub fn fail<R: Runs<K>>(&mut self, at: usize, error: K::Failure, runs: &mut R) -> Result<(), K::Failure> {
+        if !runs.is_failure(&error) {
             return Err(error); // such as KeyboardInterrupt
         }
-        let traceback = shared.calls.get().traceback(py, error)?;
-        let failure = shared.calls.get().failure(py, &self.history[at].event, &traceback)?;
-        shared.counts.get().failures.add(1);
-        self.record(py, at, failure, true);
-        if shared.stop_on_error {
-            self.detector.stop();
+        let reason = runs.reason(error)?;
+        let failure = runs.failure(&self.history[at], &reason)?;
+        runs.count(Counted::Failures, 1);
+        self.record(at, failure, true, runs);
+        if runs.stops_on_error() {
+            runs.stop(&mut self.detector);
         } else {
             let mut odd = Vec::new();
-            while let Err((place, error)) = self.rehearse_without(py, at, &odd, shared)? {
-                if !shared.calls.get().is_failure(py, &error) {
+            while let Err((place, error)) = self.rehearse_without(at, &odd, runs)? {
+                if !runs.is_failure(&error) {
                     return Err(error);
                 }
                 odd.push(place); // it did not fail here before: no pure function of its input
-                shared.counts.get().failures.add(1);
+                runs.count(Counted::Failures, 1);
             }
         }
-        self.snapshot(py, at + 1, shared) // so that no stretch between snapshots ever holds an event that failed
+        self.snapshot(at + 1, runs) // so that no stretch between snapshots ever holds an event that failed
     }
 
     /// Bring the detector to the state before the event at `position`, which is not before the newest snapshot.
-    pub fn rewind(&mut self, py: Python<'_>, position: usize, shared: &mut Shared) -> PyResult<()> {
-        let mut start = self.restore_newest(py, shared)?;
-        while let Err((at, error)) = self.rehearse(py, start, position, shared) {
-            self.fail(py, at, error, shared)?; // it did not fail here before: no pure function of its input
+    pub fn rewind<R: Runs<K>>(&mut self, position: usize, runs: &mut R) -> Result<(), K::Failure> {
+        let mut start = self.restore_newest(runs)?;
+        while let Err((at, error)) = self.rehearse(start, position, runs) {
+            self.fail(at, error, runs)?; // it did not fail here before: no pure function of its input
             self.records.pop();
             start = at + 1;
         }
@@ -245,24 +196,18 @@ impl Lane {
     }
 
     /// Run events again whose results are known and stand. An error comes with the position of its event.
-    fn rehearse(&self, py: Python<'_>, start: usize, end: usize, shared: &mut Shared) -> Result<(), (usize, PyErr)> {
-        (start..end).try_for_each(|at| self.detector.rehearse(py, &self.history[at], shared).map_err(|error| (at, error)))
+    fn rehearse<R: Runs<K>>(&self, start: usize, end: usize, runs: &mut R) -> Rehearsed<K> {
+        (start..end).try_for_each(|at| runs.rehearse(&self.detector, &self.history[at]).map_err(|error| (at, error)))
     }
 
     /// Bring the detector from the newest snapshot to the state before the event at `end`, leaving out some events.
     #[cold]
-    fn rehearse_without(
-        &mut self,
-        py: Python<'_>,
-        end: usize,
-        odd: &[usize],
-        shared: &mut Shared,
-    ) -> PyResult<Result<(), (usize, PyErr)>> {
-        let mut start = self.restore_newest(py, shared)?;
+    fn rehearse_without<R: Runs<K>>(&mut self, end: usize, odd: &[usize], runs: &mut R) -> Result<Rehearsed<K>, K::Failure> {
+        let mut start = self.restore_newest(runs)?;
         let mut odd = odd.to_vec();
         odd.sort_unstable();
         for place in odd.into_iter().chain([end]) {
-            if let Err(failed) = self.rehearse(py, start, place, shared) {
+            if let Err(failed) = self.rehearse(start, place, runs) {
                 return Ok(Err(failed));
             }
             start = place + 1;
@@ -271,132 +216,95 @@ impl Lane {
     }
 
     /// Note the state before `position`; an unchanged state is stored once.
-    fn snapshot(&mut self, py: Python<'_>, position: usize, shared: &mut Shared) -> PyResult<()> {
-        let mut state = self.state(py, shared)?;
-        shared.counts.get().snapshots.add(1);
+    fn snapshot<R: Runs<K>>(&mut self, position: usize, runs: &mut R) -> Result<(), K::Failure> {
+        let mut state = self.state(runs)?;
+        runs.count(Counted::Snapshots, 1);
         let before = &self.snapshots.newest().state;
-        if state.is_same(py, before, shared)? {
-            state = before.clone_ref(py);
+        if runs.same_state(&state, before)? {
+            state = runs.state_again(before);
         }
         self.snapshots.add(position, state);
         Ok(())
     }
 
     /// Whether the detector is in a state: a plain one is not copied for that.
-    pub fn is_at(&mut self, py: Python<'_>, state: &State, shared: &mut Shared) -> PyResult<bool> {
-        match self.detector.is_plainly_at(py, state, shared)? {
+    pub fn is_at<R: Runs<K>>(&mut self, state: &K::State, runs: &mut R) -> Result<bool, K::Failure> {
+        match runs.is_plainly_at(&self.detector, state)? {
             Some(same) => Ok(same),
-            None => self.state(py, shared)?.is_same(py, state, shared),
+            None => {
+                let own = self.state(runs)?;
+                runs.same_state(&own, state)
+            }
         }
     }
 
     /// The state of the detector. One whose state cannot be copied can never go back: it stops, and says so.
-    pub fn state(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<State> {
-        match self.detector.state(py, shared) {
-            Err(error) if shared.calls.get().is_failure(py, &error) => {
-                shared.counts.get().failures.add(1);
-                self.broken = Some(shared.calls.get().traceback(py, error)?);
-                self.detector.stop();
-                Ok(State::Stopped)
+    pub fn state<R: Runs<K>>(&mut self, runs: &mut R) -> Result<K::State, K::Failure> {
+        match runs.state(&self.detector) {
+            Err(error) if runs.is_failure(&error) => {
+                runs.count(Counted::Failures, 1);
+                self.broken = Some(runs.reason(error)?);
+                runs.stop(&mut self.detector);
+                Ok(runs.stopped())
             }
             outcome => outcome,
         }
     }
 
     /// Go back to the newest snapshot; returns its position.
-    fn restore_newest(&mut self, py: Python<'_>, shared: &Shared) -> PyResult<usize> {
+    fn restore_newest<R: Runs<K>>(&mut self, runs: &R) -> Result<usize, K::Failure> {
         let newest = self.snapshots.newest();
-        self.detector.restore(py, &newest.state, shared)?;
+        runs.restore(&mut self.detector, &newest.state)?;
         Ok(newest.position)
     }
 
     /// How many records have causes before `position`.
-    pub fn records_before(&self, py: Python<'_>, position: usize) -> PyResult<usize> {
+    pub fn records_before<R: Runs<K>>(&self, position: usize, runs: &R) -> Result<usize, K::Failure> {
         let Some(before) = position.checked_sub(1) else {
             return Ok(0);
         };
-        partition(self.records.len(), |at| Ok(py.compare(&self.records[at].cause, &self.history[before])? != Ordering::Greater))
+        partition(self.records.len(), |at| {
+            Ok(runs.order().compare(&self.records[at].cause, &self.history[before])? != Ordering::Greater)
+        })
     }
 
     /// Forget what lies at or below `settled`, as far as a snapshot allows. Failures among it are final.
-    pub fn purge(&mut self, py: Python<'_>, settled: i64, shared: &mut Shared) -> PyResult<()> {
-        let count = self.history.partition_point(|entry| entry.ts <= settled);
-        if count > self.snapshots.newest().position && (count == self.history.len() || self.detector.is_stopped()) {
-            self.snapshot(py, count, shared)?;
+    pub fn purge<R: Runs<K>>(&mut self, settled: i64, runs: &mut R) -> Result<(), K::Failure> {
+        let count = self.history.partition_point(|entry| K::ts(entry) <= settled);
+        if count > self.snapshots.newest().position && (count == self.history.len() || runs.is_stopped(&self.detector)) {
+            self.snapshot(count, runs)?;
         }
-        self.report_broken(py, shared)?;
+        self.report_broken(runs)?;
         let position = self.snapshots.last_until(count).position;
-        let cut = self.records_before(py, position)?;
+        let cut = self.records_before(position, runs)?;
         self.snapshots.forget(position);
         self.history.drain(..position);
-        self.drop_records(py, cut, shared)
+        self.drop_records(cut, runs)
     }
 
     /// Report that the detector's state could not be copied, as a failure of the last event.
-    fn report_broken(&mut self, py: Python<'_>, shared: &mut Shared) -> PyResult<()> {
-        if let Some(event) = self.history.last().map(|entry| &entry.event)
-            && let Some(traceback) = self.broken.take()
+    fn report_broken<R: Runs<K>>(&mut self, runs: &mut R) -> Result<(), K::Failure> {
+        if let Some(last) = self.history.last()
+            && let Some(reason) = self.broken.take()
         {
-            if self.records.last().is_some_and(|record| record.is_failure && record.cause.event.is(event)) {
+            if self.records.last().is_some_and(|record| record.is_failure && K::same_event(&record.cause, last)) {
                 self.records.pop(); // it was left out; this is why
             }
-            shared.failures.push(shared.calls.get().failure(py, event, &traceback)?);
+            runs.report(runs.failure(last, &reason)?);
         }
         Ok(())
     }
 
     /// Forget the first records, which are final; report the failures among them.
-    fn drop_records(&mut self, py: Python<'_>, cut: usize, shared: &mut Shared) -> PyResult<()> {
+    fn drop_records<R: Runs<K>>(&mut self, cut: usize, runs: &mut R) -> Result<(), K::Failure> {
         for record in self.records.drain(..cut) {
             if record.is_failure {
-                shared.failures.push(record.published);
-                continue;
-            }
-            for event in record.published.bind(py).get_item(1)?.try_iter()? {
-                shared.newest = shared.newest.max(Stamps::get(py)?.ts(&event?)?);
+                runs.report(record.published);
+            } else {
+                runs.forget(record.published)?;
             }
         }
         Ok(())
-    }
-
-    /// All that the lane needs to go on in another process, without what is final, unless there are failures among it.
-    pub fn whole_state<'py>(&mut self, py: Python<'py>, settled: i64, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
-        if !shared.keeps_history {
-            self.snapshots = Snapshots::new(self.state(py, shared)?);
-        }
-        let is_sound = self.broken.is_none() && !self.records.iter().any(|record| record.is_failure);
-        if is_sound && self.history.first().is_some_and(|entry| entry.ts <= settled) {
-            self.purge(py, settled, shared)?;
-        }
-        let newest = self.snapshots.newest();
-        let live = if newest.position == self.history.len() { newest.state.clone_ref(py) } else { self.state(py, shared)? };
-        let live = live.boxed(py)?;
-        let history = PyList::new(py, self.history.iter().map(|entry| &entry.event))?;
-        let published = PyList::new(py, self.records.iter().map(|record| &record.published))?;
-        let snapshots = PyList::empty(py);
-        for snapshot in self.snapshots.iter() {
-            snapshots.append((snapshot.position, snapshot.state.boxed(py)?))?;
-        }
-        (history, published, snapshots, live, self.broken.as_ref()).into_pyobject(py)
-    }
-
-    /// Become the lane that gave `state`.
-    pub fn restore(&mut self, py: Python<'_>, state: LaneState<'_>, shared: &mut Shared) -> PyResult<()> {
-        let (history, published, snapshots, live, broken) = state;
-        let entry = |event: Bound<'_, PyAny>| Entry::new(&event);
-        self.history = history.into_iter().map(entry).collect::<PyResult<_>>()?;
-        self.records.clear();
-        for published in published {
-            let cause = Entry::new(&published.get_item(0)?)?;
-            let is_failure = !published.get_item(2)?.is_none();
-            self.records.push(Record { cause, published: published.unbind(), is_failure });
-        }
-        for (position, state) in snapshots {
-            self.snapshots.add(position, State::unboxed(&state, shared)?);
-        }
-        self.broken = broken;
-        self.settle();
-        self.detector.restore(py, &State::unboxed(&live, shared)?, shared)
     }
 
     /// Have later events wait for the pending work of this number.
@@ -408,31 +316,24 @@ impl Lane {
     /// Nothing is pending any more.
     pub fn settle(&mut self) {
         self.pending = None;
-        self.last = self.history.last().map_or(NEVER, |entry| entry.ts);
-    }
-
-    pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
-        visit.call(&self.key)?;
-        self.detector.traverse(visit)?;
-        self.snapshots.iter().try_for_each(|snapshot| snapshot.state.traverse(visit))?;
-        self.records.iter().try_for_each(|record| visit.call(&record.published))
+        self.last = self.history.last().map_or(NEVER, |entry| K::ts(entry));
     }
 
     /// Every invariant of a lane; returns what is wrong, if anything is.
-    pub fn fault(&self, py: Python<'_>) -> PyResult<Option<&'static str>> {
+    pub fn fault<O: TotalOrder<K::Entry>>(&self, order: O) -> Result<Option<&'static str>, O::Failure> {
         for pair in self.history.windows(2) {
-            if py.compare(&pair[0], &pair[1])? != Ordering::Less {
+            if order.compare(&pair[0], &pair[1])? != Ordering::Less {
                 return Ok(Some("history out of order"));
             }
         }
         let mut free = 0;
         for record in &self.records {
-            match place_of(py, &self.history[free..], &record.cause)? {
+            match place_of(order, &self.history[free..], &record.cause)? {
                 Ok(offset) => free += offset + 1,
                 Err(_) => return Ok(Some("results out of order, or of events that are gone")),
             }
         }
-        if self.pending.is_some() || self.history.last().is_some_and(|entry| entry.ts != self.last) {
+        if self.pending.is_some() || self.history.last().is_some_and(|entry| K::ts(entry) != self.last) {
             return Ok(Some("last is not the last"));
         }
         Ok(self.snapshots.fault(self.history.len()))

@@ -1,30 +1,12 @@
 //! Lanes of one unit: for each key a detector, its history, and snapshots to go back to.
 
-#[cfg(feature = "python")]
-pub mod calls;
-#[cfg(feature = "python")]
-pub mod counts;
-#[cfg(feature = "python")]
-pub mod detector;
 pub mod disturbance;
-#[cfg(feature = "python")]
 pub mod emission;
-#[cfg(feature = "python")]
-pub mod keyless;
-#[cfg(feature = "python")]
-pub mod keys;
-#[cfg(feature = "python")]
 pub mod lane;
 #[cfg(feature = "python")]
 pub mod python;
-#[cfg(feature = "python")]
 pub mod replay;
-#[cfg(feature = "python")]
-pub mod shared;
+pub mod runs;
 pub mod snapshots;
-#[cfg(feature = "python")]
-pub mod stamp;
-#[cfg(feature = "python")]
-pub mod state;
-#[cfg(feature = "python")]
-pub mod writing;
+#[cfg(test)]
+mod tests;

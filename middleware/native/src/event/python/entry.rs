@@ -9,9 +9,6 @@ use crate::event::order::TotalOrder;
 use crate::event::python::fields::Stamps;
 use crate::event::python::model::Model;
 
-/// The time stamp before all events.
-pub const NEVER: i64 = i64::MIN;
-
 pub struct Entry {
     pub ts: i64,
     pub event: Py<PyAny>,

@@ -1,5 +1,18 @@
 //! Keyed lanes: the class that Python sees, and how it gives each event to the lane of its key.
 
+pub mod calls;
+pub mod counts;
+mod detector;
+mod emission;
+mod keyless;
+mod keys;
+mod lane;
+mod running;
+mod shared;
+mod stamp;
+mod state;
+mod writing;
+
 use std::hint::black_box;
 
 use pyo3::exceptions::PyAssertionError;
@@ -7,19 +20,22 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};
 
+use self::calls::LaneCalls;
+use self::counts::Counts;
+use self::detector::{Detector, State};
+use self::emission::{Emission, combined, inserted};
+use self::keyless::Keyless;
+use self::keys::{Key, Numbers};
+use self::lane::LaneState;
+use self::running::{Objects, Running};
+use self::shared::{Settings, Shared};
+use self::stamp::Stamp;
+use self::writing::Writing;
 use crate::event::order::place_of;
 use crate::event::python::entry::Entry;
 use crate::event::python::fields::Stamps;
-use crate::lanes::calls::LaneCalls;
-use crate::lanes::counts::Counts;
-use crate::lanes::detector::{Detector, State};
-use crate::lanes::emission::{Early, Emission, Pending, Rounds};
-use crate::lanes::keyless::Keyless;
-use crate::lanes::keys::{Key, Numbers};
-use crate::lanes::lane::{Lane, LaneState};
-use crate::lanes::shared::{Settings, Shared};
-use crate::lanes::stamp::Stamp;
-use crate::lanes::writing::Writing;
+use crate::lanes::emission::{Early, Pending, Rounds};
+use crate::lanes::lane::Lane;
 
 /// What `middleware.ordering.lanes.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
 type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
@@ -52,7 +68,7 @@ pub struct KeyedLanes {
     initial: State,
     /// The number of each key's lane.
     numbers: Numbers,
-    lanes: Vec<Lane>,
+    lanes: Vec<Lane<Objects>>,
     shared: Shared,
     keyless: Keyless,
     /// The lane at which the next purge begins.
@@ -197,7 +213,7 @@ impl KeyedLanes {
                 }
             }
         }
-        let published = if results.is_empty() { vec![] } else { vec![early.inserted(&results, &self.shared)?] };
+        let published = if results.is_empty() { vec![] } else { vec![inserted(early, &results, &self.shared)?] };
         PyList::new(py, published)
     }
 
@@ -262,7 +278,7 @@ impl KeyedLanes {
             let lane = &mut self.lanes[self.sweep];
             if !lane.history.is_empty() && (everywhere || lane.last <= r#final) {
                 self.writing.before(py, self.sweep, lane, &mut self.shared)?;
-                lane.purge(py, r#final, &mut self.shared)?;
+                lane.purge(r#final, &mut Running { py, shared: &mut self.shared })?;
             }
         }
         self.keyless.settle(py, r#final, &mut self.shared)?;
@@ -298,7 +314,7 @@ impl KeyedLanes {
         for number in self.writing.next(count) {
             let lane = &mut self.lanes[number];
             let state = self.writing.state_of(py, number, lane, &mut self.shared)?;
-            part.append((&lane.key, state))?;
+            part.append((&lane.detector.key, state))?;
         }
         Ok(part)
     }
@@ -376,12 +392,12 @@ impl KeyedLanes {
         for work in pending {
             let lane = &mut self.lanes[work.lane];
             let first = usize::from(lane.published_in == self.calls);
-            for (index, delta) in lane.correct(emission, work, &mut self.shared)?.into_iter().enumerate() {
+            for (index, delta) in lane.corrections(emission, work, &mut self.shared)?.into_iter().enumerate() {
                 rounds.add(first + index, delta);
             }
-            lane.trim(py, emission.settled, &mut self.shared)?;
+            lane.trim(emission.settled, &mut Running { py, shared: &mut self.shared })?;
         }
-        rounds.combined(py, &self.shared)
+        combined(py, rounds, &self.shared)
     }
 
     /// The numbers of the lanes of events, where they are known without a call. Of many lanes, most are not in the caches, and to
@@ -417,7 +433,7 @@ impl KeyedLanes {
         let lane = &mut self.lanes[number];
         self.writing.before(py, number, lane, &mut self.shared)?;
         if entry.ts > lane.last {
-            if let Some(published) = lane.advance(py, entry, emission.settled, &mut self.shared)? {
+            if let Some(published) = lane.advance(entry, emission.settled, &mut Running { py, shared: &mut self.shared })? {
                 emission.results.append(published)?;
                 lane.published_in = self.calls;
             }
@@ -468,14 +484,15 @@ impl KeyedLanes {
         let (derive, origin) = calls.derivation.bind(py).call1((&self.name, &self.detector, &self.level, &key))?.extract()?;
         let made = if is_blank { &calls.blank } else { &calls.fresh };
         let instance = made.bind(py).call1((&self.detector,))?;
-        let lane = Lane::new(key.clone().unbind(), Detector::new(instance, derive, origin)?, self.initial.clone_ref(py));
+        let detector = Detector::new(key.clone().unbind(), instance, derive, origin)?;
+        let lane = Lane::new(detector, self.initial.clone_ref(py));
         self.numbers.add(key, number)?;
         self.lanes.push(lane);
         Ok(number)
     }
 
     /// The work that waits for a lane. Whatever else comes for the lane in this call must wait for its turn.
-    fn pending<'a>(&mut self, number: usize, emission: &'a mut Emission<'_>) -> &'a mut Pending {
+    fn pending<'a>(&mut self, number: usize, emission: &'a mut Emission<'_>) -> &'a mut Pending<Entry> {
         let at = self.lanes[number].pending.unwrap_or_else(|| {
             emission.pending.push(Pending { lane: number, behind: Vec::new(), gone: Vec::new() });
             emission.pending.len() - 1

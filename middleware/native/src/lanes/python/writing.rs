@@ -7,8 +7,9 @@ use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use super::running::Objects;
+use super::shared::Shared;
 use crate::lanes::lane::Lane;
-use crate::lanes::shared::Shared;
 
 /// The lanes from `next` to `end` have yet to be given. One that is touched before its turn is copied first.
 #[derive(Default)]
@@ -27,12 +28,12 @@ impl Writing {
 
     /// A lane is about to be touched.
     #[inline]
-    pub fn before(&mut self, py: Python<'_>, number: usize, lane: &mut Lane, shared: &mut Shared) -> PyResult<()> {
+    pub fn before(&mut self, py: Python<'_>, number: usize, lane: &mut Lane<Objects>, shared: &mut Shared) -> PyResult<()> {
         if number < self.end && number >= self.next { self.copy(py, number, lane, shared) } else { Ok(()) }
     }
 
     #[cold]
-    fn copy(&mut self, py: Python<'_>, number: usize, lane: &mut Lane, shared: &mut Shared) -> PyResult<()> {
+    fn copy(&mut self, py: Python<'_>, number: usize, lane: &mut Lane<Objects>, shared: &mut Shared) -> PyResult<()> {
         if !self.copies.contains_key(&number) {
             self.copies.insert(number, lane.whole_state(py, self.settled, shared)?.unbind());
         }
@@ -50,7 +51,7 @@ impl Writing {
         &mut self,
         py: Python<'py>,
         number: usize,
-        lane: &mut Lane,
+        lane: &mut Lane<Objects>,
         shared: &mut Shared,
     ) -> PyResult<Bound<'py, PyTuple>> {
         match self.copies.remove(&number) {

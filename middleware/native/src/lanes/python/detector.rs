@@ -10,8 +10,8 @@ use pyo3::types::{PyDict, PyList, PyTuple, PyType};
 
 use crate::event::python::entry::Entry;
 use crate::event::python::model::Model;
-use crate::lanes::shared::Shared;
-use crate::lanes::state::Plain;
+use crate::lanes::python::shared::Shared;
+use crate::lanes::python::state::Plain;
 
 static METHOD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
@@ -74,6 +74,7 @@ impl State {
 }
 
 pub struct Detector {
+    pub key: Py<PyAny>,
     instance: Py<PyAny>,
     /// Looked up once, as in Python's lanes: `Detector.snapshot` refuses an instance that has its own.
     on_event: Py<PyAny>,
@@ -87,14 +88,22 @@ pub struct Detector {
 }
 
 impl Detector {
-    pub fn new(instance: Bound<'_, PyAny>, derive: Py<PyAny>, origin: u64) -> PyResult<Self> {
+    pub fn new(key: Py<PyAny>, instance: Bound<'_, PyAny>, derive: Py<PyAny>, origin: u64) -> PyResult<Self> {
         let mut on_event = instance.getattr(intern!(instance.py(), "on_event"))?;
         let is_method = on_event.is_exact_instance(METHOD.import(instance.py(), "types", "MethodType")?);
         let is_function = is_method && on_event.getattr(intern!(instance.py(), "__self__"))?.is(&instance);
         if is_function {
             on_event = on_event.getattr(intern!(instance.py(), "__func__"))?;
         }
-        Ok(Self { instance: instance.unbind(), on_event: on_event.unbind(), is_function, derive, origin, is_stopped: false })
+        Ok(Self {
+            key,
+            instance: instance.unbind(),
+            on_event: on_event.unbind(),
+            is_function,
+            derive,
+            origin,
+            is_stopped: false,
+        })
     }
 
     /// Looks at the object that a run needs, so that it is in the caches by then.
@@ -229,6 +238,7 @@ impl Detector {
     }
 
     pub fn traverse(&self, visit: &PyVisit<'_>) -> Result<(), PyTraverseError> {
+        visit.call(&self.key)?;
         visit.call(&self.instance)?;
         visit.call(&self.on_event)?;
         visit.call(&self.derive)

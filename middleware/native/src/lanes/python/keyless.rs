@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::event::python::model::Model;
-use crate::lanes::shared::Shared;
+use crate::lanes::python::shared::Shared;
 
 /// The failures by the order of their events.
 pub struct Keyless(Py<PyDict>);

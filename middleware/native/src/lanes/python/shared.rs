@@ -4,11 +4,11 @@ use std::sync::OnceLock;
 
 use pyo3::prelude::*;
 
-use crate::event::python::entry::NEVER;
-use crate::lanes::calls::LaneCalls;
-use crate::lanes::counts::Counts;
-use crate::lanes::stamp::Stamp;
-use crate::lanes::state::Names;
+use crate::event::order::NEVER;
+use crate::lanes::python::calls::LaneCalls;
+use crate::lanes::python::counts::Counts;
+use crate::lanes::python::stamp::Stamp;
+use crate::lanes::python::state::Names;
 
 /// Lanes of many keys go back often and by little: their snapshots are closer together by this.
 const KEYED: usize = 4;
