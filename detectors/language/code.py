@@ -25,6 +25,7 @@ from detectors.language.expression import (
     NullTest,
     Parenthesis,
     RangeTest,
+    SealedValue,
     Variable,
 )
 from detectors.language.value_types import LIMITS, Type, ValueKind
@@ -142,7 +143,8 @@ class CodeFrame:
         name, limit = self.temporary(), LIMITS[code.type]
         first = Assignment(name, code.value)
         fits = Conjunction([NullTest(first, True), RangeTest(name, limit)]) if code.nullable else RangeTest(first, limit)
-        return Code(Parenthesis(Conditional(fits, name, NULL)), ValueKind(code.type, True), constant=code.constant)
+        value = SealedValue(Parenthesis(Conditional(fits, name, NULL)), code.value, limit)
+        return Code(value, ValueKind(code.type, True), constant=code.constant)
 
     def function(self, parameters: str, body: Expression) -> Made:
         """A function of ``parameters`` that returns the value of ``body``."""

@@ -155,6 +155,21 @@ class RangeTest(Expression):
         return made
 
 
+class SealedValue(Expression):
+    """A whole number if -limit <= value < limit, else NULL. ``checked`` calculates it."""
+
+    __slots__ = ("checked", "limit", "value")
+    __match_args__ = ("checked", "value", "limit")
+    checked: Expression
+    value: Expression
+    limit: int
+
+    def __new__(cls, checked: Expression, value: Expression, limit: int) -> Self:
+        made = super().__new__(cls, checked)
+        made.checked, made.value, made.limit = checked, value, limit
+        return made
+
+
 class NullTest(Expression):
     """Whether a value is NULL, or, if ``negated``, is not."""
 
@@ -250,22 +265,47 @@ class FunctionCall(Expression):
         return made
 
 
+class GroupAggregate(Expression):
+    """An aggregate of a field of several events, which code calls ``events``, or their number. ``source`` calculates it."""
+
+    __slots__ = ("events", "field", "name")
+    __match_args__ = ("name", "events", "field")
+    name: str
+    events: str
+    field: str | None
+
+    def __new__(cls, source: Expression, name: str, events: str, field: str | None) -> Self:
+        made = super().__new__(cls, source)
+        made.name, made.events, made.field = name, events, field
+        return made
+
+
 class Membership(Expression):
     """Whether a value is among others, or, if ``negated``, is not."""
 
-    __slots__ = ()
+    __slots__ = ("negated", "operand", "values")
+    __match_args__ = ("operand", "values", "negated")
+    operand: Expression
+    values: Expression
+    negated: bool
 
     def __new__(cls, operand: Expression, values: Expression, negated: bool) -> Self:
-        return super().__new__(cls, f"{operand} {'not in' if negated else 'in'} {values}")
+        made = super().__new__(cls, f"{operand} {'not in' if negated else 'in'} {values}")
+        made.operand, made.values, made.negated = operand, values, negated
+        return made
 
 
 class ValueTuple(Expression):
     """Several values as a tuple."""
 
-    __slots__ = ()
+    __slots__ = ("values",)
+    __match_args__ = ("values",)
+    values: tuple[Expression, ...]
 
     def __new__(cls, values: Sequence[Expression]) -> Self:
-        return super().__new__(cls, f"({', '.join(values)},)")
+        made = super().__new__(cls, f"({', '.join(values)},)")
+        made.values = tuple(values)
+        return made
 
 
 NULL = ConstantValue("None", None)

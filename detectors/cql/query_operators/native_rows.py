@@ -1,4 +1,4 @@
-"""Projections of rows in the native core: tests and columns that are plain arithmetic on fields, and nothing else.
+"""Projections of rows in the native core: tests and columns of which it knows all.
 
 ``native.Projection`` runs them a batch at a time. What it cannot decide just as Python would, it leaves to the comprehension
 made of the same expressions.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from detectors.cql.planning.query_plan import JoinQueryPlan, TuplePlan
-from detectors.language.written import NotPlainError, RowWriter
+from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from middleware import native
 from middleware.model.columns.making import recipe
 
@@ -17,7 +17,7 @@ from middleware.model.columns.making import recipe
 def projection(plan: TuplePlan | JoinQueryPlan, names: Sequence[str], source: str, level: int) -> native.Projection | None:
     """The columns of a plan for tuples that pass its test, made in the native core; None if it cannot make them."""
     test = plan.where if isinstance(plan, TuplePlan) else plan.condition
-    writer = RowWriter(names)
+    writer = ExpressionWriter(tuples_named(names))
     try:
         chosen = writer.written(test.holds) if test is not None else None
         columns = [writer.written(column.value) for column in plan.ordered]

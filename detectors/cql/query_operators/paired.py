@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from detectors.cql.planning.query_plan import JoinQueryPlan, Side
-from detectors.language.written import ExpressionWriter, NotPlainError, Written
+from detectors.language.written import ExpressionWriter, NotPlainError, Written, tuples_named
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
 from middleware.model.columns.columns import EventColumns
@@ -28,7 +28,7 @@ class PairedColumns:
         results = stamping(target, name, level)
         if results is None or not has_plain_columns(target):
             raise NotPlainError
-        writer, wanted = ExpressionWriter("ef"), fields_of(target)
+        writer, wanted = ExpressionWriter(tuples_named("ef")), fields_of(target)
         self._test = writer.written(plan.condition.holds) if plan.condition is not None else None
         self._fields = []
         for code, (field, kind) in zip(plan.ordered, plain_kinds(target).items(), strict=True):

@@ -20,7 +20,7 @@ from detectors.language.code import Code
 from detectors.language.expression import ElementRead, Expression
 from detectors.language.value_types import LIMITS, Type
 from detectors.language.values import within
-from detectors.language.written import ExpressionWriter, NotPlainError
+from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from detectors.operator_columns import joined
 from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
@@ -105,7 +105,7 @@ def _computed(plan: WindowQueryPlan, names: list[Expression], parameters: dict[s
 
 def _test(before: Code, plan: WindowQueryPlan) -> native.ColumnCondition | None:
     """The test of tuples in columns; None if the core does not know all of it."""
-    writer = ExpressionWriter("e")
+    writer = ExpressionWriter(tuples_named("e"))
     try:
         return native.ColumnCondition(writer.written(before.holds), places(plan.source.event_type, writer.fields[0]))
     except NotPlainError:

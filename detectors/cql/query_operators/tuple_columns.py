@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from detectors.cql.planning.query_plan import TuplePlan
-from detectors.language.written import ExpressionWriter, NotPlainError
+from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
 from middleware.model.columns.columns import EventColumns
@@ -59,7 +59,7 @@ class _Stream:
         if results is None:
             raise NotPlainError
         given = plain_kinds(kind)
-        writer = ExpressionWriter("e")
+        writer = ExpressionWriter(tuples_named("e"))
         test = writer.written(plan.where.holds) if plan.where is not None else None
         wanted = fields_of(self._target)
         fields: list[tuple[Any, str, bool]] = []

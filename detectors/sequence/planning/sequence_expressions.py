@@ -5,7 +5,7 @@ A condition cannot fail in mid-stream: if it raises, because an event holds a va
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -19,17 +19,21 @@ from detectors.language.expression import (
     Expression,
     FieldRead,
     FunctionCall,
+    GroupAggregate,
     Parenthesis,
 )
 from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, names
-from detectors.language.value_types import Type, ValueKind
+from detectors.language.value_types import INTEGERS, Type, ValueKind
 from detectors.sequence.grammar.syntax import FieldReference, Index
 from detectors.sequence.planning.field_kinds import FieldKind
 from middleware.model.event import MAX_TS
 
 _KEPT = ("min", "max", "first", "last")
 """Aggregates that give one of the values."""
+
+_OF_CORE = frozenset({"count", "sum", "avg", *_KEPT})
+"""Aggregates of a group that the core knows."""
 
 
 class PatternVariable(NamedTuple):
@@ -129,8 +133,7 @@ class _Scope:
             self.whole.add(slot)
         elif index is not None:
             (self.previous if index is Index.PREVIOUS else self.each).add(slot)
-        event = {None: f"e{slot}", Index.FIRST: f"e{slot}[0]", Index.PREVIOUS: f"p{slot}"}.get(index, f"x{slot}")
-        return _field_code(event, name.name, column)
+        return _field_code(event_name(slot, index), name.name, column)
 
     def call(self, call: Call) -> Code | None:
         """An aggregate of all events of a Kleene variable; anything else has its usual meaning."""
@@ -138,9 +141,10 @@ class _Scope:
             return None
         variable = self._group(call)
         self.whole.add(variable.slot)
-        events, event = f"e{variable.slot}", f"g{variable.slot}"
+        events, event = event_name(variable.slot, Index.ALL), f"g{variable.slot}"
         if call.name == "count" and is_group(call.arguments[0]):
-            return Code(FunctionCall("len", [Expression(events)]), ValueKind(Type.LONG))
+            count = FunctionCall("len", [Expression(events)])
+            return Code(GroupAggregate(count, "count", events, None), ValueKind(Type.LONG))
         inside = Analysis(_Inside(self, event), self.frame)
         arguments = [self.frame.sealed(inside.visit(each)) for each in call.arguments]
         made = aggregate(call.name, arguments, False, call.span)
@@ -148,10 +152,10 @@ class _Scope:
         most = arguments[0].most if made.name in _KEPT else 0
         if not made.kind.nullable or not any(each.nullable for each in arguments):
             kind = ValueKind(made.kind.type, made.kind.nullable and made.is_partial)
-            return Code(FunctionCall(fold, [values]), kind, most=most)
+            return Code(_aggregate_of(made.name, arguments, FunctionCall(fold, [values]), event, events), kind, most=most)
         known = self.frame.temporary()
-        folded = Conditional(Assignment(known, values), FunctionCall(fold, [known]), NULL)
-        return Code(Parenthesis(folded), made.kind, most=most)
+        folded = Parenthesis(Conditional(Assignment(known, values), FunctionCall(fold, [known]), NULL))
+        return Code(_aggregate_of(made.name, arguments, folded, event, events), made.kind, most=most)
 
     def _group(self, call: Call) -> PatternVariable:
         """The Kleene variable whose events are aggregated."""
@@ -215,6 +219,26 @@ class _Inside:
 
 def _field_code(event: str, name: str, column: FieldKind) -> Code:
     return Code(FieldRead(event, name), column.kind, most=MAX_TS - 1 if name == "ts" else 0)
+
+
+def event_name(slot: int, index: Index | None) -> str:
+    """The name in code of the event of a component; of all events of a Kleene component, or the one that an index says."""
+    match index:
+        case Index.EACH:
+            return f"x{slot}"
+        case Index.PREVIOUS:
+            return f"p{slot}"
+        case Index.FIRST:
+            return f"e{slot}[0]"
+    return f"e{slot}"
+
+
+def _aggregate_of(name: str, arguments: Sequence[Code], folded: Expression, event: str, events: str) -> Expression:
+    """An aggregate, as one that the core may know if it is of a plain field, and exact there."""
+    field = arguments[0].field_of(event) if len(arguments) == 1 else None
+    if field is None or (name in ("sum", "avg") and arguments[0].type not in INTEGERS) or name not in _OF_CORE:
+        return folded
+    return GroupAggregate(folded, name, events, field)
 
 
 def is_group(node: SyntaxNode) -> bool:

@@ -2,29 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING
 
-from detectors.language.aggregate_functions import SYNONYMS
-from detectors.language.tree import (
-    COMPARISONS,
-    Between,
-    Binary,
-    Call,
-    In,
-    IsNull,
-    Junction,
-    Literal,
-    Name,
-    SyntaxNode,
-    Unary,
-    children,
-    names,
-)
-from detectors.language.value_types import INTEGERS, Type
-from detectors.sequence.grammar.syntax import FieldReference, Index, Strategy
+from detectors.language.value_types import Type
+from detectors.language.written import ExpressionWriter, NotPlainError, Written
+from detectors.sequence.grammar.syntax import Index, Strategy
 from detectors.sequence.planning.field_kinds import common_columns
-from detectors.sequence.planning.sequence_expressions import is_group, variable_of
+from detectors.sequence.planning.sequence_expressions import event_name
 from detectors.sequence.planning.sequence_plan import Condition, PatternStep, SequencePlan
 from detectors.sequence.strategies.construction import due, scheduled
 from detectors.sequence.strategies.sequence_columns import gives, layout
@@ -34,16 +20,11 @@ from middleware.model.event import stable_hash
 if TYPE_CHECKING:
     from middleware.native._core import SequenceSpecification, StepSpecification
 
-Written = tuple[Any, ...]
-"""A condition as nested tuples: an operator and its operands."""
+    Reads = Mapping[Index | None, str]
 
-_WRITTEN = {Index.EACH: "field", Index.PREVIOUS: "before", Index.FIRST: "first"}
-"""How fields of single events of a Kleene component are written."""
-
-_AGGREGATES = frozenset({"count", "sum", "avg", "min", "max", "first", "last"})
-"""Aggregates of a group that the core knows."""
-
-_OPERATORS = COMPARISONS | {"+", "-", "*", "/", "%"}
+_SINGLE: Reads = {None: "field"}
+_GROUP: Reads = {Index.EACH: "field", Index.PREVIOUS: "before", Index.FIRST: "first", Index.ALL: "aggregate"}
+"""The core's words for reading events of a component, by index."""
 
 
 def specification(plan: SequencePlan, source: str, level: int) -> SequenceSpecification:
@@ -55,8 +36,9 @@ class _Specification:
     def __init__(self, plan: SequencePlan) -> None:
         self._plan = plan
         self._all = sorted((*plan.steps, *plan.negations), key=lambda step: step.slot)
-        self._slots = {step.variable: step.slot for step in self._all if step.variable}
-        self._fields: list[list[str]] = [[] for _ in self._all]
+        words = [(step.slot, index, word) for step in self._all for index, word in (_GROUP if step.kleene else _SINGLE).items()]
+        self._writer = ExpressionWriter({event_name(slot, index): (word, slot) for slot, index, word in words})
+        self._fields = self._writer.fields
         self._conditions: list[Condition] = []
 
     def of(self, source: str, level: int) -> SequenceSpecification:
@@ -109,8 +91,21 @@ class _Specification:
 
     def _compiled(self, condition: Condition) -> Written | None:
         """A condition as nested tuples; None if only Python can evaluate it."""
-        is_plain = len(condition.compiled.each) <= 1 and self._is_plain(condition.expression)
-        return self._written(condition.expression) if is_plain else None
+        if len(condition.compiled.each) > 1:
+            return None
+        counts = list(map(len, self._fields))
+        with suppress(NotPlainError):
+            written = self._writer.written(condition.compiled.code.holds)
+            if all(self._are_plain(step) for step in self._all):
+                return written
+        for fields, count in zip(self._fields, counts, strict=True):
+            del fields[count:]
+        return None
+
+    def _are_plain(self, step: PatternStep) -> bool:
+        """Whether the language has types for all fields that are read of a component."""
+        known = common_columns(step.types)
+        return all(known[field].kind.type is not Type.ANY for field in self._fields[step.slot])
 
     @staticmethod
     def _group(condition: Condition) -> tuple[int, bool] | None:
@@ -118,71 +113,3 @@ class _Specification:
         for slot in condition.compiled.each:
             return slot, slot in condition.compiled.previous
         return None
-
-    def _is_plain(self, node: SyntaxNode) -> bool:
-        match node:
-            case FieldReference(name, variable, index):
-                step = self._all[self._slots[variable or ""]]
-                return index in (None, *_WRITTEN) and common_columns(step.types)[name].kind.type is not Type.ANY
-            case Binary(operator, left, right):
-                is_of_fields = bool(names(node))  # otherwise it is an Int, which overflows where a Long does not
-                return operator in _OPERATORS and is_of_fields and self._is_plain(left) and self._is_plain(right)
-            case Unary(operator, _):
-                return operator in ("NOT", "-") and all(map(self._is_plain, children(node)))
-            case Call(name, (Name() as read,), is_star=False, is_distinct=False):
-                return self._is_plain_aggregate(SYNONYMS.get(name, name), read)
-            case Literal() | Junction() | Between() | In() | IsNull():
-                return all(map(self._is_plain, children(node)))
-        return False
-
-    def _is_plain_aggregate(self, name: str, read: Name) -> bool:
-        """Whether the core knows this aggregate of a plain field of all events of a Kleene component, or of these events."""
-        if name not in _AGGREGATES or is_group(read):
-            return name == "count"
-        if not isinstance(read, FieldReference) or read.index is not Index.ALL:
-            return False
-        kind = common_columns(self._all[self._slots[read.variable]].types)[read.name].kind.type
-        return kind in INTEGERS if name in ("sum", "avg") else kind is not Type.ANY
-
-    def _at(self, slot: int, name: str) -> int:
-        """Which of the values that are taken of a component's events is that field."""
-        if name not in self._fields[slot]:
-            self._fields[slot].append(name)
-        return self._fields[slot].index(name)
-
-    def _written(self, node: SyntaxNode) -> Written:
-        if isinstance(node, Call):
-            (read,) = node.arguments
-            assert isinstance(read, Name)
-            slot = self._slots[variable_of(read)]
-            return (
-                "aggregate",
-                SYNONYMS.get(node.name, node.name),
-                slot,
-                None if is_group(read) else self._at(slot, read.name),
-            )
-        below = tuple(map(self._written, children(node)))
-        match node:
-            case Literal(value):
-                return ("constant", value)
-            case FieldReference(name, variable, index):
-                slot = self._slots[variable or ""]
-                return ("field" if index is None else _WRITTEN[index], slot, self._at(slot, name))
-            case Binary(operator):
-                return (operator, *below)
-            case Unary("-"):
-                return ("-", ("constant", 0), *below)
-            case Junction(operator):
-                return ("all" if operator == "AND" else "any", *below)
-            case Between(_, _, _, negated):
-                operand, low, high = below
-                return _negated(("all", (">=", operand, low), ("<=", operand, high)), negated)
-            case In(_, _, negated):
-                return _negated(("in", *below), negated)
-            case IsNull(_, negated):
-                return _negated(("null", *below), negated)
-        return ("not", *below)
-
-
-def _negated(written: Written, negated: bool) -> Written:
-    return ("not", written) if negated else written

@@ -132,8 +132,12 @@ OPERATORS = {
         "SELECT a.lot AS lot, a.price - b.price AS gap, b.ts AS since FROM Trade AS a [SIZE 4 nanoseconds EVERY 1] "
         "JOIN Trade AS b [SIZE 4 nanoseconds EVERY 1] ON a.lot = b.lot AND a.price >= b.price INTO Hits"
     ),
+    "a join with divisions": lambda: cql(
+        "SELECT t.lot % q.lot AS rest, t.price / q.price AS ratio FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
+        "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot AND t.lot * 3 / 2 IN (1, q.lot) INTO Hits"
+    ),
     "a join that columns cannot do": lambda: cql(
-        "SELECT t.lot % q.lot AS rest FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
+        "SELECT t.lot << q.lot AS rest FROM Trade AS t [SIZE 4 nanoseconds EVERY 1] "
         "JOIN Quote AS q [SIZE 4 nanoseconds EVERY 1] ON t.lot = q.lot INTO Hits"
     ),
 }
@@ -279,6 +283,7 @@ IN_COLUMNS = {
     "a sequence with conditions",
     "a join",
     "a join of texts",
+    "a join with divisions",
     "a join by several fields, with conditions",
     "a join with itself",
 }

@@ -111,3 +111,11 @@ def test_examples(expression, value):
     in_sequence = in_sequence.replace("(y,", "(t.y,").replace("(w ", "(t.w ").replace(" w)", " t.w)")
     (by_query,) = by_sequence(f"EVENT T t RETURN Q({in_sequence} AS v)", [event], None)
     assert same(by_cql.v, value) and same(by_query.v, value), (by_cql, by_query)
+
+
+@pytest.mark.parametrize("where", ["t.w / t.v > 3.2", "t.x <> t.y", "NOT t.x = t.y"])
+def test_values_that_types_forbid_mean_the_same_in_both_cores(where):
+    """Whole numbers in fields for floats, and None in one for whole numbers."""
+    event = T(None, 2, 7, 2, None, None, ts=1, id=1, source="s")
+    for studied in (plain_sequence, None):
+        assert len(by_sequence(f"EVENT T t WHERE {where} RETURN Q(t.id AS v)", [event], studied)) == 1

@@ -24,16 +24,18 @@ from detectors.language.expression import (
     FalseTest,
     FieldRead,
     FunctionCall,
+    GroupAggregate,
     Membership,
     Negation,
     NullTest,
     Parenthesis,
     RangeTest,
+    SealedValue,
     SignedValue,
     ValueTuple,
     Variable,
 )
-from detectors.language.written import ExpressionWriter, NotPlainError
+from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 
 X, KEPT = FieldRead("e", "x"), Variable("t1")
 NODES: list[Expression] = [
@@ -42,7 +44,7 @@ NODES: list[Expression] = [
     RangeTest(Assignment(KEPT, X), 2**31),
     NullTest(X, True), FalseTest(X), Negation(X), Conjunction([Negation(X), X]), Disjunction([X]), Conditional(X, X, NULL),
     FunctionCall("quotient", [X, Conjunction([X])]), Membership(X, ConstantValue("c1", frozenset({1})), False),
-    ValueTuple([X, X]),
+    ValueTuple([X, X]), SealedValue(Parenthesis(X), X, 2**63), GroupAggregate(FunctionCall("len", [X]), "sum", "e0", "x"),
 ]  # fmt: skip
 
 
@@ -68,4 +70,4 @@ def test_a_node_that_travels_is_what_it_was(node: Expression) -> None:
 
 def test_half_a_surrogate_pair_is_no_text_of_the_cores() -> None:
     with pytest.raises(NotPlainError):
-        ExpressionWriter("e").written(Comparison("<>", X, ConstantValue("c0", "\ud800")))
+        ExpressionWriter(tuples_named("e")).written(Comparison("<>", X, ConstantValue("c0", "\ud800")))

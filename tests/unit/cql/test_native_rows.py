@@ -129,5 +129,11 @@ def test_the_native_core_makes_what_is_plain_and_nothing_else():
     assert made.of_tuples([tick], {"a": 1}) == [Large(1, 7.0, "b", True, ts=5, id=6, source="Q", level=1)]
     assert made.of_tuples([tick], {}) is None
     assert made.of_tuples([Tick(1, None, 4, "b", ts=5, id=7, source="a")], {"a": 1}) is None
-    (divided,) = compile_cql("SELECT symbol, price / quantity AS amount, name, open FROM Tick INTO Large", TYPES).operators
-    assert projection(divided.plan, ("e",), "Q", 1) is None
+    text = "SELECT symbol, {} AS amount, name, open FROM Tick INTO Large"
+    (divided,) = compile_cql(text.format("price / quantity"), TYPES).operators
+    made = projection(divided.plan, ("e",), "Q", 1)
+    assert made is not None
+    by_zero = Tick(1, 2.0, 0, "b", ts=5, id=7, source="a")
+    assert [each.amount for each in made.of_tuples([tick, by_zero], {"a": 1})] == [0.5, None]
+    (rooted,) = compile_cql(text.format("sqrt(price)"), TYPES).operators
+    assert projection(rooted.plan, ("e",), "Q", 1) is None

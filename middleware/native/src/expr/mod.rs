@@ -1,8 +1,6 @@
-//! Expressions over fields: of rows, one at a time, and of columns, as programs; and what is selected and projected with them.
+//! Expressions over fields, one tree for rows, one at a time, and for columns; and what is selected and projected with them.
 
-pub mod aggregate;
-#[cfg(feature = "python")]
-pub mod expression;
+pub mod node;
 pub mod pattern;
 pub mod program;
 #[cfg(feature = "python")]

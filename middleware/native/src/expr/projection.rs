@@ -1,4 +1,4 @@
-//! Selection and projection, a batch at a time: tests and columns that are plain arithmetic on plain fields.
+//! Selection and projection of events, a batch at a time.
 //!
 //! Twin of the comprehensions that `detectors.cql` compiles, which say what it means. Whatever is not decided here as Python would
 //! decide it (a value of another type, an overflow) leaves the whole batch to them.
@@ -8,19 +8,20 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyInt, PyList, PyString};
 
 use crate::event::python::fields::{Field, Maker, Stamps};
-use crate::expr::expression::Expression;
+use crate::expr::node::Node;
+use crate::expr::program::{Place, Program};
 use crate::expr::value::{Unsure, Value};
 
 /// A column of a result: a field as it is, of one of the tuples, or calculated.
 enum Column {
     Field(usize, usize),
-    Calculated(Expression),
+    Calculated(Program),
 }
 
 #[pyclass(module = "middleware.native")]
 pub struct Projection {
     maker: Maker,
-    test: Option<Expression>,
+    test: Option<Program>,
     columns: Vec<Column>,
     /// The fields that are read of each tuple.
     fields: Vec<Vec<Field>>,
@@ -42,7 +43,7 @@ impl Projection {
         level: Py<PyInt>,
     ) -> PyResult<Option<Self>> {
         let Some(maker) = Maker::new(recipe)? else { return Ok(None) };
-        let test = test.map(|test| Expression::parse(&test)).transpose()?;
+        let test = test.map(|test| Program::parse(&test)).transpose()?;
         let columns = columns.iter().map(Column::parse).collect::<PyResult<_>>()?;
         Ok(Some(Self { maker, test, columns, fields, source, level }))
     }
@@ -106,16 +107,13 @@ impl Projection {
     fn chosen(&self, tuple: &[&Bound<'_, PyAny>]) -> Result<bool, Unsure> {
         match &self.test {
             None => Ok(true),
-            Some(test) => test.value(&|which, at, _| self.read(tuple, which, at))?.truth()?.ok_or(Unsure),
+            Some(test) => test.holds(&|place| Ok(self.read(tuple, place))),
         }
     }
 
-    /// A value as far as expressions know it. None is none of theirs: what they make of NULL is not what Python makes of None.
-    fn read(&self, tuple: &[&Bound<'_, PyAny>], which: usize, at: usize) -> Value {
-        match self.fields[which][at].of(tuple[which]) {
-            Ok(value) if !value.is_none() => Value::of(&value),
-            _ => Value::Other,
-        }
+    /// A value as far as expressions know it.
+    fn read(&self, tuple: &[&Bound<'_, PyAny>], (which, at): &Place) -> Value {
+        self.fields[*which][*at].of(tuple[*which]).map_or(Value::Other, |value| Value::of(&value))
     }
 
     /// A result; None if it is for Python to make. `values`: room for those of its fields.
@@ -131,10 +129,12 @@ impl Projection {
         for column in &self.columns {
             values.push(match column {
                 Column::Field(which, at) => self.fields[*which][*at].of(tuple[*which])?,
-                Column::Calculated(expression) => match expression.value(&|which, at, _| self.read(tuple, which, at)) {
+                Column::Calculated(program) => match program.value(&|place| Ok(self.read(tuple, place))) {
+                    Ok(Value::Null) => py.None().into_bound(py),
                     Ok(Value::Int(number)) => number.into_bound_py_any(py)?,
                     Ok(Value::Float(number)) => number.into_bound_py_any(py)?,
                     Ok(Value::Bool(truth)) => truth.into_bound_py_any(py)?,
+                    Ok(Value::Text(text)) => text.into_bound_py_any(py)?,
                     _ => return Ok(None),
                 },
             });
@@ -149,9 +149,10 @@ impl Projection {
 
 impl Column {
     fn parse(node: &Bound<'_, PyAny>) -> PyResult<Self> {
-        Ok(match Expression::parse(node)? {
-            Expression::Field(which, at, _) => Self::Field(which, at),
-            expression => Self::Calculated(expression),
+        let program = Program::parse(node)?;
+        Ok(match program.node {
+            Node::Field((which, at)) => Self::Field(which, at),
+            _ => Self::Calculated(program),
         })
     }
 }

@@ -1,19 +1,20 @@
-//! Values of Python as conditions read them, and patterns as Python sees them.
+//! Values and expressions of Python, and patterns as Python sees them.
 
 use std::borrow::Cow;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
 use regex::bytes::Regex;
 
+use super::node::{Expression, Membership, Node};
 use super::pattern::compiled;
-use super::value::Value;
+use super::value::{Arithmetic, Division, Join, Sign, Value};
 
 impl Value {
     pub fn of(object: &Bound<'_, PyAny>) -> Self {
         if let Ok(number) = object.cast_exact::<PyInt>() {
-            number.extract().map_or(Self::Other, Self::Int)
+            number.extract().map_or_else(|_| number.gt(0).map_or(Self::Other, Self::Beyond), Self::Int)
         } else if let Ok(number) = object.cast_exact::<PyFloat>() {
             Self::Float(number.value())
         } else if let Ok(text) = object.cast_exact::<PyString>() {
@@ -25,6 +26,77 @@ impl Value {
         } else {
             Self::Other
         }
+    }
+}
+
+/// What tells apart the fields of an expression, as Python writes it down.
+pub trait Read: Sized {
+    /// None: a node of this kind is no field.
+    fn parse(kind: &str, node: &Bound<'_, PyTuple>) -> PyResult<Option<Self>>;
+}
+
+impl<F: Read> Expression<F> {
+    /// From nested tuples, as `detectors.language.written` makes them.
+    pub fn parse(node: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let mut kept = 0;
+        Ok(Self { node: Node::parse(node, &mut kept)?, kept })
+    }
+}
+
+impl<F: Read> Node<F> {
+    fn parse(node: &Bound<'_, PyAny>, kept: &mut usize) -> PyResult<Self> {
+        let node = node.cast::<PyTuple>()?;
+        let kind: String = node.get_item(0)?.extract()?;
+        if let Some(field) = F::parse(&kind, node)? {
+            return Ok(Self::Field(field));
+        }
+        let mut one = |at: usize| Ok::<_, PyErr>(Box::new(Self::parse(&node.get_item(at)?, kept)?));
+        Ok(match kind.as_str() {
+            "constant" => match Value::of(&node.get_item(1)?) {
+                Value::Other => return Err(PyValueError::new_err("a constant of this type is none of these")),
+                value => Self::Constant(value),
+            },
+            "keep" => {
+                let (number, value) = (node.get_item(1)?.extract()?, one(2)?);
+                *kept = (*kept).max(number + 1);
+                Self::Keep(number, value)
+            }
+            "kept" => {
+                let number = node.get_item(1)?.extract()?;
+                *kept = (*kept).max(number + 1);
+                Self::Kept(number)
+            }
+            "not" => Self::Not(one(1)?),
+            "there" => Self::IsThere(one(1)?),
+            "choose" => Self::Choose(one(1)?, one(2)?, one(3)?),
+            "negate" => Self::Negate(one(1)?),
+            "float" => Self::Real(one(1)?),
+            "whole" => Self::Whole(one(1)?),
+            "all" => Self::All(Self::parse_from(1, node, kept)?),
+            "any" => Self::Any(Self::parse_from(1, node, kept)?),
+            name => {
+                if let Some(membership) = Membership::named(name) {
+                    let value = one(1)?;
+                    return Ok(Self::In(membership, value, Self::parse_from(2, node, kept)?));
+                }
+                let (value, other) = (one(1)?, one(2)?);
+                if let Some(sign) = Sign::named(name) {
+                    Self::Compare(sign, value, other)
+                } else if let Some(operation) = Arithmetic::named(name) {
+                    Self::Compute(operation, value, other)
+                } else if let Some(division) = Division::named(name) {
+                    Self::Divide(division, value, other)
+                } else if let Some(join) = Join::named(name) {
+                    Self::Join(join, value, other)
+                } else {
+                    return Err(PyValueError::new_err(format!("unknown expression {name:?}")));
+                }
+            }
+        })
+    }
+
+    fn parse_from(first: usize, node: &Bound<'_, PyTuple>, kept: &mut usize) -> PyResult<Vec<Self>> {
+        node.iter().skip(first).map(|each| Self::parse(&each, kept)).collect()
     }
 }
 

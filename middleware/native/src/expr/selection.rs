@@ -12,7 +12,8 @@ use crate::block::arrow::Column;
 use crate::block::python::blocks::Block;
 use crate::block::python::event_batch::EventBatch;
 use crate::block::python::results::{Stamping, StampingSpec};
-use crate::expr::program::{BLOCK, Input, Program, Projector, Rows, Spec, Unsuited, Values};
+use crate::expr::program::{BLOCK, Input, Program, Projector, Rows, Spec, Values};
+use crate::expr::value::Unsure;
 
 #[pyclass(module = "middleware.native")]
 pub struct Selection {
@@ -73,7 +74,7 @@ impl ColumnCondition {
         let mut flags = Vec::with_capacity(count);
         for start in (0..count).step_by(BLOCK) {
             let end = count.min(start + BLOCK);
-            let found = self.test.holds(end - start, &|which, at| inputs.run(which, at, start..end));
+            let found = self.test.passes(end - start, &|which, at| inputs.run(which, at, start..end));
             let Ok(found) = found else { return Ok(None) };
             flags.extend(found);
         }
@@ -97,11 +98,11 @@ impl<'a> Inputs<'a> {
 }
 
 impl Rows for Inputs<'_> {
-    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsure> {
         self.input(at).run(rows)
     }
 
-    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsure> {
         self.input(at).some(rows)
     }
 }

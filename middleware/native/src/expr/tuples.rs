@@ -7,7 +7,8 @@ use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyBool, PyFloat, PyInt};
 
 use crate::event::python::fields::Field;
-use crate::expr::program::{Cell, Input, Rows, Unsuited, Values};
+use crate::expr::program::{Cell, Input, Rows, Values};
+use crate::expr::value::Unsure;
 
 /// Rows of one batch. Tuples hold it as Python objects are held.
 #[pyclass(frozen)]
@@ -40,11 +41,11 @@ impl Table {
 }
 
 impl Rows for Table {
-    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+    fn run(&self, _: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsure> {
         self.inputs[at].run(rows)
     }
 
-    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+    fn some(&self, _: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsure> {
         self.inputs[at].some(rows)
     }
 }

@@ -1,5 +1,7 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.strategies.matcher`.
 
+#[cfg(feature = "python")]
+mod aggregate;
 mod arrivals;
 mod blocks;
 mod changes;

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::Unsuited;
 use super::made::Kind;
 use super::values::{Data, There, Values};
 use crate::block::arrow::{Cells, Column};
+use crate::expr::value::Unsure;
 
 /// A column. Whole numbers that are not there are 0, so that arithmetic on them is harmless.
 pub struct Input<'a> {
@@ -25,21 +25,21 @@ impl<'a> Input<'a> {
     }
 
     /// The values of rows that lie together.
-    pub fn run(&self, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+    pub fn run(&self, rows: Range<usize>) -> Result<Values<'_>, Unsure> {
         Ok(Values {
             data: match &self.cells {
                 Cells::Integers(cells) => Data::Ints(Cow::Borrowed(&cells[rows.clone()])),
                 Cells::Floats(cells) => Data::Floats(Cow::Borrowed(&cells[rows.clone()])),
                 Cells::Flags(cells) => Data::Flags(Cow::Borrowed(&cells[rows.clone()])),
                 Cells::Texts(texts) => Data::Texts(rows.clone().map(|row| texts.get(row)).collect()),
-                Cells::Other => return Err(Unsuited),
+                Cells::Other => return Err(Unsure),
             },
             there: self.there.as_ref().map_or(There::All, |there| There::Some(Cow::Borrowed(&there[rows]))),
         })
     }
 
     /// The values of these rows, in this order.
-    pub fn some(&self, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+    pub fn some(&self, rows: &[u32]) -> Result<Values<'_>, Unsure> {
         let at = |row: &u32| *row as usize;
         Ok(Values {
             data: match &self.cells {
@@ -47,7 +47,7 @@ impl<'a> Input<'a> {
                 Cells::Floats(cells) => Data::Floats(rows.iter().map(|row| cells[at(row)]).collect()),
                 Cells::Flags(cells) => Data::Flags(rows.iter().map(|row| cells[at(row)]).collect()),
                 Cells::Texts(texts) => Data::Texts(rows.iter().map(|row| texts.get(at(row))).collect()),
-                Cells::Other => return Err(Unsuited),
+                Cells::Other => return Err(Unsure),
             },
             there: match &self.there {
                 None => There::All,
@@ -128,7 +128,7 @@ impl Input<'_> {
 }
 
 /// Values of rows of several columns, all of one kind.
-pub fn gathered<'a>(kind: Kind, cells: impl Iterator<Item = Cell<'a>>, count: usize) -> Result<Values<'a>, Unsuited> {
+pub fn gathered<'a>(kind: Kind, cells: impl Iterator<Item = Cell<'a>>, count: usize) -> Result<Values<'a>, Unsure> {
     let mut there = vec![1; count];
     let mut flag_null = |at: usize| there[at] = 0;
     macro_rules! of {
@@ -141,7 +141,7 @@ pub fn gathered<'a>(kind: Kind, cells: impl Iterator<Item = Cell<'a>>, count: us
                         flag_null(at);
                         $null
                     }
-                    _ => return Err(Unsuited),
+                    _ => return Err(Unsure),
                 });
             }
             values

@@ -1,8 +1,8 @@
 //! Columns that programs make.
 
-use super::Unsuited;
 use super::values::{Data, There, Values};
 use crate::block::batch::{self, Texts, bits};
+use crate::expr::value::Unsure;
 
 #[derive(Clone, Copy)]
 pub enum Kind {
@@ -60,7 +60,7 @@ impl Column {
     }
 
     /// Add the values of `count` rows, which must be of the column's kind, and there if they have to be.
-    pub fn add(&mut self, values: &Values<'_>, count: usize) -> Result<(), Unsuited> {
+    pub fn add(&mut self, values: &Values<'_>, count: usize) -> Result<(), Unsure> {
         let before = self.len();
         let all = before + count;
         match (&mut self.cells, &values.data) {
@@ -72,14 +72,14 @@ impl Column {
             (Cells::Flags(cells), Data::Flag(flag)) => cells.resize(all, u8::from(*flag)),
             (Cells::Texts(cells), Data::Texts(texts)) => {
                 for text in texts {
-                    cells.push(text).ok_or(Unsuited)?;
+                    cells.push(text).ok_or(Unsure)?;
                 }
             }
             (Cells::Ints(cells), Data::Null) => cells.resize(all, 0),
             (Cells::Floats(cells), Data::Null) => cells.resize(all, 0.0),
             (Cells::Flags(cells), Data::Null) => cells.resize(all, 0),
             (Cells::Texts(cells), Data::Null) => cells.ends.resize(all + 1, cells.bytes.len() as i32),
-            _ => return Err(Unsuited),
+            _ => return Err(Unsure),
         }
         let are_all = match &values.there {
             There::All => true,
@@ -87,7 +87,7 @@ impl Column {
             There::None => count == 0,
         };
         if !are_all && !self.may_miss {
-            return Err(Unsuited);
+            return Err(Unsure);
         }
         match &mut self.there {
             Some(there) => there.extend_from_slice(&values.there.flags(count)),

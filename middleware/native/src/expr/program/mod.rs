@@ -1,5 +1,4 @@
-//! Expressions over columns, compiled to a small program that runs a block of rows at a time. The code that runs event by event
-//! (`detectors.language`) says what they mean. What a program cannot decide just as Python would is left to Python.
+//! Expressions over columns, which run a block of rows at a time.
 
 mod input;
 mod made;
@@ -17,122 +16,82 @@ pub use values::Values;
 
 use std::rc::Rc;
 
-use values::{Arithmetic, Data, Sign, There, both, choice, compared, computed, either, negated, quotient, reals};
+use crate::expr::node::{Expression, Node};
+use crate::expr::value::Unsure;
+use values::{among, both, choice, compared, computed, divided, either, joined, negated, reals};
 
 /// Rows that are computed at once: their columns stay in the processor's nearest cache.
 pub const BLOCK: usize = 2048;
 
-/// Python must do it.
-#[derive(Debug)]
-pub struct Unsuited;
+/// A field: of which tuple, and which of those that are read of it.
+pub type Place = (usize, usize);
 
-type Found<'a> = Result<Rc<Values<'a>>, Unsuited>;
+/// An expression over fields of tuples.
+pub type Program = Expression<Place>;
 
-enum Constant {
-    Null,
-    Flag(bool),
-    Int(i64),
-    /// A whole number of more than 64 bits; whether it is positive.
-    Beyond(bool),
-    Float(f64),
-    Text(Box<[u8]>),
-}
-
-enum Node {
-    Constant(Constant),
-    /// A field: of which tuple, and which of those that are read of it.
-    Field(usize, usize),
-    /// Keeps a value under a number, for `Kept`.
-    Keep(usize, Box<Self>),
-    Kept(usize),
-    Compute(Arithmetic, Box<Self>, Box<Self>),
-    Compare(Sign, Box<Self>, Box<Self>),
-    All(Vec<Self>),
-    Any(Vec<Self>),
-    Not(Box<Self>),
-    IsThere(Box<Self>),
-    Choose(Box<Self>, Box<Self>, Box<Self>),
-    Negate(Box<Self>),
-    Quotient(Box<Self>, Box<Self>),
-    Real(Box<Self>),
-}
-
-/// An expression.
-pub struct Program {
-    node: Node,
-    /// How many values it keeps.
-    kept: usize,
-}
+type Found<'a> = Result<Rc<Values<'a>>, Unsure>;
 
 impl Program {
     /// Its values for `count` rows, given those of fields.
-    pub fn run<'a>(&'a self, count: usize, field: &dyn Fn(usize, usize) -> Result<Values<'a>, Unsuited>) -> Found<'a> {
+    pub fn run<'a>(&'a self, count: usize, field: &dyn Fn(usize, usize) -> Result<Values<'a>, Unsure>) -> Found<'a> {
         Run { count, field, kept: vec![None; self.kept] }.value(&self.node)
     }
 
     /// For which of `count` rows it is true.
-    pub fn holds<'a>(
+    pub fn passes<'a>(
         &'a self,
         count: usize,
-        field: &dyn Fn(usize, usize) -> Result<Values<'a>, Unsuited>,
-    ) -> Result<Vec<u8>, Unsuited> {
-        let found = self.run(count, field)?;
-        let mut flags = found.flags(count)?;
-        if let There::Some(there) = &found.there {
-            flags.iter_mut().zip(there.iter()).for_each(|(flag, there)| *flag &= there);
-        }
-        Ok(flags)
-    }
-}
-
-impl Constant {
-    fn values(&self) -> Values<'_> {
-        match self {
-            Self::Null => Values { data: Data::Null, there: There::None },
-            Self::Flag(flag) => Values::new(Data::Flag(*flag)),
-            Self::Int(number) => Values::new(Data::Int(*number)),
-            Self::Beyond(positive) => Values::new(Data::Beyond(*positive)),
-            Self::Float(number) => Values::new(Data::Float(*number)),
-            Self::Text(text) => Values::new(Data::Text(text)),
-        }
+        field: &dyn Fn(usize, usize) -> Result<Values<'a>, Unsure>,
+    ) -> Result<Vec<u8>, Unsure> {
+        self.run(count, field)?.truth(count)
     }
 }
 
 /// A program as it runs over some rows.
 struct Run<'a, 'f> {
     count: usize,
-    field: &'f dyn Fn(usize, usize) -> Result<Values<'a>, Unsuited>,
+    field: &'f dyn Fn(usize, usize) -> Result<Values<'a>, Unsure>,
     kept: Vec<Option<Rc<Values<'a>>>>,
 }
 
 impl<'a> Run<'a, '_> {
-    fn value(&mut self, node: &'a Node) -> Found<'a> {
+    fn value(&mut self, node: &'a Node<Place>) -> Found<'a> {
         let count = self.count;
         Ok(Rc::new(match node {
-            Node::Constant(constant) => constant.values(),
-            Node::Field(which, at) => (self.field)(*which, *at)?,
+            Node::Constant(constant) => Values::of(constant)?,
+            Node::Field((which, at)) => (self.field)(*which, *at)?,
             Node::Keep(number, node) => {
                 let made = self.value(node)?;
                 self.kept[*number] = Some(Rc::clone(&made));
                 return Ok(made);
             }
-            Node::Kept(number) => return self.kept[*number].clone().ok_or(Unsuited),
+            Node::Kept(number) => return self.kept[*number].clone().ok_or(Unsure),
             Node::Compute(operation, one, other) => computed(*operation, &*self.value(one)?, &*self.value(other)?, count)?,
+            Node::Divide(division, one, other) => divided(*division, &*self.value(one)?, &*self.value(other)?, count)?,
+            Node::Negate(node) => negated(&*self.value(node)?)?,
+            Node::Real(node) => Values::of_reals(reals(&*self.value(node)?, i64::MAX)?.many(count).into_owned()),
+            Node::Whole(node) => {
+                let made = self.value(node)?;
+                return if made.are_whole() { Ok(made) } else { Err(Unsure) };
+            }
             Node::Compare(sign, one, other) => compared(*sign, &*self.value(one)?, &*self.value(other)?, count)?,
             Node::All(terms) => self.junction(terms, both)?,
             Node::Any(terms) => self.junction(terms, either)?,
             Node::Not(node) => Values::of_flags(self.truth(node)?.iter().map(|flag| 1 - flag).collect()),
+            Node::Join(join, one, other) => joined(*join, &*self.value(one)?, &*self.value(other)?, count)?,
             Node::IsThere(node) => Values::of_flags(self.value(node)?.there.flags(count)),
+            Node::In(membership, one, options) => {
+                let one = self.value(one)?;
+                let options = options.iter().map(|option| self.value(option)).collect::<Result<Vec<_>, _>>()?;
+                among(*membership, &one, &options, count)?
+            }
             Node::Choose(test, one, other) => choice(&self.truth(test)?, &*self.value(one)?, &*self.value(other)?)?,
-            Node::Negate(node) => negated(&*self.value(node)?)?,
-            Node::Quotient(one, other) => quotient(&*self.value(one)?, &*self.value(other)?, count)?,
-            Node::Real(node) => Values::of_reals(reals(&*self.value(node)?, i64::MAX, count)?.into_owned()),
         }))
     }
 
     /// All terms are computed, as none does harm.
-    fn junction(&mut self, terms: &'a [Node], join: fn(&mut [u8], &[u8])) -> Result<Values<'a>, Unsuited> {
-        let (first, others) = terms.split_first().ok_or(Unsuited)?;
+    fn junction(&mut self, terms: &'a [Node<Place>], join: fn(&mut [u8], &[u8])) -> Result<Values<'a>, Unsure> {
+        let (first, others) = terms.split_first().ok_or(Unsure)?;
         let mut found = self.truth(first)?;
         for term in others {
             join(&mut found, &self.truth(term)?);
@@ -140,8 +99,7 @@ impl<'a> Run<'a, '_> {
         Ok(Values::of_flags(found))
     }
 
-    fn truth(&mut self, node: &'a Node) -> Result<Vec<u8>, Unsuited> {
-        let found = self.value(node)?;
-        if matches!(found.there, There::All) { found.flags(self.count) } else { Err(Unsuited) }
+    fn truth(&mut self, node: &'a Node<Place>) -> Result<Vec<u8>, Unsure> {
+        self.value(node)?.truth(self.count)
     }
 }

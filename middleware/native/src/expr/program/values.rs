@@ -1,11 +1,10 @@
 //! Values of many rows at once: numbers, truth values and texts, one for each row or one for all; and what is done with them.
 
 use std::borrow::Cow;
+use std::rc::Rc;
 
-use super::Unsuited;
-
-/// Whole numbers up to here are floats without loss.
-const EXACT: i64 = 1 << 53;
+use crate::expr::node::Membership;
+use crate::expr::value::{Arithmetic, Division, EXACT, Join, Sign, Unsure, Value};
 
 /// Values, and which of them are there.
 pub struct Values<'a> {
@@ -33,48 +32,6 @@ pub enum There<'a> {
     Some(Cow<'a, [u8]>),
 }
 
-#[derive(Clone, Copy)]
-pub enum Arithmetic {
-    Add,
-    Subtract,
-    Multiply,
-}
-
-#[derive(Clone, Copy)]
-pub enum Sign {
-    Equal,
-    Unequal,
-    Below,
-    UpTo,
-    Above,
-    From,
-}
-
-impl Arithmetic {
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "+" => Self::Add,
-            "-" => Self::Subtract,
-            "*" => Self::Multiply,
-            _ => return None,
-        })
-    }
-}
-
-impl Sign {
-    pub fn named(name: &str) -> Option<Self> {
-        Some(match name {
-            "=" => Self::Equal,
-            "<>" => Self::Unequal,
-            "<" => Self::Below,
-            "<=" => Self::UpTo,
-            ">" => Self::Above,
-            ">=" => Self::From,
-            _ => return None,
-        })
-    }
-}
-
 impl<'a> Values<'a> {
     pub fn new(data: Data<'a>) -> Self {
         Self { data, there: There::All }
@@ -88,13 +45,40 @@ impl<'a> Values<'a> {
         Self::new(Data::Floats(Cow::Owned(reals)))
     }
 
-    /// Truth values, 1 or 0 for each row.
-    pub fn flags(&self, count: usize) -> Result<Vec<u8>, Unsuited> {
+    /// A constant.
+    pub fn of(value: &'a Value) -> Result<Self, Unsure> {
+        Ok(Self::new(match value {
+            Value::Null => return Ok(Self { data: Data::Null, there: There::None }),
+            Value::Bool(flag) => Data::Flag(*flag),
+            Value::Int(number) => Data::Int(*number),
+            Value::Beyond(is_positive) => Data::Beyond(*is_positive),
+            Value::Float(number) => Data::Float(*number),
+            Value::Text(text) => Data::Text(text.as_bytes()),
+            Value::Other => return Err(Unsure),
+        }))
+    }
+
+    /// Whether they are whole numbers, or NULL.
+    pub fn are_whole(&self) -> bool {
+        matches!(self.data, Data::Ints(_) | Data::Int(_) | Data::Null)
+    }
+
+    /// Truth values, 1 or 0 for each row; any that is not there has one, too.
+    pub fn flags(&self, count: usize) -> Result<Vec<u8>, Unsure> {
         match &self.data {
             Data::Flags(flags) => Ok(flags.to_vec()),
             Data::Flag(flag) => Ok(vec![u8::from(*flag); count]),
-            _ => Err(Unsuited),
+            _ => Err(Unsure),
         }
+    }
+
+    /// For which of the rows it passes as a test: it is true, and there.
+    pub fn truth(&self, count: usize) -> Result<Vec<u8>, Unsure> {
+        let mut flags = self.flags(count)?;
+        if let There::Some(there) = &self.there {
+            both(&mut flags, there);
+        }
+        Ok(flags)
     }
 }
 
@@ -124,6 +108,18 @@ fn zip<T: Copy, R: Clone>(one: Side<'_, T>, other: Side<'_, T>, count: usize, mu
     }
 }
 
+/// An expression for each variant of an enum, which is a constant there: loops over many values do not ask which it is.
+macro_rules! each {
+    ($of:ident { $($variant:ident)* }, $value:expr, $name:ident => $make:expr) => {
+        match $value {
+            $($of::$variant => {
+                const $name: $of = $of::$variant;
+                $make
+            })*
+        }
+    };
+}
+
 fn ints<'a>(values: &'a Values<'_>) -> Option<Side<'a, i64>> {
     match &values.data {
         Data::Ints(ints) => Some(Side::Many(ints)),
@@ -132,72 +128,89 @@ fn ints<'a>(values: &'a Values<'_>) -> Option<Side<'a, i64>> {
     }
 }
 
-/// Numbers as floats; whole ones only up to a magnitude.
-pub fn reals<'a>(values: &'a Values<'_>, most: i64, count: usize) -> Result<Cow<'a, [f64]>, Unsuited> {
-    let fits = |number: i64| number.unsigned_abs() <= most.unsigned_abs();
-    match &values.data {
-        Data::Floats(floats) => Ok(Cow::Borrowed(floats)),
-        Data::Float(float) => Ok(Cow::Owned(vec![*float; count])),
-        Data::Ints(ints) if most == i64::MAX || ints.iter().fold(true, |all, int| all & fits(*int)) => {
-            Ok(Cow::Owned(ints.iter().map(|int| *int as f64).collect()))
+/// Floats, one for each row or one for all.
+pub enum Reals<'a> {
+    One(f64),
+    Many(Cow<'a, [f64]>),
+}
+
+impl<'a> Reals<'a> {
+    fn side(&self) -> Side<'_, f64> {
+        match self {
+            Self::One(real) => Side::One(*real),
+            Self::Many(reals) => Side::Many(reals),
         }
-        Data::Int(int) if fits(*int) => Ok(Cow::Owned(vec![*int as f64; count])),
-        _ => Err(Unsuited),
+    }
+
+    pub fn many(self, count: usize) -> Cow<'a, [f64]> {
+        match self {
+            Self::One(real) => Cow::Owned(vec![real; count]),
+            Self::Many(reals) => reals,
+        }
     }
 }
 
-/// Two sides as floats.
-fn two<R: Clone>(
-    one: &Values<'_>,
-    other: &Values<'_>,
-    (most, count): (i64, usize),
-    make: impl FnMut(f64, f64) -> R,
-) -> Result<Vec<R>, Unsuited> {
-    if let (Data::Floats(one), Data::Float(other)) = (&one.data, &other.data) {
-        return Ok(zip(Side::Many(one), Side::One(*other), count, make)); // the usual test
+/// Numbers as floats, the nearest ones; whole ones only up to a magnitude.
+pub fn reals<'a>(values: &'a Values<'_>, most: i64) -> Result<Reals<'a>, Unsure> {
+    let fits = |number: i64| number.unsigned_abs() <= most.unsigned_abs();
+    match &values.data {
+        Data::Floats(floats) => Ok(Reals::Many(Cow::Borrowed(floats))),
+        Data::Float(float) => Ok(Reals::One(*float)),
+        Data::Ints(ints) if most == i64::MAX || ints.iter().fold(true, |all, int| all & fits(*int)) => {
+            Ok(Reals::Many(ints.iter().map(|int| *int as f64).collect()))
+        }
+        Data::Int(int) if most == i64::MAX || fits(*int) => Ok(Reals::One(*int as f64)),
+        _ => Err(Unsure),
     }
-    let (one, other) = (reals(one, most, count)?, reals(other, most, count)?);
-    Ok(zip(Side::Many(&one), Side::Many(&other), count, make))
 }
 
 /// Python guards what may be NULL, so that all results are there; whole numbers that leave 64 bits are for Python.
-pub fn computed<'a>(operation: Arithmetic, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsuited> {
+pub fn computed<'a>(operation: Arithmetic, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsure> {
     if let (Some(one), Some(other)) = (ints(one), ints(other)) {
         let mut overflows = false;
         let mut checked = |(number, overflow): (i64, bool)| {
             overflows |= overflow;
             number
         };
-        let found = match operation {
-            Arithmetic::Add => zip(one, other, count, |one, other| checked(one.overflowing_add(other))),
-            Arithmetic::Subtract => zip(one, other, count, |one, other| checked(one.overflowing_sub(other))),
-            Arithmetic::Multiply => zip(one, other, count, |one, other| checked(one.overflowing_mul(other))),
-        };
-        return if overflows { Err(Unsuited) } else { Ok(Values::new(Data::Ints(Cow::Owned(found)))) };
+        let found = each!(Arithmetic { Add Subtract Multiply }, operation, IT => {
+            zip(one, other, count, |one, other| checked(IT.whole(one, other)))
+        });
+        return if overflows { Err(Unsure) } else { Ok(Values::new(Data::Ints(Cow::Owned(found)))) };
     }
-    let rows = (i64::MAX, count);
-    Ok(Values::of_reals(match operation {
-        Arithmetic::Add => two(one, other, rows, |one, other| one + other)?,
-        Arithmetic::Subtract => two(one, other, rows, |one, other| one - other)?,
-        Arithmetic::Multiply => two(one, other, rows, |one, other| one * other)?,
-    }))
+    let (one, other) = (reals(one, i64::MAX)?, reals(other, i64::MAX)?);
+    Ok(Values::of_reals(each!(Arithmetic { Add Subtract Multiply }, operation, IT => {
+        zip(one.side(), other.side(), count, |one, other| IT.real(one, other))
+    })))
 }
 
-pub fn negated<'a>(values: &Values<'_>) -> Result<Values<'a>, Unsuited> {
+pub fn negated<'a>(values: &Values<'_>) -> Result<Values<'a>, Unsure> {
     Ok(Values::new(match &values.data {
         Data::Ints(ints) if !ints.contains(&i64::MIN) => Data::Ints(ints.iter().map(|int| -int).collect()),
         Data::Floats(floats) => Data::Floats(floats.iter().map(|float| -float).collect()),
-        Data::Int(int) => Data::Int(int.checked_neg().ok_or(Unsuited)?),
+        Data::Int(int) => Data::Int(int.checked_neg().ok_or(Unsure)?),
         Data::Float(float) => Data::Float(-float),
-        _ => return Err(Unsuited),
+        _ => return Err(Unsure),
     }))
 }
 
-/// Division; NULL by zero, or if the result is no number.
-pub fn quotient<'a>(one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsuited> {
-    let found = two(one, other, (EXACT, count), |one, other| one / other)?;
-    let there = found.iter().map(|number| u8::from(number.is_finite())).collect();
-    Ok(Values { there: There::Some(there), ..Values::of_reals(found) })
+pub fn divided<'a>(division: Division, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsure> {
+    if division.is_whole() {
+        let (one, other) = (ints(one).ok_or(Unsure)?, ints(other).ok_or(Unsure)?);
+        let found = zip(one, other, count, |one, other| division.whole(one, other));
+        let found = found.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let data = Data::Ints(found.iter().map(|number| number.unwrap_or(0)).collect());
+        return Ok(Values { data, there: known(&found) });
+    }
+    let (one, other) = (reals(one, EXACT)?, reals(other, EXACT)?);
+    let found = each!(Division { Quotient Rest WholeQuotient WholeRest }, division, IT => {
+        zip(one.side(), other.side(), count, |one, other| IT.real(one, other))
+    });
+    let data = Data::Floats(found.iter().map(|number| number.unwrap_or(0.0)).collect());
+    Ok(Values { data, there: known(&found) })
+}
+
+fn known<'a, T>(found: &[Option<T>]) -> There<'a> {
+    There::Some(found.iter().map(|value| u8::from(value.is_some())).collect())
 }
 
 pub fn both(one: &mut [u8], other: &[u8]) {
@@ -208,50 +221,69 @@ pub fn either(one: &mut [u8], other: &[u8]) {
     one.iter_mut().zip(other).for_each(|(one, other)| *one |= other);
 }
 
-/// NULL equals nothing; code asks for NULL before it compares in any other way.
-pub fn compared<'a>(sign: Sign, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsuited> {
+/// Code asks for NULL before it asks for an order, so that none of NULL counts.
+pub fn compared<'a>(sign: Sign, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsure> {
     let mut found = if let (Some(one), Some(other)) = (ints(one), ints(other)) {
         signed(sign, one, other, count)
     } else if let (Some(one), Some(other)) = (texts(one), texts(other)) {
         signed(sign, one, other, count)
-    } else if let (Some(_), Data::Beyond(positive)) = (ints(one), &other.data) {
-        vec![beyond(sign, *positive); count]
-    } else if let (Data::Beyond(positive), Some(_)) = (&one.data, ints(other)) {
-        vec![beyond(sign, !positive); count]
+    } else if let (Some(_), Data::Beyond(is_positive)) = (ints(one), &other.data) {
+        vec![u8::from(sign.holds_beyond(*is_positive)); count]
+    } else if let (Data::Beyond(is_positive), Some(_)) = (&one.data, ints(other)) {
+        vec![u8::from(sign.holds_beyond(!is_positive)); count]
     } else if let (Ok(one), Ok(other)) = (one.flags(count), other.flags(count)) {
         signed(sign, Side::Many(&one), Side::Many(&other), count)
     } else {
-        let rows = (EXACT, count);
-        match sign {
-            Sign::Equal => two(one, other, rows, |one, other| u8::from(one == other))?,
-            Sign::Unequal => two(one, other, rows, |one, other| u8::from(one != other))?,
-            Sign::Below => two(one, other, rows, |one, other| u8::from(one < other))?,
-            Sign::UpTo => two(one, other, rows, |one, other| u8::from(one <= other))?,
-            Sign::Above => two(one, other, rows, |one, other| u8::from(one > other))?,
-            Sign::From => two(one, other, rows, |one, other| u8::from(one >= other))?,
-        }
+        let (one, other) = (reals(one, EXACT)?, reals(other, EXACT)?);
+        signed(sign, one.side(), other.side(), count)
     };
-    for side in [one, other] {
-        match (&side.there, sign) {
-            (There::All, _) => {}
-            (There::Some(there), Sign::Unequal) => {
-                found.iter_mut().zip(there.iter()).for_each(|(flag, there)| *flag |= 1 - there)
-            }
-            (There::Some(there), _) => both(&mut found, there),
-            (There::None, _) => return Err(Unsuited),
+    if !matches!((&one.there, &other.there), (There::All, There::All)) {
+        let [of_one, of_both] = [false, true].map(|are_both| u8::from(sign.holds_for_null(are_both).unwrap_or(false)));
+        let (one, other) = (one.there.flags(count), other.there.flags(count));
+        for (flag, (one, other)) in found.iter_mut().zip(one.iter().zip(&other)) {
+            *flag = *flag & one & other | of_one & (one ^ other) | of_both & (1 - (one | other));
         }
     }
     Ok(Values::of_flags(found))
 }
 
-/// How any whole number compares with one that is beyond all of them.
-fn beyond(sign: Sign, is_above: bool) -> u8 {
-    u8::from(match sign {
-        Sign::Equal => false,
-        Sign::Unequal => true,
-        Sign::Below | Sign::UpTo => is_above,
-        Sign::Above | Sign::From => !is_above,
-    })
+/// Three-valued AND or OR.
+pub fn joined<'a>(join: Join, one: &Values<'_>, other: &Values<'_>, count: usize) -> Result<Values<'a>, Unsure> {
+    let parts = |values: &Values<'_>| {
+        let flags = values.flags(count)?.into_iter().zip(values.there.flags(count));
+        Ok(flags.map(|(flag, there)| (flag & there != 0, there > flag)).collect::<Vec<_>>())
+    };
+    let found = zip(Side::Many(&parts(one)?), Side::Many(&parts(other)?), count, |one, other| join.of(one, other));
+    let there = There::Some(found.iter().map(|(is_true, is_false)| u8::from(is_true | is_false)).collect());
+    Ok(Values { there, ..Values::of_flags(found.iter().map(|(is_true, _)| u8::from(*is_true)).collect()) })
+}
+
+/// Whether values are among others.
+pub fn among<'a>(
+    membership: Membership,
+    one: &Values<'_>,
+    options: &[Rc<Values<'_>>],
+    count: usize,
+) -> Result<Values<'a>, Unsure> {
+    let (mut found, mut are_known) = (vec![0; count], vec![1; count]);
+    for option in options {
+        match (membership, &option.data) {
+            (Membership::Plain, Data::Null | Data::Floats(_)) => return Err(Unsure), // Python asks whether NaNs are one object
+            (_, Data::Null) => are_known.fill(0),
+            _ => {
+                either(&mut found, &compared(Sign::Equal, one, option, count)?.flags(count)?);
+                both(&mut are_known, &option.there.flags(count));
+            }
+        }
+    }
+    if membership == Membership::Plain {
+        return Ok(Values::of_flags(found));
+    }
+    let there = one.there.flags(count);
+    both(&mut found, &there);
+    either(&mut are_known, &found);
+    both(&mut are_known, &there);
+    Ok(Values { there: There::Some(Cow::Owned(are_known)), ..Values::of_flags(found) })
 }
 
 fn texts<'a>(values: &'a Values<'_>) -> Option<Side<'a, &'a [u8]>> {
@@ -263,18 +295,13 @@ fn texts<'a>(values: &'a Values<'_>) -> Option<Side<'a, &'a [u8]>> {
 }
 
 fn signed<T: Copy + PartialOrd>(sign: Sign, one: Side<'_, T>, other: Side<'_, T>, count: usize) -> Vec<u8> {
-    match sign {
-        Sign::Equal => zip(one, other, count, |one, other| u8::from(one == other)),
-        Sign::Unequal => zip(one, other, count, |one, other| u8::from(one != other)),
-        Sign::Below => zip(one, other, count, |one, other| u8::from(one < other)),
-        Sign::UpTo => zip(one, other, count, |one, other| u8::from(one <= other)),
-        Sign::Above => zip(one, other, count, |one, other| u8::from(one > other)),
-        Sign::From => zip(one, other, count, |one, other| u8::from(one >= other)),
-    }
+    each!(Sign { Equal Unequal Below UpTo Above From }, sign, IT => {
+        zip(one, other, count, |one, other| u8::from(IT.holds(one, other)))
+    })
 }
 
 /// The one value where the test is true, the other where it is not; both of one type, or NULL.
-pub fn choice<'a>(test: &[u8], one: &Values<'_>, other: &Values<'_>) -> Result<Values<'a>, Unsuited> {
+pub fn choice<'a>(test: &[u8], one: &Values<'_>, other: &Values<'_>) -> Result<Values<'a>, Unsure> {
     let count = test.len();
     let pick = |one: &[u8], other: &[u8]| zip3(test, one, other);
     let there = match (&one.there, &other.there) {
@@ -292,9 +319,9 @@ pub fn choice<'a>(test: &[u8], one: &Values<'_>, other: &Values<'_>) -> Result<V
     } else if let (Ok(one), Ok(other)) = (one.flags(count), other.flags(count)) {
         Data::Flags(Cow::Owned(pick(&one, &other)))
     } else if ints(one).is_none() && ints(other).is_none() {
-        Data::Floats(Cow::Owned(zip3(test, &reals(one, EXACT, count)?, &reals(other, EXACT, count)?)))
+        Data::Floats(Cow::Owned(zip3(test, &reals(one, EXACT)?.many(count), &reals(other, EXACT)?.many(count))))
     } else {
-        return Err(Unsuited);
+        return Err(Unsure);
     };
     Ok(Values { data, there })
 }

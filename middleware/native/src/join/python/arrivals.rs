@@ -11,8 +11,9 @@ use crate::block::python::blocks::Block;
 use crate::block::python::event_batch::EventBatch;
 use crate::block::python::results::Stamping;
 use crate::event::python::fields::Field;
-use crate::expr::program::{Input, Kind, Program, Projector, Rows, Unsuited, Values, gathered, passing};
+use crate::expr::program::{Input, Kind, Program, Projector, Rows, Values, gathered, passing};
 use crate::expr::tuples::{Table, Tuple};
+use crate::expr::value::Unsure;
 use crate::join::python::pairs::{Key, Marks, Met};
 use crate::join::sides::{Held, Pair, Part, Side};
 
@@ -59,7 +60,7 @@ impl Entering {
             None => (0..times.len() as u32).collect(),
             Some(before) => match passing(before, times.len(), &table) {
                 Ok(rows) => rows,
-                Err(Unsuited) => return Ok(None),
+                Err(Unsure) => return Ok(None),
             },
         };
         let (mut kept, mut found) = (Vec::with_capacity(rows.len()), Vec::with_capacity(rows.len()));
@@ -135,18 +136,18 @@ impl<'py> Pairing<'_, 'py> {
         which: usize,
         at: usize,
         pairs: impl ExactSizeIterator<Item = &'a Pair<'a, Tuple>>,
-    ) -> Result<Values<'a>, Unsuited> {
+    ) -> Result<Values<'a>, Unsure> {
         let (side, count) = (self.sides[which], pairs.len());
         gathered(side.kinds[at], pairs.map(|pair| pair.0[which].tuple.cell(self.py, at, &side.fields)), count)
     }
 }
 
 impl Rows for Pairing<'_, '_> {
-    fn run(&self, which: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsuited> {
+    fn run(&self, which: usize, at: usize, rows: Range<usize>) -> Result<Values<'_>, Unsure> {
         self.gathered(which, at, self.pairs[rows].iter())
     }
 
-    fn some(&self, which: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsuited> {
+    fn some(&self, which: usize, at: usize, rows: &[u32]) -> Result<Values<'_>, Unsure> {
         self.gathered(which, at, rows.iter().map(|row| &self.pairs[*row as usize]))
     }
 }

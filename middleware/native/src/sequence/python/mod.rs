@@ -2,6 +2,7 @@
 
 mod arriving;
 mod block;
+mod condition;
 mod entries;
 mod identity;
 mod keys;

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use pyo3::prelude::*;
 use pyo3::types::{PyTuple, PyType};
 
+use super::condition::Condition;
 use crate::block::python::results::{Stamping, StampingSpec};
 use crate::event::python::fields::{Field, Maker};
-use crate::expr::expression::Condition;
 use crate::expr::program::Made;
 use crate::sequence::pattern::{Component, Pattern, Schedule};
 

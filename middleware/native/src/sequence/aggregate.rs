@@ -1,9 +1,6 @@
 //! Aggregates of a Kleene group, as far as they are plain: `detectors.language.aggregate_functions` decides the rest.
 
-use super::value::{Sign, Unsure, Value};
-
-/// Sums of whole numbers below this are exact as floats.
-const EXACT: i64 = 1 << 53;
+use crate::expr::value::{EXACT, Sign, Unsure, Value};
 
 #[derive(Clone, Copy)]
 pub enum Aggregate {
@@ -79,8 +76,8 @@ fn total(known: impl Iterator<Item = Value>) -> Result<Option<(i64, i64)>, Unsur
 
 #[cfg(test)]
 mod tests {
-    use super::{Aggregate, EXACT};
-    use crate::expr::value::{Unsure, Value};
+    use super::Aggregate;
+    use crate::expr::value::{EXACT, Unsure, Value};
 
     fn of(name: &str, values: &[Value]) -> Result<Value, Unsure> {
         Aggregate::named(name).expect("it is known").of(values.iter().cloned())
