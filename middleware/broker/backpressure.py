@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import is_subscribed
 from middleware.model.quantities import spoken_duration

@@ -16,17 +16,16 @@ import xxhash
 
 from middleware.broker.backpressure import Pressure
 from middleware.broker.effects import BrokerStatistics, Effects
-from middleware.broker.gathering import Gathering
 from middleware.broker.inbox import Inbox, times_by_type
-from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.owners import Owners
+from middleware.broker.ingress.publisher_admission import Admission
+from middleware.broker.ingress.publisher_rows import Admitted
 from middleware.broker.ingress.receipts import REJECTIONS, tally
-from middleware.broker.ingress.rows import Admitted
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.history import History
+from middleware.broker.log.log_records import BREAK, PeerKey, Withholding
 from middleware.broker.log.null_log import AnyLog, NullLog
-from middleware.broker.log.records import BREAK, PeerKey, Withholding
 from middleware.broker.merge import retractions_first
 from middleware.broker.outbound import Outbound
 from middleware.broker.peers.attachments import Attachments
@@ -34,6 +33,7 @@ from middleware.broker.peers.offering import Offering
 from middleware.broker.peers.peers import Channel, Peer
 from middleware.broker.peers.rights import Rights, Sender
 from middleware.broker.routing import check_pattern
+from middleware.broker.startup_barrier import StartupBarrier
 from middleware.broker.watermarks.covering import Covering
 from middleware.broker.watermarks.reopening import Reopening
 from middleware.broker.watermarks.tracker import WatermarkTracker
@@ -118,7 +118,7 @@ class Broker:
         self.ingress.owners = Owners(self._is_here)
         self.senders: dict[PeerKey, Sender] = {}  # of a former life, while it is replayed
         self.covering = Covering(self.tracker, self.log, self._peers)
-        self.to_come = Gathering(self.attachments.configured, self.tracker, self.log, now)
+        self.to_come = StartupBarrier(self.attachments.configured, self.tracker, self.log, now)
         self._missing = self.to_come.missing
         self._pressure, self._offering = Pressure(self.sources.policy.hold), Offering(self.subscriptions, self.publications)
         self._outbound = Outbound(self._peers, self.log, self.tracker, self.admission, self._offering, self._missing)

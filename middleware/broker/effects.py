@@ -9,7 +9,7 @@ from middleware.broker.peers.peers import Channel, PeerStatistics
 from middleware.link.frames import Parts, Role
 
 
-class Closed(msgspec.Struct, frozen=True):
+class Disconnection(msgspec.Struct, frozen=True):
     """A peer is gone. ``lost``: frames that were meant for it and may not have arrived."""
 
     role: Role
@@ -22,7 +22,7 @@ class Effects(msgspec.Struct):
     """What the owner of a broker is to do: send these messages, in this order; note who left, and report the rejections."""
 
     sends: list[tuple[Channel, Parts]] = []
-    closed: list[Closed] = []
+    closed: list[Disconnection] = []
     rejected: list[RejectedEvent] = []
 
     def __bool__(self) -> bool:

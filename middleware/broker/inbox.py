@@ -8,7 +8,7 @@ from operator import not_
 
 from middleware.broker.ingress.checks import Ingress
 from middleware.broker.ingress.seen import skipped
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.merge import merged
 from middleware.broker.pacing import spacing
 from middleware.broker.watermarks.combining import CombinedWatermarks

@@ -8,9 +8,9 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from middleware.broker.ingress.admission import Admission
+from middleware.broker.ingress.publisher_admission import Admission
+from middleware.broker.log.log_records import BREAK, LogOffset, PeerKey
 from middleware.broker.log.null_log import AnyLog
-from middleware.broker.log.records import BREAK, LogOffset, PeerKey
 from middleware.broker.peers.offering import Offering, with_log
 from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import RoutingTable, is_subscribed

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from middleware.broker.log.records import LogOffset
+from middleware.broker.log.log_records import LogOffset
 from middleware.broker.merge import merged
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.cursor import Cursor

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import msgspec
 import xxhash
 
-from middleware.durability.encoding import (
+from middleware.durability.state_encoding import (
     decode_state,
     encode_state,
     known_events,
@@ -91,7 +91,7 @@ class AtOnce:
         return file.getvalue()
 
 
-class Begun:
+class PendingCheckpoint:
     """A checkpoint that is being made.
 
     ``state``
@@ -156,7 +156,7 @@ class Begun:
         return piece
 
 
-class Stored:
+class StoredCheckpoint:
     """A checkpoint that is read, piece by piece. Raises StateError if it is damaged.
 
     ``known``

@@ -15,11 +15,11 @@ import msgspec
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.broker.peers.peers import Channel
-from middleware.durability.checkpoint import AtOnce, Begun, Piece, Slicing
-from middleware.durability.encoding import uncollected
+from middleware.durability.checkpoint import AtOnce, PendingCheckpoint, Piece, Slicing
 from middleware.durability.lives import log_of, state_of
+from middleware.durability.state_encoding import uncollected
 from middleware.link.frames import Bye, Data, Parts, decode_frame
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import UnsavedError
@@ -152,7 +152,7 @@ class DurableCore:
         self.broker, self.log, self.processor = broker, log_of(broker), processor
         self.checkpoint_due = False
         self.faults: dict[str, str] = {}
-        self._begun: Begun | None = None
+        self._begun: PendingCheckpoint | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
         self._held: deque[tuple[int, Effects]] = deque()
         self._owed = list(rejected)
@@ -246,7 +246,7 @@ class DurableCore:
                 self.faults = error.faults
                 return None
             state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
-            self._begun = Begun(self.log.number, state, self._parts, self._types, self._known, self._slicing)
+            self._begun = PendingCheckpoint(self.log.number, state, self._parts, self._types, self._known, self._slicing)
         return self.resume(0)
 
     def _parts(self, count: int) -> Mapping[str, Any]:

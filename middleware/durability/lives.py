@@ -10,24 +10,24 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from middleware.broker.broker import Broker
-from middleware.broker.effects import Closed
+from middleware.broker.effects import Disconnection
 from middleware.broker.ingress.receipts import tally
 from middleware.broker.log.history import History
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import (
-    Began,
-    Behind,
-    BorneOut,
-    Detached,
+from middleware.broker.log.log_records import (
+    ClockCorrection,
+    ConfirmedEvents,
     Floors,
+    GenerationStart,
     IdlePromise,
     LogEntry,
+    PeerDeparture,
+    PeerInterest,
     PeerKey,
-    Received,
+    ReceivedPayload,
     Record,
     RejectedEvents,
     Resumption,
-    Subscribed,
     Withholding,
 )
 from middleware.broker.peers.rights import Rights, sender_of
@@ -113,31 +113,31 @@ def replay(broker: Broker, record: Record) -> Batch | None:
 def _again(broker: Broker, entry: LogEntry) -> None:
     """What an entry of the log says happens again."""
     tracker = broker.tracker
-    if type(entry) is Received:
+    if type(entry) is ReceivedPayload:
         _take_again(broker, entry)
-    elif type(entry) is Subscribed and entry.peer[0] != "subscriber":
+    elif type(entry) is PeerInterest and entry.peer[0] != "subscriber":
         if entry.peer[0] == "publisher":
             _sent_by(broker, entry.peer, entry.owner)
             tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)
         broker.offered(entry.peer, entry.interest)
-    elif type(entry) is Detached:
+    elif type(entry) is PeerDeparture:
         tracker.left(entry.peer, entry.outlived)
     elif type(entry) is IdlePromise:
         broker.admission.again(entry)
     elif type(entry) is RejectedEvents:
         for rejected in entry.rejected:
             broker.ingress.restore_rejection(rejected)
-    elif isinstance(entry, Began | Resumption):
+    elif isinstance(entry, GenerationStart | Resumption):
         broker.reopening.again(entry)
-    elif isinstance(entry, Withholding | BorneOut):
+    elif isinstance(entry, Withholding | ConfirmedEvents):
         broker.admission.replay_waiting(entry)
     elif type(entry) is Floors:
         tracker.covered(entry.floors)
-    elif type(entry) is Behind:
+    elif type(entry) is ClockCorrection:
         broker.sources.was_behind(entry.behind)
 
 
-_ENDING = (IdlePromise, Detached)
+_ENDING = (IdlePromise, PeerDeparture)
 
 
 def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
@@ -148,7 +148,7 @@ def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
     return before, [entry for entry in rest if type(entry) in _ENDING]
 
 
-def _take_again(broker: Broker, taken: Received) -> None:
+def _take_again(broker: Broker, taken: ReceivedPayload) -> None:
     for head, block in zip(taken.changes.blocks, taken.blocks, strict=True):
         reads = head.type in broker.subscriptions
         is_raw = taken.peer[0] == "publisher"
@@ -177,7 +177,7 @@ def resume(broker: Broker, watermarks: Mapping[str, int], reached: int = NEVER) 
     for gone in [key for key in tracker.durable if key[1] not in there.configured]:
         tracker.durable.discard(gone)
         broker.leave(gone)
-        there.closed.append(Closed("node", gone[1], "is not in the configuration any more", 0))
+        there.closed.append(Disconnection("node", gone[1], "is not in the configuration any more", 0))
     there.lost |= dict.fromkeys(tracker.durable, there.born)
     broker.to_come.exempt({name for _, name in tracker.durable})
     log.began = log.offset

@@ -13,13 +13,13 @@ import msgspec
 
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.broker.log.records import Broken, Halted, Made, Received, Record, RejectedEvents
+from middleware.broker.log.log_records import LocalBlock, LogBreak, ReceivedPayload, Record, RejectedEvents, UnitStops
 from middleware.broker.merge import retractions_first
 from middleware.durability import lives
-from middleware.durability.checkpoint import Stored
+from middleware.durability.checkpoint import StoredCheckpoint
 from middleware.durability.durable_core import SEEN, Recoverable
-from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
+from middleware.durability.state_encoding import uncollected
 from middleware.link.codec import OTHER_FIELDS, BlockHead, Drops, EventCodec, encode
 from middleware.model.change import Batch, Change, Delta, Retract, Watermark, consolidate
 from middleware.model.errors import StateError
@@ -27,7 +27,7 @@ from middleware.model.event import IDENTITY, NEVER, ORDER, Event, EventTypes, Id
 from middleware.model.values.state import exactly
 
 
-class Recovered(msgspec.Struct):
+class RecoveryResult(msgspec.Struct):
     """The result of a recovery. ``events``: given to the detectors again. ``corrected``: changes that correct consumers.
 
     ``rejected``: raw events that were rejected, and that the former life may not have listed.
@@ -70,7 +70,7 @@ class _Replayed:
         else:
             self._forget(delta.changes())
 
-    def broken(self, entry: Broken) -> None:
+    def broken(self, entry: LogBreak) -> None:
         """Changes are missing in the log here. O(changes) where it left out what nobody wanted."""
         if entry.unsubscribed and entry.here:
             left = frozenset(entry.here)
@@ -101,7 +101,7 @@ def recover(
     records: Iterable[Record],
     rebuild: bool = False,
     former: Collection[str] = (),
-) -> tuple[Recovered, Batch]:
+) -> tuple[RecoveryResult, Batch]:
     """Bring a broker and its detectors, both just made, to the end of the log. O(checkpoint + records after it).
 
     ``checkpoint``: its pieces, in order; ``records``: those after it; both are read as streams. To ``rebuild``, ``records`` are
@@ -109,10 +109,10 @@ def recover(
     they name. The batch that is returned with the counts is to be published first.
     Raises StateError or DetectorError if the code has changed such that stored events or state would be lost.
     """
-    result = Recovered(checkpoint is not None and not rebuild)
+    result = RecoveryResult(checkpoint is not None and not rebuild)
     log = log_of(broker)
     if checkpoint is not None:
-        stored = Stored(checkpoint, types)
+        stored = StoredCheckpoint(checkpoint, types)
         result.known = stored.known
         if not rebuild:
             with uncollected():
@@ -144,7 +144,7 @@ def _replayed(
     hierarchy: Recoverable | None,
     types: EventTypes,
     records: Iterable[Record],
-    result: Recovered,
+    result: RecoveryResult,
     known: Mapping[str, str] | None,
     fresh: Collection[str],
 ) -> _Replayed:
@@ -163,13 +163,13 @@ def _replayed(
             _check_unmoved(record, hierarchy, codec)
         batch = lives.replay(broker, record)
         for entry in record.entries:
-            if type(entry) is Made:
+            if type(entry) is LocalBlock:
                 found.made += codec.decode(entry.head, entry.block, drops).changes()
             elif type(entry) is RejectedEvents:
                 result.rejected += entry.rejected
-            elif type(entry) is Broken:
+            elif type(entry) is LogBreak:
                 found.broken(entry)
-            elif type(entry) is Halted and hierarchy is not None and known is not None:
+            elif type(entry) is UnitStops and hierarchy is not None and known is not None:
                 found.stood += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
         before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
         if result.unreadable > before:
@@ -189,7 +189,7 @@ def _replayed(
     return found
 
 
-def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, result: Recovered) -> None:
+def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: StoredCheckpoint, result: RecoveryResult) -> None:
     """Restore log, broker and detectors from a checkpoint."""
     state = checkpoint.state()
     units = state["units"]
@@ -210,7 +210,7 @@ def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: Stored, 
             pass
 
 
-def _lanes(broker: Broker, checkpoint: Stored) -> Iterator[Mapping[str, Any]]:
+def _lanes(broker: Broker, checkpoint: StoredCheckpoint) -> Iterator[Mapping[str, Any]]:
     """The parts of a checkpoint that have lanes; the others, with ids seen, go to the broker."""
     for part in checkpoint.parts():
         if SEEN in part:
@@ -222,7 +222,7 @@ def _lanes(broker: Broker, checkpoint: Stored) -> Iterator[Mapping[str, Any]]:
 def _check_unmoved(record: Record, hierarchy: Recoverable, codec: EventCodec) -> None:
     """Raise StateError if another node has sent results of a detector that is here now. O(results of its types)."""
     for entry in record.entries:
-        if type(entry) is not Received or entry.peer[0] != "node":
+        if type(entry) is not ReceivedPayload or entry.peer[0] != "node":
             continue
         for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
             if head.raw or head.type not in hierarchy.promised:
@@ -250,14 +250,14 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
     lost = Drops()
     for entry in record.entries:
         blocks: Iterable[tuple[BlockHead, bytes]] = ()
-        if type(entry) is Made:
+        if type(entry) is LocalBlock:
             blocks = ((entry.head, entry.block),)
-        elif type(entry) is Received and entry.peer[0] == "publisher":
+        elif type(entry) is ReceivedPayload and entry.peer[0] == "publisher":
             blocks = zip(entry.changes.blocks, entry.blocks, strict=True)
         for head, block in blocks:
             if head.type not in codec.types:
                 lost[head.type] += head.count if head.type in needed else 0
-            elif head.type in reads and type(entry) is Received:
+            elif head.type in reads and type(entry) is ReceivedPayload:
                 drops = Drops()
                 codec.decode(head, block, drops)
                 lost[head.type] += _unreadable(drops)

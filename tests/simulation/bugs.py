@@ -24,13 +24,13 @@ from middleware.broker import broker, outbound
 from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.ingress import sources
-from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.changed import ChangedEvents
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Bounds
+from middleware.broker.ingress.publisher_admission import Admission
+from middleware.broker.ingress.publisher_rows import Bounds
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks import combining
 from middleware.broker.watermarks.combining import CombinedWatermarks

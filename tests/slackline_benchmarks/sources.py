@@ -9,7 +9,7 @@ from typing import Any
 
 from middleware.broker.broker import Broker
 from middleware.broker.log.log import Log
-from middleware.durability.encoding import uncollected
+from middleware.durability.state_encoding import uncollected
 from middleware.model.event import EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.runtime.loop.durable_runner import DurableRunner

@@ -38,7 +38,7 @@ import msgspec
 from middleware.broker.broker import Broker
 from middleware.broker.log.log import Log
 from middleware.durability.durable_core import DurableCore
-from middleware.durability.encoding import uncollected
+from middleware.durability.state_encoding import uncollected
 from middleware.model.change import Batch, Delta, Insert
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes

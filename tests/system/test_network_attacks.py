@@ -20,7 +20,7 @@ from middleware.model.errors import KeyFileError, NetworkError
 from middleware.model.event import Event
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.transport.gatekeeper import MOST_NEW, Arrivals
-from middleware.runtime.transport.keys import Allowed, KeyPair, Keys, load_allowed, new_keys
+from middleware.runtime.transport.keys import AllowedKey, KeyPair, Keys, load_allowed, new_keys
 from middleware.runtime.transport.zeromq import Transport
 
 pytestmark = pytest.mark.system
@@ -181,7 +181,7 @@ def test_a_revoked_key_is_out_at_once(tmp_path: Path) -> None:
     listed.write_text(f"{friend.public} friend\n{other.public} other\n")
     keys = Keys.load(tmp_path / "a.key", listed)
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, keys=keys) as node:
-        client = [Allowed(own.public, "a")]
+        client = [AllowedKey(own.public, "a")]
         with (
             Publisher(node.address, keys=Keys(friend, client)) as publisher,
             Publisher(node.address, keys=Keys(other, client)) as revoked,

@@ -19,7 +19,7 @@ from middleware.model.event import Event, EventTypes
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.node import Node
 from middleware.runtime.transport.framing import frames_of
-from middleware.runtime.transport.keys import Allowed, KeyPair, Keys, load_allowed, load_keys, new_keys
+from middleware.runtime.transport.keys import AllowedKey, KeyPair, Keys, load_allowed, load_keys, new_keys
 
 pytestmark = pytest.mark.system
 
@@ -117,8 +117,8 @@ def pair(name: str) -> KeyPair:
     return KeyPair(name, public.decode(), secret.decode())
 
 
-def allowed(*pairs: KeyPair) -> list[Allowed]:
-    return [Allowed(each.public, each.name) for each in pairs]
+def allowed(*pairs: KeyPair) -> list[AllowedKey]:
+    return [AllowedKey(each.public, each.name) for each in pairs]
 
 
 def test_only_listed_keys_get_in() -> None:
@@ -224,7 +224,7 @@ def test_the_allow_list_names_the_line_that_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "allowed"
     path.write_text(f"# who may attach\n\n{one.public} one deploy\n{two.public} two\n")
     keys = Keys(one, load_allowed(path))
-    assert keys.entry(one.public) == Allowed(one.public, "one", frozenset({"deploy"}))
+    assert keys.entry(one.public) == AllowedKey(one.public, "one", frozenset({"deploy"}))
     assert keys.key_of("two") == two.public
     with pytest.raises(KeyFileError, match="no key of node 'three'"):
         keys.key_of("three")
@@ -242,7 +242,7 @@ def test_a_comment_behind_an_entry_gives_no_mark(tmp_path: Path, rest: str, mark
     path = tmp_path / "allowed"
     key = "a#a#a" * 8  # '#' is a digit of keys, though never the first
     path.write_text(f" {key}\tdesk {rest}\n# the end\n#\n#{key} gone\n")
-    assert load_allowed(path) == [Allowed(key, "desk", frozenset(marks))]
+    assert load_allowed(path) == [AllowedKey(key, "desk", frozenset(marks))]
 
 
 def test_a_mark_that_means_nothing_is_refused(tmp_path: Path) -> None:

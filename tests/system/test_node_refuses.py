@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 from test_network import poll_until
 
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.durability.checkpoint import Piece, whole
 from middleware.durability.durable_core import Write
 from middleware.model.errors import NetworkError, StateError

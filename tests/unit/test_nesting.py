@@ -11,7 +11,7 @@ import pytest
 
 from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
 from middleware.connect.messages.reading import Message, MessageReader
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Delta

@@ -13,7 +13,7 @@ from middleware import native
 from middleware.broker.ingress.changed import ChangedEvents, Refusal, version
 from middleware.broker.ingress.copies import MOST_READ, Copies, Copy
 from middleware.broker.ingress.owners import Owners
-from middleware.broker.ingress.rows import (
+from middleware.broker.ingress.publisher_rows import (
     BAD,
     Admitted,
     Bounds,

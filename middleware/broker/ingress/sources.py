@@ -62,7 +62,7 @@ class SourcePolicy(msgspec.Struct, frozen=True):
             raise ValueError(f"idle, ahead and hold are times > 0, not {self.idle}, {self.ahead} and {self.hold} ns")
 
 
-class Source(msgspec.Struct):
+class PublisherState(msgspec.Struct):
     """One publisher.
 
     ``received_at``
@@ -132,7 +132,7 @@ class Sources:
         self._born = now
         self._wall: int | None = None
         self._walls: dict[Hashable, int] = {}
-        self._known: dict[Hashable, Source] = {}
+        self._known: dict[Hashable, PublisherState] = {}
         self._clock: int | None = None
         self._stirred_at = now
         self._idle_from = now
@@ -174,7 +174,7 @@ class Sources:
             self._wall = own + self.former if is_former else agreed_wall(own, clocks, within)
             self.behind = self._wall - own
 
-    def __getitem__(self, key: Hashable) -> Source:
+    def __getitem__(self, key: Hashable) -> PublisherState:
         return self._known[key]
 
     def __contains__(self, key: object) -> bool:
@@ -182,7 +182,7 @@ class Sources:
 
     def attach(self, key: Hashable, now: int) -> None:
         """A publisher has attached."""
-        self._known[key] = Source(now)
+        self._known[key] = PublisherState(now)
         self._stirred_at = now
 
     def leave(self, key: Hashable) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.link.codec import BlockHead, encode
 from middleware.model.event import END, Identity
 

@@ -14,32 +14,32 @@ from typing import Any
 from msgspec.structs import astuple, replace
 
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.broker.log.readers import Reader
-from middleware.broker.log.records import (
+from middleware.broker.log.log_records import (
     AllAttached,
-    Began,
-    Broken,
-    Detached,
     Floors,
-    Halted,
+    GenerationStart,
+    LineRenewal,
+    LocalBlock,
+    LogBreak,
     LogEntry,
     LogOffset,
-    Made,
-    Moved,
+    PeerDeparture,
+    PeerInterest,
     PeerKey,
-    Received,
+    ReaderPosition,
+    ReaderRelease,
+    ReceivedPayload,
     Record,
     RejectedEvents,
-    Released,
-    Renewed,
     Resumption,
-    Subscribed,
+    UnitStops,
 )
+from middleware.broker.log.readers import Reader
 from middleware.broker.routing import RoutingTable, is_subscribed, matches
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
 from middleware.model.event import NEVER
 
-Stored = Callable[[int, int], Iterable[Record]]
+StoredRecords = Callable[[int, int], Iterable[Record]]
 """(offset, bytes) -> the stored records with blocks after the offset, in order, from the first on, about so many bytes."""
 
 _MOST_LINES = 16
@@ -75,7 +75,7 @@ class Log:
     keeps = True
     """Whether what is noted outlives the process."""
 
-    def __init__(self, line: int, stored: Stored) -> None:
+    def __init__(self, line: int, stored: StoredRecords) -> None:
         self.line = line
         self.oldest = 0
         self.offset = self.number = self.began = 0
@@ -103,18 +103,18 @@ class Log:
 
     def received(self, peer: PeerKey, changes: Changes, blocks: list[bytes]) -> None:
         """Note an admitted payload, before any of its blocks is handed on; the blocks get the next numbers."""
-        self._entries.append(Received(peer, changes, blocks))
+        self._entries.append(ReceivedPayload(peer, changes, blocks))
         if peer[0] == "node":
             self._present.update((head.type, False) for head in changes.blocks)
 
     def subscribed(self, peer: PeerKey, interest: Interest, owner: str | None = None) -> None:
         """Note what a peer subscribes to and offers; nodes and subscribers are readers from then on."""
-        self._entries.append(Subscribed(peer, interest, owner))
+        self._entries.append(PeerInterest(peer, interest, owner))
         self._remember(peer, interest, owner)
 
     def detached(self, peer: PeerKey, outlived: list[str]) -> None:
         """Note that a peer is gone for good; a subscriber with a name stays a reader."""
-        self._entries.append(Detached(peer, outlived))
+        self._entries.append(PeerDeparture(peer, outlived))
         self._forget(peer)
 
     def released(self, names: Collection[str], owner: str | None, attached: Container[PeerKey]) -> None:
@@ -122,7 +122,7 @@ class Log:
         and those that are attached, stay."""
         for peer in [peer for peer, reader in self.readers.items() if reader.named and reader.owner == owner]:
             if peer not in attached and any(matches(name, peer[1]) for name in names):
-                self._entries.append(Released(peer))
+                self._entries.append(ReaderRelease(peer))
                 self._release(peer)
 
     def _release(self, peer: PeerKey) -> None:
@@ -136,13 +136,13 @@ class Log:
     def made(self, head: BlockHead, block: bytes) -> None:
         """Note a block published here."""
         self.offset += 1
-        self._entries.append(Made(head, block))
+        self._entries.append(LocalBlock(head, block))
         self._present.add((head.type, True))
 
     def broken(self, names: list[str], here: list[str]) -> None:
         """Note that changes of these types are missing."""
         self.offset += 1
-        self._entries.append(Broken(names, here))
+        self._entries.append(LogBreak(names, here))
 
     def skipped(self, name: str, is_local: bool) -> None:
         """The log skips changes of a type, as nobody subscribes to them. ``is_local``: they were made here.
@@ -152,7 +152,7 @@ class Log:
         if (name, is_local) in self._present:
             self._present.discard((name, is_local))
             self.offset += 1
-            self._entries.append(Broken([name], [name] if is_local else [], unsubscribed=True))
+            self._entries.append(LogBreak([name], [name] if is_local else [], unsubscribed=True))
 
     def subscribe_only(self, patterns: Collection[str]) -> None:
         """Other nodes are asked for these patterns from now on, and skip changes of other types. O(types in the log)."""
@@ -163,7 +163,7 @@ class Log:
         """Note rejected events."""
         self._entries.append(RejectedEvents(rejected))
 
-    def noted(self, entry: Began | Resumption | Floors) -> None:
+    def noted(self, entry: GenerationStart | Resumption | Floors) -> None:
         """Note that a generation began or resumed, or what other nodes have called final."""
         self._entries.append(entry)
 
@@ -173,18 +173,18 @@ class Log:
 
     def halted(self, names: list[str]) -> None:
         """Note that units have stopped."""
-        self._entries.append(Halted(names))
+        self._entries.append(UnitStops(names))
 
     def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None:
         """Note how far a reader has got."""
         reader = self.readers.get(peer)
         if reader is not None and (offset > reader.offset or mark != reader.mark):
             reader.moved(max(reader.offset, min(offset, self.offset)), mark, self.oldest)
-            self._entries.append(Moved(peer, reader.offset, mark))
+            self._entries.append(ReaderPosition(peer, reader.offset, mark))
 
     def renewed(self, line: int, common: int) -> None:
         """Note that what the log had after offset ``common`` is lost, and with it the log's identity."""
-        self._entries.append(Renewed(line, common))
+        self._entries.append(LineRenewal(line, common))
         self._renew(line, common)
 
     def _renew(self, line: int, common: int) -> None:
@@ -379,28 +379,28 @@ class Log:
         """Note that a stored record was replayed."""
         self.offset = record.first
         for entry in record.entries:
-            if type(entry) is Received:
+            if type(entry) is ReceivedPayload:
                 self.offset += len(entry.blocks)
                 if entry.peer[0] == "node":
                     self._present.update((head.type, False) for head in entry.changes.blocks)
-            elif type(entry) is Made:
+            elif type(entry) is LocalBlock:
                 self.offset += 1
                 self._present.add((entry.head.type, True))
-            elif type(entry) is Broken:
+            elif type(entry) is LogBreak:
                 self.offset += 1
                 if entry.unsubscribed:
                     self._present.difference_update((name, bool(entry.here)) for name in entry.names)
-            elif type(entry) is Subscribed:  # where the log was then
+            elif type(entry) is PeerInterest:  # where the log was then
                 self._remember(entry.peer, entry.interest, entry.owner)
             elif type(entry) is AllAttached:
                 self.gathers = False
-            elif type(entry) is Renewed:
+            elif type(entry) is LineRenewal:
                 self._renew(entry.line, entry.common)
-            elif type(entry) is Detached:
+            elif type(entry) is PeerDeparture:
                 self._forget(entry.peer)
-            elif type(entry) is Released:
+            elif type(entry) is ReaderRelease:
                 self._release(entry.peer)
-            elif type(entry) is Moved and entry.peer in self.readers:
+            elif type(entry) is ReaderPosition and entry.peer in self.readers:
                 self.readers[entry.peer].moved(entry.offset, entry.mark, self.oldest)
         self._first, self.number = self.offset, record.number
         self._finals |= record.finals

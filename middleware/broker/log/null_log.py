@@ -6,8 +6,8 @@ from collections.abc import Collection, Container, Iterable, Mapping
 
 from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log import Log
+from middleware.broker.log.log_records import Floors, GenerationStart, LogEntry, LogOffset, PeerKey, Resumption
 from middleware.broker.log.readers import Reader
-from middleware.broker.log.records import Began, Floors, LogEntry, LogOffset, PeerKey, Resumption
 from middleware.link.codec import BlockHead, Changes, Interest, Mark
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
@@ -42,7 +42,7 @@ class NullLog:
 
     def rejected(self, rejected: list[RejectedEvent]) -> None: ...
 
-    def noted(self, entry: Began | Resumption | Floors) -> None: ...
+    def noted(self, entry: GenerationStart | Resumption | Floors) -> None: ...
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None: ...
 

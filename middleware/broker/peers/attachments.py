@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from middleware.broker.effects import Closed
-from middleware.broker.log.records import PeerKey
+from middleware.broker.effects import Disconnection
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.peers.dialling import Dialling
 from middleware.broker.peers.greeting import objection
 from middleware.broker.peers.peers import Channel, Peer
@@ -57,7 +57,7 @@ class Attachments:
         self.awaited: dict[PeerKey, int] = {}
         self.lost: dict[PeerKey, int] = {}
         self.left: Counter[str] = Counter()
-        self.closed: list[Closed] = []
+        self.closed: list[Disconnection] = []
         self.refusals: list[tuple[Channel, Parts]] = []
         self.dialling = Dialling(frozenset(configured) - {name}, now)
         self.configured = self.dialling.names
@@ -140,9 +140,9 @@ class Attachments:
             del self._channels[peer.channel]
 
     def note_closed(self, peer: Peer, reason: str, lost: int) -> None:
-        """Count a peer that is gone; ``lost``: see ``Closed``."""
+        """Count a peer that is gone; ``lost``: see ``Disconnection``."""
         self.left[f"{peer.role}: {reason.partition(':')[0]}"] += 1
-        self.closed.append(Closed(peer.role, peer.name, reason, lost))
+        self.closed.append(Disconnection(peer.role, peer.name, reason, lost))
 
     def await_again(self, key: PeerKey) -> None:
         """A peer of the last life may be back."""

@@ -9,7 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from middleware.broker.ingress.receipts import Account
-from middleware.broker.log.records import LogOffset, PeerKey
+from middleware.broker.log.log_records import LogOffset, PeerKey
 from middleware.broker.pacing import spacing
 from middleware.broker.peers.interests import InterestWindow
 from middleware.broker.peers.rights import Rights, sender_of

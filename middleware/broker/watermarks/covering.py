@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
+from middleware.broker.log.log_records import Floors, PeerKey
 from middleware.broker.log.null_log import AnyLog
-from middleware.broker.log.records import Floors, PeerKey
 from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import is_subscribed
 from middleware.broker.watermarks.tracker import WatermarkTracker

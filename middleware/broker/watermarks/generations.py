@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.link.codec import Interest
 from middleware.model.event import NEVER
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
+from middleware.broker.log.log_records import GenerationStart, PeerKey, Resumption
 from middleware.broker.log.null_log import AnyLog
-from middleware.broker.log.records import Began, PeerKey, Resumption
 from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.tracker import LOCAL, WatermarkTracker
 from middleware.link.codec import Interest
@@ -112,9 +112,9 @@ class Reopening:
         floor, generations.due = generations.due, None
         return floor
 
-    def again(self, entry: Began | Resumption) -> None:
+    def again(self, entry: GenerationStart | Resumption) -> None:
         """Replay a step of a former life."""
-        if isinstance(entry, Began):
+        if isinstance(entry, GenerationStart):
             self._tracker.begin_generation(entry.generation, entry.names, entry.reached)
         else:
             self._tracker.resume(entry.floor)
@@ -128,7 +128,7 @@ class Reopening:
 
     def _begin(self, number: int, names: Sequence[str] = ()) -> None:
         self._tracker.begin_generation(number, names)
-        self._log.noted(Began(number, self._tracker.generations.reached, list(names)))
+        self._log.noted(GenerationStart(number, self._tracker.generations.reached, list(names)))
         self._has_news = True
 
     def _resume(self, floor: int) -> None:

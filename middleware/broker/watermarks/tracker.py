@@ -6,7 +6,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping
 from copy import copy
 from typing import Any, Final, cast
 
-from middleware.broker.log.records import LogOffset, PeerKey
+from middleware.broker.log.log_records import LogOffset, PeerKey
 from middleware.broker.routing import is_subscribed
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.generations import Generations

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 import msgspec
 
 from middleware.broker.ingress.sources import Sources
-from middleware.broker.log.records import PeerKey
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.peers.peers import Peer
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.model.event import END, NEVER

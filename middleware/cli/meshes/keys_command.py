@@ -10,7 +10,7 @@ import typer
 from middleware.cli.output import STANDARD_OUTPUT, JsonFile, check_output, console, write_json
 from middleware.model.errors import KeyFileError
 from middleware.runtime.transport.keys import (
-    Allowed,
+    AllowedKey,
     KeyPair,
     check_key,
     check_name,
@@ -112,7 +112,7 @@ def allow(
         raise KeyFileError(f"{file} does not list this key: say whose it is with --owner NAME")
     given = {"publish": publish, "source": source, "read": read, "history": [history] if history is not None else None}
     rights = rights_in(f"{kind}={value}" for kind, values in given.items() for value in values or ())
-    entry = Allowed(key, check_name(name), known.flags if known is not None else frozenset(), **rights)
+    entry = AllowedKey(key, check_name(name), known.flags if known is not None else frozenset(), **rights)
     put_entry(file, entry)
     done = "Added to" if known is None else "Changed in"
     console(STANDARD_OUTPUT).print(f"{done} {file}; nodes that run follow it after SIGHUP:", markup=False, soft_wrap=True)

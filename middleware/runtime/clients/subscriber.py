@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args
 import msgspec
 import structlog
 
-from middleware.broker.log.records import LogOffset
+from middleware.broker.log.log_records import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription, net_effect
 from middleware.delivery.tables import empty_table

@@ -10,9 +10,9 @@ from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import DurableCore, Recoverable, Write
-from middleware.durability.encoding import uncollected
 from middleware.durability.lives import log_of
-from middleware.durability.recovery import Recovered, recover
+from middleware.durability.recovery import RecoveryResult, recover
+from middleware.durability.state_encoding import uncollected
 from middleware.model.change import Batch
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import EventTypes
@@ -61,7 +61,7 @@ class DurableRunner:
         log = log_of(broker)
         log.oldest = store.oldest
         start = time.monotonic_ns()
-        self.recovered: Recovered
+        self.recovered: RecoveryResult
         self.recovered, correction = _recovered(broker, processor, types, store, rebuild)
         spent = self._recovering = time.monotonic_ns() - start
         if log.number:
@@ -204,7 +204,7 @@ class DurableRunner:
 
 def _recovered(
     broker: Broker, processor: Recoverable | None, types: EventTypes, store: Store, rebuild: bool
-) -> tuple[Recovered, Batch]:
+) -> tuple[RecoveryResult, Batch]:
     """See ``recover``; where the code has changed, the message also names the file."""
     if rebuild and not store.is_whole:
         raise StateError(

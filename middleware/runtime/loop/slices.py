@@ -10,7 +10,7 @@ import threading
 import weakref
 from collections.abc import Callable
 
-from middleware.durability.encoding import WritingEnded
+from middleware.durability.state_encoding import WritingEnded
 
 
 class _File:

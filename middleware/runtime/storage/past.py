@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from middleware.broker.log.records import Made, Received, Record, decode_record
+from middleware.broker.log.log_records import LocalBlock, ReceivedPayload, Record, decode_record
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.model.change import Delta
 from middleware.model.errors import StateError
@@ -68,8 +68,8 @@ class LoggedPast:
 def _blocks(record: Record, arrived: list[Delta], published: list[Delta]) -> Iterator[tuple[list[Delta], BlockHead, bytes]]:
     """Each block with the list that it belongs to."""
     for entry in record.entries:
-        if type(entry) is Received:
+        if type(entry) is ReceivedPayload:
             for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                 yield arrived, head, block
-        elif type(entry) is Made:
+        elif type(entry) is LocalBlock:
             yield published, entry.head, entry.block

@@ -23,7 +23,7 @@ from typing import IO, Any
 import msgspec
 import structlog
 
-from middleware.broker.log.records import Record, decode_record, encode_record
+from middleware.broker.log.log_records import Record, decode_record, encode_record
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError

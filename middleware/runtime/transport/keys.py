@@ -50,7 +50,7 @@ class KeyPair(msgspec.Struct, frozen=True):
         return f"KeyPair(name={self.name!r}, public={self.public!r})"  # the secret stays out of logs
 
 
-class Allowed(msgspec.Struct, frozen=True):
+class AllowedKey(msgspec.Struct, frozen=True):
     """One line of an allow-list."""
 
     key: str
@@ -119,7 +119,7 @@ def load_keys(path: Path) -> KeyPair:
     return pair
 
 
-def load_allowed(path: Path) -> list[Allowed]:
+def load_allowed(path: Path) -> list[AllowedKey]:
     """The lines of an allow-list. Raises KeyFileError with the number of a wrong line, or if others can change the file."""
     try:
         status, lines = path.stat(), path.read_text().splitlines()
@@ -129,7 +129,7 @@ def load_allowed(path: Path) -> list[Allowed]:
         raise KeyFileError(
             f"allow-list {path} can be changed by others, who could let themselves in: own it yourself, and 'chmod go-w {path}'"
         )
-    allowed: list[Allowed] = []
+    allowed: list[AllowedKey] = []
     for number, line in enumerate(lines, 1):
         words = _without_comment(line.split())
         if not words:
@@ -141,7 +141,7 @@ def load_allowed(path: Path) -> list[Allowed]:
     return allowed
 
 
-def entry_in(words: list[str]) -> Allowed:
+def entry_in(words: list[str]) -> AllowedKey:
     """The entry that the words of a line make. Raises KeyFileError."""
     if len(words) < 2 or not _is_key(words[0]):
         raise KeyFileError("expected 'KEY NAME [FLAG ...]' with a key of 40 characters")
@@ -150,10 +150,10 @@ def entry_in(words: list[str]) -> Allowed:
     if unknown := flags - _FLAGS:
         names = ", ".join(sorted(map(repr, unknown)))
         raise KeyFileError(f"{names} is no flag: {', '.join(sorted(_FLAGS))} is all there is; '#' begins a comment")
-    return Allowed(key, name, flags, **rights_in(word for word in others if "=" in word))
+    return AllowedKey(key, name, flags, **rights_in(word for word in others if "=" in word))
 
 
-def put_entry(path: Path, entry: Allowed) -> None:
+def put_entry(path: Path, entry: AllowedKey) -> None:
     """Write an entry into an allow-list, in place of the lines of its key; a list that is missing is made.
 
     Other lines and the comment behind the entry stay. A node that reads the list meanwhile finds the old one or the new one.
@@ -179,7 +179,7 @@ def put_entry(path: Path, entry: Allowed) -> None:
         raise KeyFileError(f"cannot write allow-list {path}: {error}") from None
 
 
-def _with_entry(lines: list[str], entry: Allowed) -> list[str]:
+def _with_entry(lines: list[str], entry: AllowedKey) -> list[str]:
     """The lines of a list with those of the key replaced by one: of several, nodes would follow the last."""
     kept, is_listed = list[str](), False
     for line in lines:
@@ -193,7 +193,7 @@ def _with_entry(lines: list[str], entry: Allowed) -> list[str]:
 
 
 def rights_in(words: Iterable[str]) -> dict[str, Any]:
-    """The rights that the words of a line give, as fields of ``Allowed``. Raises KeyFileError."""
+    """The rights that the words of a line give, as fields of ``AllowedKey``. Raises KeyFileError."""
     found: dict[str, Any] = {}
     for word in words:
         kind, _, value = word.partition("=")
@@ -245,12 +245,12 @@ def _is_key(key: str) -> bool:
 class Keys:
     """The CURVE keys of one process: its own pair, and the public keys of the peers it lets in and dials."""
 
-    def __init__(self, own: KeyPair, allowed: list[Allowed], allow_list: Path | None = None) -> None:
+    def __init__(self, own: KeyPair, allowed: list[AllowedKey], allow_list: Path | None = None) -> None:
         self.own = own
         self._allow_list = allow_list
         self._list(allowed)
 
-    def _list(self, allowed: list[Allowed]) -> None:
+    def _list(self, allowed: list[AllowedKey]) -> None:
         self._by_key = {entry.key: entry for entry in allowed}
         self._by_name = {entry.name: entry for entry in allowed}
 
@@ -278,18 +278,18 @@ class Keys:
             return None
         raise KeyFileError("--keys and --allow-list go together: one's own key, and those of the others")
 
-    def entry(self, key: str) -> Allowed | None:
+    def entry(self, key: str) -> AllowedKey | None:
         """The line of a public key, or None if it is not let in. A process lets itself in."""
-        return self._by_key.get(key) or (Allowed(key, self.own.name) if key == self.own.public else None)
+        return self._by_key.get(key) or (AllowedKey(key, self.own.name) if key == self.own.public else None)
 
-    def rights(self, entry: Allowed) -> Rights:
+    def rights(self, entry: AllowedKey) -> Rights:
         """What the holder of a listed key may do. O(lines)."""
         others = frozenset().union(*(each.sources for each in self._by_key.values() if each.name != entry.name))
         return Rights(entry.name, entry.publish, entry.read, entry.sources, others, entry.history)
 
     def of_itself(self) -> Keys:
         """The keys of a client in the process of its node."""
-        return Keys(self.own, [Allowed(self.own.public, self.own.name)])
+        return Keys(self.own, [AllowedKey(self.own.public, self.own.name)])
 
     def key_of(self, name: str | None) -> str:
         """The public key listed for a name; without a name, the only one listed. Raises KeyFileError."""

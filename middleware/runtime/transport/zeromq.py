@@ -17,7 +17,7 @@ from middleware.model.words import redacted
 from middleware.runtime.transport.ending import end_context
 from middleware.runtime.transport.framing import PIECE, Bytes, frames_of, parts_of
 from middleware.runtime.transport.gatekeeper import HANDSHAKE, Gatekeeper
-from middleware.runtime.transport.keys import Allowed, Keys
+from middleware.runtime.transport.keys import AllowedKey, Keys
 from middleware.runtime.transport.refusals import Refusals
 
 _MOST_AT_ONCE = 1_000
@@ -117,7 +117,7 @@ class Transport:
         self._names: dict[zmq.Socket[bytes], str] = {}
         self._refusals: dict[str, Refusals] = {}
         self._gatekeeper: Gatekeeper | None = None
-        self._owners: dict[bytes, Allowed | None] = {}
+        self._owners: dict[bytes, AllowedKey | None] = {}
         self._dialled: dict[str, tuple[str, str | None, str]] = {}
         """Address, node and its key ("" without keys), by channel."""
         self._received_at: dict[str, float] = {}

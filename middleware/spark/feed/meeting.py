@@ -15,7 +15,7 @@ import zmq
 
 from middleware.model.errors import TraceError
 from middleware.runtime.transport.gatekeeper import Gatekeeper
-from middleware.runtime.transport.keys import Allowed, KeyPair, Keys
+from middleware.runtime.transport.keys import AllowedKey, KeyPair, Keys
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,7 +35,7 @@ class Meeting:
     def connect(self, dealer: zmq.Socket[Any]) -> None:
         """Connect the socket of a partition."""
         if self.own is not None:
-            Keys(self.own, [Allowed(self.coordinator, _COORDINATOR)]).secure_client(dealer, _COORDINATOR)
+            Keys(self.own, [AllowedKey(self.coordinator, _COORDINATOR)]).secure_client(dealer, _COORDINATOR)
         dealer.setsockopt(zmq.IPV6, 1)
         dealer.connect(self.address)
 
@@ -65,7 +65,7 @@ def opened(context: zmq.Context[Any], router: zmq.Socket[Any], place: str) -> tu
     gatekeeper, meeting = None, Meeting("")
     if not ip_address(resolved).is_loopback:
         server, client = (KeyPair(name, *map(bytes.decode, zmq.curve_keypair())) for name in (_COORDINATOR, "partition"))
-        keys = Keys(server, [Allowed(client.public, client.name)])
+        keys = Keys(server, [AllowedKey(client.public, client.name)])
         keys.secure_server(router)
         gatekeeper, meeting = Gatekeeper(context, keys, router), Meeting("", client, server.public)
     router.setsockopt(zmq.IPV6, 1)

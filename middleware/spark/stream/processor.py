@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
-from middleware.durability.encoding import uncollected
+from middleware.durability.state_encoding import uncollected
 from middleware.model.event import NEVER
 from middleware.spark.places import number_at, place_of
 from middleware.spark.spark_blocks import batch_of

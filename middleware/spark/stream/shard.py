@@ -16,7 +16,7 @@ import msgspec
 import xxhash
 
 from middleware.delivery.barrier import Barrier
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Identity, field_names, type_name

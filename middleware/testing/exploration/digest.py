@@ -18,7 +18,7 @@ IRRELEVANT: dict[str, frozenset[str]] = {
     "ExploredNode": frozenset({"records"}),
     "ExploredPublisher": frozenset({"plan", "publication"}),
     "ExploredSubscriber": frozenset({"plan"}),
-    "Gathering": frozenset({"born"}),
+    "StartupBarrier": frozenset({"born"}),
     "Hello": frozenset({"wall"}),
     "Inbox": frozenset({"codec", "drops", "ingress", "taken"}),
     "Link": frozenset({"announced", "count", "wall"}),

@@ -13,7 +13,7 @@ from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import recover
 from middleware.link.codec import EventCodec

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from middleware.broker.log.records import Record, decode_record, encode_record
+from middleware.broker.log.log_records import Record, decode_record, encode_record
 from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 

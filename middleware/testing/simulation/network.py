@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from middleware.broker.broker import Broker
-from middleware.broker.effects import Closed
+from middleware.broker.effects import Disconnection
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.delivery.publication import Frame, Publication
 from middleware.delivery.subscription import Arrived, Interruption, Subscription
@@ -167,7 +167,7 @@ class SimulatedNode:
         sources: SourcePolicy | None = None,
     ) -> None:
         self.name = name
-        self.closed: list[Closed] = []
+        self.closed: list[Disconnection] = []
         self.batches: list[Batch] = []
         """What the detectors have been given."""
         epoch = simulation.now + 1

@@ -7,13 +7,13 @@ from collections.abc import Collection, Hashable, Iterable
 from typing import cast
 
 from middleware.broker.broker import Broker
-from middleware.broker.effects import Closed, Effects
+from middleware.broker.effects import Disconnection, Effects
 from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import IdlePromise, Made, Received, Record
+from middleware.broker.log.log_records import IdlePromise, LocalBlock, ReceivedPayload, Record
 from middleware.durability.durable_core import DurableCore
-from middleware.durability.recovery import Recovered, recover
+from middleware.durability.recovery import RecoveryResult, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
 from middleware.model.change import Batch
@@ -53,7 +53,7 @@ class _Running:
         self.name, self.hierarchy, self.watch = name, hierarchy, watch
         self._wall = wall
         self._simulation = simulation
-        self.closed: list[Closed] = []
+        self.closed: list[Disconnection] = []
         self.rejected: list[RejectedEvent] = []
         """Raw changes that it did not admit."""
         self._codec, self._random = EventCodec(types), rng
@@ -210,7 +210,7 @@ class DurableNode(_Running):
         disk.epoch = max(disk.epoch + 2**20, self._calendar)
         self._slices = random.Random(disk.epoch)  # separate: how checkpoints are cut must not change other draws
         self.broker = self._started(disk.epoch, types, peers, self.log)
-        self.recovered: Recovered
+        self.recovered: RecoveryResult
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.log.number]
         self._stay_stopped()
@@ -270,10 +270,10 @@ class DurableNode(_Running):
         drops = Drops()
         for entry in record.entries:
             self.watch.stands_in |= type(entry) is IdlePromise and bool(entry.watermarks)
-            if self.watch.contested and type(entry) is Received and entry.peer[0] == "publisher":
+            if self.watch.contested and type(entry) is ReceivedPayload and entry.peer[0] == "publisher":
                 for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                     for event in self._codec.decode(head, block, drops).inserts:
                         if IDENTITY(event) in self.watch.contested:
                             self.watch.came_first.setdefault(IDENTITY(event), event)
-            if type(entry) is Made:
+            if type(entry) is LocalBlock:
                 self.watch.take({entry.head.type: self._codec.decode(entry.head, entry.block, drops)}, {})

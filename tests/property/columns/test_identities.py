@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Bounds
+from middleware.broker.ingress.publisher_rows import Bounds
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.identities import identities_in

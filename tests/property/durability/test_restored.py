@@ -8,8 +8,8 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.durability.checkpoint import Begun, Stored
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.checkpoint import PendingCheckpoint, StoredCheckpoint
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, Event, type_name
 from middleware.ordering.hierarchy import Hierarchy
@@ -79,19 +79,19 @@ def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(seed: int, size
     came = batches(seed, size)
     outputs = [told(whole.process(batch)) for batch in came]
     slices = random.Random(cuts)
-    begun: tuple[int, Begun, list[bytes]] | None = None
+    begun: tuple[int, PendingCheckpoint, list[bytes]] | None = None
     complete: tuple[int, list[bytes]] | None = None
     at = 0
     while at < len(came):
         if slices.random() < 0.3:  # perhaps before the last one is complete
-            begun = (at, Begun(at, cut.state(), cut.parts, TYPES, {}), [])
+            begun = (at, PendingCheckpoint(at, cut.state(), cut.parts, TYPES, {}), [])
             begun[2].append(begun[1].next(0).data)
         if slices.random() < min(0.1, 4 / len(came)):  # seldom enough to come to the end soon in batches of one
             cut = made(policy)
             at, begun = 0, None
             if complete is not None:
                 at, pieces = complete
-                stored = Stored(pieces, TYPES)
+                stored = StoredCheckpoint(pieces, TYPES)
                 cut.restore(stored.state(), stored.parts())
         assert told(cut.process(came[at])) == outputs[at], f"batch {at}"
         at += 1

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from detectors.simulated import an_application
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.event import END, NEVER, ORDER, TS, EventTypes, type_name
 from middleware.ordering.hierarchy import Hierarchy

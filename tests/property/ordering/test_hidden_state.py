@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError

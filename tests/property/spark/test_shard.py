@@ -17,7 +17,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from detectors.window import COUNT, SUM, Hopping, Tumbling, Windows
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, StateError

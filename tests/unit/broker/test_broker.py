@@ -8,10 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from middleware.broker.broker import Broker
-from middleware.broker.gathering import GATHER
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Bounds, newest_in
+from middleware.broker.ingress.publisher_rows import Bounds, newest_in
 from middleware.broker.peers.peers import SPREAD
+from middleware.broker.startup_barrier import GATHER
 from middleware.delivery.subscription import Subscription
 from middleware.link.codec import MAX_FRAME, BlockHead, Changes, EventCodec, encode
 from middleware.link.columnar import pack_columns

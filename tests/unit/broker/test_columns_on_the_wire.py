@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Bounds
+from middleware.broker.ingress.publisher_rows import Bounds
 from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, encode
 from middleware.link.columnar import MOST_ROWS, pack_columns, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta

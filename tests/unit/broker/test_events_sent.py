@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from middleware.broker.broker import Broker
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.broker.peers.peers import Peer
 from middleware.link.codec import BlockHead, Interest
 from middleware.link.link import Link

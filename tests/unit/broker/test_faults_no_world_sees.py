@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from middleware.broker.broker import Broker
 from middleware.broker.ingress.copies import Copies
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Record, Withholding
+from middleware.broker.log.log_records import Record, Withholding
 from middleware.delivery.publication import Publication
 from middleware.durability import lives
 from middleware.durability.durable_core import DurableCore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import PeerKey, Record
+from middleware.broker.log.log_records import PeerKey, Record
 from middleware.link.codec import BlockHead, Interest
 
 NODE: PeerKey = ("node", "b")

@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware.broker.inbox import Inbox
-from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.log.records import PeerKey
+from middleware.broker.ingress.publisher_admission import Admission
+from middleware.broker.log.log_records import PeerKey
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.broker.watermarks.tracker import WatermarkTracker
 from middleware.delivery.publication import Publication

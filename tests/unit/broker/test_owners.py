@@ -10,7 +10,7 @@ from middleware.broker.ingress.owners import MOST_REPORTED, Owners
 from middleware.broker.ingress.receipts import REJECTIONS
 from middleware.broker.log.history import EVERY, History
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.broker.peers.rights import Rights, Sender, sender_of
 from middleware.durability import lives
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Gap, Interest, Payload, decode_payload, encode

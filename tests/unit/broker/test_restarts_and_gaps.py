@@ -11,12 +11,12 @@ import pytest
 
 from middleware.broker.broker import Broker
 from middleware.broker.log.log import MOST_NAMES, Log
-from middleware.broker.log.records import BREAK, Record, decode_record, encode_record
+from middleware.broker.log.log_records import BREAK, Record, decode_record, encode_record
 from middleware.broker.outbound import serve
 from middleware.broker.peers.peers import Peer
 from middleware.durability.durable_core import DurableCore
-from middleware.durability.encoding import decode_state, encode_state
 from middleware.durability.recovery import recover
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, Ready, Resumed, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.broker.ingress.sources import LEAD, UNDECIDED, Source, SourcePolicy, Sources, agreed_wall
+from middleware.broker.ingress.sources import LEAD, UNDECIDED, PublisherState, SourcePolicy, Sources, agreed_wall
 from middleware.model.event import END, MAX_TS, NEVER
 from middleware.model.time import SECOND
 
@@ -16,7 +16,7 @@ WHAT = ["attach", "leave", "reach", "hear"]
 Key = tuple[str, str]
 
 
-def by_the_rule(known: dict[Key, Source], key: Key, now: int) -> int:
+def by_the_rule(known: dict[Key, PublisherState], key: Key, now: int) -> int:
     """Without a wall clock, with no other active source: no limit. Else IDLE beyond the most advanced one, itself included."""
     others = [
         source.newest + now - source.newest_at
@@ -36,14 +36,14 @@ steps = st.lists(
 @given(steps)
 def test_the_limit_of_a_recording_is_that_of_the_plain_rule_at_every_moment(steps: list[tuple[str, str, int, int]]) -> None:
     sources, now = Sources(SourcePolicy(IDLE, AHEAD), 0), 0
-    known: dict[Key, Source] = {}
+    known: dict[Key, PublisherState] = {}
     for what, name, pause, newest in steps:
         key = ("publisher", name)
         now += pause
         sources.tick(None, now, [])
         if what == "attach" and key not in sources:
             sources.attach(key, now)
-            known[key] = Source(now)
+            known[key] = PublisherState(now)
         elif key not in sources:
             continue
         elif what == "leave":

@@ -6,18 +6,18 @@ import pytest
 
 from middleware.broker.broker import Broker
 from middleware.broker.inbox import Inbox
-from middleware.broker.ingress.admission import Admission
 from middleware.broker.ingress.checks import RejectedEvent
+from middleware.broker.ingress.publisher_admission import Admission
 from middleware.broker.ingress.seen import SeenIds
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import (
-    Detached,
+from middleware.broker.log.log_records import (
     IdlePromise,
     LogEntry,
+    PeerDeparture,
+    PeerInterest,
     PeerKey,
-    Received,
+    ReceivedPayload,
     Record,
-    Subscribed,
     decode_record,
     encode_record,
 )
@@ -118,7 +118,7 @@ def durable(log: Log) -> Broker:
 def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
-    told = Record(1, 0, [Subscribed(("publisher", "p"), Interest(1, raw=["Reading"]))], False, None, {})
+    told = Record(1, 0, [PeerInterest(("publisher", "p"), Interest(1, raw=["Reading"]))], False, None, {})
     recover(broker, None, EventTypes([Reading]), None, [told])
     broker.settle(0)
     (origin,) = broker.waiting([]).streams["Reading"].origins
@@ -137,11 +137,11 @@ def test_an_end_counts_in_the_next_life_too_if_the_one_who_held_it_was_not_heard
     again: PeerKey = ("publisher", "q")
     ended = Changes(None, {"Reading": END}, [])
     steps: list[LogEntry] = [
-        Subscribed(dead, Interest(1, raw=["Reading"])),
-        Subscribed(again, Interest(1, raw=["Reading"])),
-        Received(again, ended, []),
-        *([Received(dead, Changes(None, None, []), [])] if spoke else []),
-        Detached(again),
+        PeerInterest(dead, Interest(1, raw=["Reading"])),
+        PeerInterest(again, Interest(1, raw=["Reading"])),
+        ReceivedPayload(again, ended, []),
+        *([ReceivedPayload(dead, Changes(None, None, []), [])] if spoke else []),
+        PeerDeparture(again),
     ]
     records = [Record(number, 0, [entry], False, None, {}) for number, entry in enumerate(steps, 1)]
     former, broker = (durable(Log(1, lambda offset, size: [])) for _ in range(2))
@@ -161,15 +161,15 @@ def test_the_log_notes_who_has_left_for_good() -> None:
     broker.leave(peer)
     record = log.close({})
     assert record is not None
-    assert record.entries == [Subscribed(peer, Interest(1, raw=["Reading"])), Detached(peer)]
+    assert record.entries == [PeerInterest(peer, Interest(1, raw=["Reading"])), PeerDeparture(peer)]
 
 
 def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
     silent = ("publisher", "p")
-    told = Record(1, 0, [Subscribed(silent, Interest(1, raw=["Reading"]))], False, None, {})
-    ended = Record(2, 0, [IdlePromise(silent, {"Reading": 59}), Detached(silent)], False, None, {})
+    told = Record(1, 0, [PeerInterest(silent, Interest(1, raw=["Reading"]))], False, None, {})
+    ended = Record(2, 0, [IdlePromise(silent, {"Reading": 59}), PeerDeparture(silent)], False, None, {})
     recover(broker, None, EventTypes([Reading]), None, [told, ended])
     assert broker.waiting([]).streams["Reading"].origins == []
 
@@ -298,7 +298,7 @@ def test_a_peer_that_was_dialled_before_recovery_ended_is_awaited_no_longer_once
     log = Log(1, lambda offset, size: [])
     broker = Broker("b", 1, 0, types=EventTypes([Reading]), publications=["Low"], peers=["a"], log=log)
     key, interest = ("node", "a"), Interest(1, ["Low"])
-    former_life = [Record(1, 0, [Subscribed(key, interest)], False, None, {})]
+    former_life = [Record(1, 0, [PeerInterest(key, interest)], False, None, {})]
     recover(broker, None, EventTypes([Reading]), None, former_life)
     other = Link("a", "node", 9, 0, dials=False)
     other.send([encode(interest)])

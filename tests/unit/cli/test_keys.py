@@ -11,7 +11,7 @@ from typer.testing import CliRunner, Result
 
 from middleware.cli.main import application
 from middleware.cli.output import ExitCode
-from middleware.runtime.transport.keys import Allowed, load_allowed, load_keys
+from middleware.runtime.transport.keys import AllowedKey, load_allowed, load_keys
 
 
 @pytest.fixture(autouse=True)
@@ -82,11 +82,11 @@ KEY, OTHER = "a#a#a" * 8, "b#b#b" * 8
 def test_a_key_that_is_allowed_has_exactly_these_rights(folder: Path, options: list[str], rights: dict[str, Any]) -> None:
     done = keys("allow", "allowed.txt", KEY, "--owner", "desk", *options)
     assert done.exit_code == ExitCode.OK, done.output
-    assert load_allowed(folder / "allowed.txt") == [Allowed(KEY, "desk", **rights)]
+    assert load_allowed(folder / "allowed.txt") == [AllowedKey(KEY, "desk", **rights)]
     assert (folder / "allowed.txt").read_text() == done.stdout
     again = keys("allow", "allowed.txt", OTHER, "--owner", "press")
     assert "Added to allowed.txt" in again.stderr
-    assert load_allowed(folder / "allowed.txt") == [Allowed(KEY, "desk", **rights), Allowed(OTHER, "press")]
+    assert load_allowed(folder / "allowed.txt") == [AllowedKey(KEY, "desk", **rights), AllowedKey(OTHER, "press")]
 
 
 def test_the_rights_of_a_key_are_replaced_and_all_else_in_the_list_stays(folder: Path) -> None:
@@ -106,19 +106,19 @@ def test_the_marks_of_a_key_stay(folder: Path) -> None:
     (folder / "allowed.txt").write_text(f"{KEY} desk deploy read=Alarm\n")
     (folder / "allowed.txt").chmod(0o644)
     keys("allow", "allowed.txt", KEY)
-    assert load_allowed(folder / "allowed.txt") == [Allowed(KEY, "desk", frozenset({"deploy"}))]
+    assert load_allowed(folder / "allowed.txt") == [AllowedKey(KEY, "desk", frozenset({"deploy"}))]
 
 
 def test_a_key_may_begin_with_a_dash(folder: Path) -> None:
     key = "-a#a#" * 8
     assert keys("allow", "allowed.txt", "--owner", "desk", "--", key).exit_code == ExitCode.OK
-    assert load_allowed(folder / "allowed.txt") == [Allowed(key, "desk")]
+    assert load_allowed(folder / "allowed.txt") == [AllowedKey(key, "desk")]
 
 
 def test_a_link_to_an_allow_list_stays_one(folder: Path) -> None:
     (folder / "link.txt").symlink_to("allowed.txt")
     keys("allow", "link.txt", KEY, "--owner", "desk")
-    assert (folder / "link.txt").is_symlink() and load_allowed(folder / "allowed.txt") == [Allowed(KEY, "desk")]
+    assert (folder / "link.txt").is_symlink() and load_allowed(folder / "allowed.txt") == [AllowedKey(KEY, "desk")]
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 from lives import Life
 
-from middleware.broker.log.records import Made, Received, Record
-from middleware.durability.checkpoint import Stored
+from middleware.broker.log.log_records import LocalBlock, ReceivedPayload, Record
+from middleware.durability.checkpoint import StoredCheckpoint
 from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, encode
 from middleware.model.detector import Detector, fields_of
@@ -82,7 +82,7 @@ def checkpointed(folder: Path) -> set[str]:
     store = Store(folder, "n")
     checkpoint = store.checkpoint()
     assert checkpoint is not None
-    known = Stored(checkpoint, EventTypes()).known
+    known = StoredCheckpoint(checkpoint, EventTypes()).known
     store.close()
     return set(known)
 
@@ -158,7 +158,7 @@ def test_what_was_no_event_when_it_came_does_not_stop_a_node(tmp_path: Path) -> 
     """What a node sends is logged as it came, and read behind that; what is no event is counted then."""
     life(tmp_path).kill()
     block = encode([Tick(1, ts=1, id=1, source="market"), ["no price", 2, 2, "market", 0]])
-    entry = Received(("node", "far"), Changes(2, None, [BlockHead("Tick", 2)]), [block])
+    entry = ReceivedPayload(("node", "far"), Changes(2, None, [BlockHead("Tick", 2)]), [block])
     number = stored(tmp_path)[-1].number + 1
     store = Store(tmp_path, "n")
     store.write(Write(Record(number, 0, [entry], True, 2, {})))
@@ -212,7 +212,7 @@ def test_a_detector_that_is_gone_is_done_without(tmp_path: Path, type_stays: boo
         event.ts
         for record in stored(tmp_path)
         for entry in record.entries
-        if isinstance(entry, Made) and entry.head.type == "Most"
+        if isinstance(entry, LocalBlock) and entry.head.type == "Most"
         for event in EventCodec(EventTypes([Most])).decode(entry.head, entry.block, Drops()).retracts
     ]
     assert withdrawn == ([ts for ts in range(1, 11) if ts > final] if type_stays else [])

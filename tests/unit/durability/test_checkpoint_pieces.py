@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from middleware.durability.checkpoint import Begun, Piece, Stored
-from middleware.durability.encoding import decode_state, encode_state, uncollected
+from middleware.durability.checkpoint import PendingCheckpoint, Piece, StoredCheckpoint
+from middleware.durability.state_encoding import decode_state, encode_state, uncollected
 from middleware.model.errors import StateError
 from middleware.model.event import Event, EventTypes
 from middleware.model.later import Later
@@ -25,7 +25,7 @@ def pieces(number: int = 7, parts: int = 5) -> list[bytes]:
     """A checkpoint with this many parts behind what is small."""
     left = [{"Unit": [(part, Hit(part, ts=1))]} for part in range(parts)]
     known = {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
-    begun = Begun(
+    begun = PendingCheckpoint(
         number, {"number": number, "events": [Hit(1, ts=1)]}, lambda count: left.pop(0) if left else None, TYPES, known
     )
     made: list[Piece] = [begun.next(0)]
@@ -36,12 +36,12 @@ def pieces(number: int = 7, parts: int = 5) -> list[bytes]:
 
 
 def read(data: list[bytes]) -> list[object]:
-    stored = Stored(data, TYPES)
+    stored = StoredCheckpoint(data, TYPES)
     return [stored.state(), *stored.parts()]
 
 
 def test_what_was_known_stays_known() -> None:
-    assert Stored(pieces(), TYPES).known == {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
+    assert StoredCheckpoint(pieces(), TYPES).known == {"Gone": "Gone(x: int)", "Hit": "Hit(ball: int)"}
     assert read(pieces()) == [
         {"number": 7, "events": [Hit(1, ts=1)]},
         *({"Unit": [(part, Hit(part, ts=1))]} for part in range(5)),

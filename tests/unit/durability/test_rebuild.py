@@ -9,7 +9,7 @@ from test_upgrade import TYPES, Sum, Sums, SumsInCents, Tick
 
 from middleware.broker.broker import Broker
 from middleware.broker.log.log import Log
-from middleware.broker.log.records import Made
+from middleware.broker.log.log_records import LocalBlock
 from middleware.durability.durable_core import DurableCore
 from middleware.link.codec import Changes, EventCodec, Interest, encode
 from middleware.link.encoding import encode_delta
@@ -86,7 +86,7 @@ def test_a_log_is_taken_again_by_detectors_that_have_changed(tmp_path: Path) -> 
     assert runner.recovered.withheld == sum(tick.ts <= final for tick in ticks) > 0
     runner.settle(100)
     runner.end()
-    made = [entry for record in store.everything() for entry in record.entries if isinstance(entry, Made)]
+    made = [entry for record in store.everything() for entry in record.entries if isinstance(entry, LocalBlock)]
     revised = [
         (old.total, new.total)
         for entry in made

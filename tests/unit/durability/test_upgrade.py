@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 from pathlib import Path
 
-from middleware.broker.log.records import Record
-from middleware.durability.checkpoint import Begun, Piece, Stored
+from middleware.broker.log.log_records import Record
+from middleware.durability.checkpoint import PendingCheckpoint, Piece, StoredCheckpoint
 from middleware.durability.durable_core import Write
 from middleware.model.event import EventTypes
 from middleware.runtime.storage.store import Store
@@ -16,7 +16,7 @@ TYPES = EventTypes()
 
 def made(number: int, parts: int) -> list[Piece]:
     left = [{"Unit": [(part, number)]} for part in range(parts)]
-    begun = Begun(number, {"number": number}, lambda count: left.pop(0) if left else None, TYPES, {})
+    begun = PendingCheckpoint(number, {"number": number}, lambda count: left.pop(0) if left else None, TYPES, {})
     pieces = [begun.next(0)]
     while not pieces[-1].is_last:
         pieces.append(begun.next(1))
@@ -31,7 +31,7 @@ def found(store: Store) -> list[object]:
     pieces = store.checkpoint()
     if pieces is None:
         return []
-    stored = Stored(pieces, TYPES)
+    stored = StoredCheckpoint(pieces, TYPES)
     return [stored.state()["number"], *stored.parts()]
 
 

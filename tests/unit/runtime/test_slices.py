@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.durability.checkpoint import AtOnce, Begun, Bytes, Stored
-from middleware.durability.encoding import encode_state
+from middleware.durability.checkpoint import AtOnce, Bytes, PendingCheckpoint, StoredCheckpoint
+from middleware.durability.state_encoding import encode_state
 from middleware.model.event import EventTypes
 from middleware.runtime.loop.slices import Slices
 
@@ -80,12 +80,12 @@ def test_a_large_state_comes_in_pieces_and_things_in_it_stay_one() -> None:
     types = EventTypes()
     shared = list(range(100_000))
     state = {"one": shared, "other": shared, "rest": [str(number) for number in range(50_000)]}
-    begun = Begun(1, state, lambda count: None, types, {}, Slices)
+    begun = PendingCheckpoint(1, state, lambda count: None, types, {}, Slices)
     pieces = [begun.next(100)]
     while not pieces[-1].is_last:
         pieces.append(begun.next(100))
     assert len(pieces) > 10
     assert max(piece.size for piece in pieces) < 150_000
-    found = Stored([piece.data for piece in pieces], types).state()
+    found = StoredCheckpoint([piece.data for piece in pieces], types).state()
     assert found == state and found["one"] is found["other"]
     assert encode_state(found, types) == pickle.dumps(state, protocol=5)

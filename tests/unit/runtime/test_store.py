@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from middleware.broker.log.records import Made, Record
+from middleware.broker.log.log_records import LocalBlock, Record
 from middleware.durability.checkpoint import Piece, bodies, whole
 from middleware.durability.durable_core import Write
 from middleware.link.codec import BlockHead
@@ -28,7 +28,7 @@ from .disks import disk_where, limited
 
 
 def record(number: int, blocks: int = 2, size: int = 10) -> Record:
-    entries = [Made(BlockHead("Ping", 1), bytes([number % 256]) * size) for _ in range(blocks)]
+    entries = [LocalBlock(BlockHead("Ping", 1), bytes([number % 256]) * size) for _ in range(blocks)]
     return Record(number, (number - 1) * blocks, list(entries), True, None, {"Unit": number})
 
 

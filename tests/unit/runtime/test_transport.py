@@ -36,11 +36,11 @@ PROGRAM = """
     from pathlib import Path
     from middleware.model.errors import SlacklineError
     from middleware.runtime.clients import Publisher, Subscriber
-    from middleware.runtime.transport.keys import Allowed, Keys, new_keys
+    from middleware.runtime.transport.keys import AllowedKey, Keys, new_keys
     from middleware.runtime.node import Node
 
     me, *others = (new_keys(name, Path(sys.argv[1], name)) for name in ("me", "a", "b"))
-    a, b = (Allowed(pair.public, pair.name) for pair in others)
+    a, b = (AllowedKey(pair.public, pair.name) for pair in others)
     socket = zmq.Context.instance().socket(zmq.ROUTER)
     port = socket.bind_to_random_port("tcp://127.0.0.1")
     taken, free = f"tcp://127.0.0.1:{port}", "tcp://127.0.0.1:*"

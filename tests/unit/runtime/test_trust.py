@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.broker.log.records import Record
+from middleware.broker.log.log_records import Record
 from middleware.durability.checkpoint import Piece, whole
 from middleware.durability.durable_core import Write
 from middleware.model.errors import StateError

@@ -142,7 +142,7 @@ class Keeps(Detector):
 KEEP = """
 import sys
 from pathlib import Path
-from middleware.durability.encoding import decode_state, encode_state
+from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.event import EventTypes
 from middleware.model.values.state import Pickled
 from middleware.spark.travel import unpacked

@@ -15,7 +15,7 @@ LogOffset = tuple[int, int]
 """The position of a reader in a log: (line, offset)."""
 
 
-class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
+class ReceivedPayload(msgspec.Struct, array_like=True, tag=0, gc=False):
     """A payload from outside, as it was admitted: ``changes`` names the blocks that follow."""
 
     peer: PeerKey
@@ -23,7 +23,7 @@ class Received(msgspec.Struct, array_like=True, tag=0, gc=False):
     blocks: list[bytes]
 
 
-class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
+class PeerInterest(msgspec.Struct, array_like=True, tag=1, gc=False):
     """What a peer subscribes to and offers from now on; ``owner``: the owner of the key it has shown."""
 
     peer: PeerKey
@@ -31,21 +31,21 @@ class Subscribed(msgspec.Struct, array_like=True, tag=1, gc=False):
     owner: str | None = None
 
 
-class Detached(msgspec.Struct, array_like=True, tag=2, gc=False):
+class PeerDeparture(msgspec.Struct, array_like=True, tag=2, gc=False):
     """A peer is gone for good, and with it what it promised. ``outlived``: types that others ended after its last message."""
 
     peer: PeerKey
     outlived: list[str] = []
 
 
-class Made(msgspec.Struct, array_like=True, tag=3, gc=False):
+class LocalBlock(msgspec.Struct, array_like=True, tag=3, gc=False):
     """A block that the local detectors published."""
 
     head: BlockHead
     block: bytes
 
 
-class Moved(msgspec.Struct, array_like=True, tag=4, gc=False):
+class ReaderPosition(msgspec.Struct, array_like=True, tag=4, gc=False):
     """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``mark``."""
 
     peer: PeerKey
@@ -57,7 +57,7 @@ class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):
     """All configured peers have been seen: their subscriptions are known."""
 
 
-class Broken(msgspec.Struct, array_like=True, tag=6, gc=False):
+class LogBreak(msgspec.Struct, array_like=True, tag=6, gc=False):
     """Changes of these types are missing from here on, and so are changes of the types made from them ``here``.
 
     Without ``names``, the detectors that make the types ``here`` have stopped. ``unsubscribed``: the log
@@ -83,14 +83,14 @@ class IdlePromise(msgspec.Struct, array_like=True, tag=8, gc=False):
     watermarks: dict[str, int]
 
 
-class Renewed(msgspec.Struct, array_like=True, tag=9, gc=False):
+class LineRenewal(msgspec.Struct, array_like=True, tag=9, gc=False):
     """The log has lost what it had after offset ``common``: from here on its identity is ``line``."""
 
     line: int
     common: int
 
 
-class Began(msgspec.Struct, array_like=True, tag=10, gc=False):
+class GenerationStart(msgspec.Struct, array_like=True, tag=10, gc=False):
     """A generation began (see ``generations``). ``reached``: the latest time that was final; ``names``: the types offered."""
 
     generation: int
@@ -110,19 +110,19 @@ class Floors(msgspec.Struct, array_like=True, tag=17, gc=False):
     floors: dict[str, int]
 
 
-class Halted(msgspec.Struct, array_like=True, tag=12, gc=False):
+class UnitStops(msgspec.Struct, array_like=True, tag=12, gc=False):
     """These units have stopped by the end of the step: when a unit stops may depend on what no log has, such as alpha."""
 
     names: list[str]
 
 
-class Behind(msgspec.Struct, array_like=True, tag=13, gc=False):
+class ClockCorrection(msgspec.Struct, array_like=True, tag=13, gc=False):
     """How far (ns) this node's clock is behind those of all others, which it goes by; 0 once it is not."""
 
     behind: int
 
 
-class Released(msgspec.Struct, array_like=True, tag=14, gc=False):
+class ReaderRelease(msgspec.Struct, array_like=True, tag=14, gc=False):
     """The log does not keep the position of this reader any more, by request of its owner."""
 
     peer: PeerKey
@@ -136,7 +136,7 @@ class Withholding(msgspec.Struct, array_like=True, tag=15, gc=False):
     promised: dict[str, int] | None = None
 
 
-class BorneOut(msgspec.Struct, array_like=True, tag=16, gc=False):
+class ConfirmedEvents(msgspec.Struct, array_like=True, tag=16, gc=False):
     """The first ``count`` events of a publisher that waited are taken."""
 
     peer: PeerKey
@@ -144,24 +144,24 @@ class BorneOut(msgspec.Struct, array_like=True, tag=16, gc=False):
 
 
 LogEntry = (
-    Received
-    | Subscribed
-    | Detached
-    | Made
-    | Moved
+    ReceivedPayload
+    | PeerInterest
+    | PeerDeparture
+    | LocalBlock
+    | ReaderPosition
     | AllAttached
-    | Broken
+    | LogBreak
     | RejectedEvents
     | IdlePromise
-    | Renewed
-    | Began
+    | LineRenewal
+    | GenerationStart
     | Resumption
     | Floors
-    | Halted
-    | Behind
-    | Released
+    | UnitStops
+    | ClockCorrection
+    | ReaderRelease
     | Withholding
-    | BorneOut
+    | ConfirmedEvents
 )
 
 BREAK = "!"
@@ -190,14 +190,14 @@ class Record(msgspec.Struct, array_like=True, gc=False):
         """(number, whether it originates at this node, head, block) of each block; a break counts as a block of names."""
         number = self.first
         for entry in self.entries:
-            if type(entry) is Received:
+            if type(entry) is ReceivedPayload:
                 for head, block in zip(entry.changes.blocks, entry.blocks, strict=True):
                     number += 1
                     yield number, entry.peer[0] == "publisher", head, block
-            elif type(entry) is Made:
+            elif type(entry) is LocalBlock:
                 number += 1
                 yield number, True, entry.head, entry.block
-            elif type(entry) is Broken:
+            elif type(entry) is LogBreak:
                 number += 1
                 yield number, False, BlockHead(BREAK, 0), encode((entry.names, entry.here))
 

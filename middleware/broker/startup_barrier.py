@@ -14,7 +14,7 @@ GATHER = 30 * SECOND
 as long as it takes, once in its life: results that are final without a peer would be wrong with it."""
 
 
-class Gathering:
+class StartupBarrier:
     """See the module. ``missing``: names of the nodes that have not been here yet."""
 
     def __init__(self, names: Collection[str], tracker: WatermarkTracker, log: AnyLog, now: int) -> None:

@@ -12,10 +12,10 @@ from typing import cast
 import msgspec
 
 from middleware.broker.ingress.checks import Ingress
-from middleware.broker.ingress.rows import Admitted, Bounds, newest_in
+from middleware.broker.ingress.publisher_rows import Admitted, Bounds, newest_in
 from middleware.broker.ingress.sources import SourcePolicy, Sources
 from middleware.broker.ingress.withheld import WaitingRoom, blocks_of
-from middleware.broker.log.records import Behind, BorneOut, IdlePromise, LogEntry, PeerKey, Withholding
+from middleware.broker.log.log_records import ClockCorrection, ConfirmedEvents, IdlePromise, LogEntry, PeerKey, Withholding
 from middleware.broker.peers.peers import Peer
 from middleware.broker.peers.rights import Rights, Sender
 from middleware.broker.watermarks.combining import CombinedWatermarks
@@ -242,7 +242,7 @@ class Admission:
             admitted: list[Admitted] = []
             taken = self.room.take(key, count) if (count := self._borne_out(key, now)) else []
             if taken:
-                self._entries.append(BorneOut(key, count))
+                self._entries.append(ConfirmedEvents(key, count))
                 self._withholds(key, now)
                 newest, self._arrivals = NEVER, self._arrivals + 1
                 for head, block in blocks_of(taken):
@@ -314,10 +314,10 @@ class Admission:
         entries, self._entries = self._entries, []
         return entries
 
-    def replay_waiting(self, entry: Withholding | BorneOut) -> None:
+    def replay_waiting(self, entry: Withholding | ConfirmedEvents) -> None:
         """Replay an entry of the log."""
         room = self.room
-        if type(entry) is BorneOut:
+        if type(entry) is ConfirmedEvents:
             room.take(entry.peer, entry.count)
         elif type(entry) is Withholding:
             for event in entry.events:
@@ -346,13 +346,13 @@ class Admission:
                 floor = at
         return floor
 
-    def clock_behind(self) -> list[Behind]:
+    def clock_behind(self) -> list[ClockCorrection]:
         """How far the clocks of others are ahead of this node's, if that is new."""
         sources = self.sources
         if abs(sources.behind - sources.former) <= SECOND:
             return []
         sources.former = sources.behind
-        return [Behind(sources.behind)]
+        return [ClockCorrection(sources.behind)]
 
     @property
     def idle(self) -> Collection[str]:
