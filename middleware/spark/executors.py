@@ -1,4 +1,4 @@
-"""What executors have: their Python, PySpark and Slackline, told by themselves."""
+"""What executors have: their Python, PySpark and Slackline, as they report it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import platform
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from middleware.spark.travel import carried
+from middleware.spark.by_value import make_portable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ def versions() -> str:
 
 def executors(spark: SparkSession) -> list[Executor]:
     """What the executors of a session have, one for each kind found. Raises what Spark raises, if Python itself differs."""
-    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(carried(_asked), _SCHEMA).distinct().collect()
+    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(make_portable(_asked), _SCHEMA).distinct().collect()
     return sorted(Executor(*row) for row in rows)
 
 

@@ -17,7 +17,7 @@ EXCLUDED = frozenset({"pyspark", "py4j", DISTRIBUTION})
 """Spark brings itself; our own folders are copied from where they are."""
 
 _OWN = ("middleware", "detectors")
-_LEFT_OUT = ("__pycache__", "target")
+_EXCLUDED_PARTS = ("__pycache__", "target")
 
 
 def pack(file: Path, extra: str = "spark") -> list[str]:
@@ -32,8 +32,8 @@ def pack(file: Path, extra: str = "spark") -> list[str]:
             for own in _OWN:
                 archive.add(ROOT / own, own, filter=_kept)
             for name in names:
-                for path, place in _files(name):
-                    archive.add(path, place, recursive=False)
+                for path, name_inside in _files(name):
+                    archive.add(path, name_inside, recursive=False)
         partial.rename(file)
     except OSError as error:
         raise SlacklineError(f"{file} cannot be written: {error.strerror or error}; name another file") from None
@@ -43,7 +43,7 @@ def pack(file: Path, extra: str = "spark") -> list[str]:
 
 
 def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    return None if any(part in _LEFT_OUT for part in Path(member.name).parts) else member
+    return None if any(part in _EXCLUDED_PARTS for part in Path(member.name).parts) else member
 
 
 def _needed(name: str, extra: str = "") -> set[str]:
@@ -51,11 +51,11 @@ def _needed(name: str, extra: str = "") -> set[str]:
     found: set[str] = set()
     waiting = [(name, extra)]
     while waiting:
-        at, wanted = waiting.pop()
+        at, extra = waiting.pop()
         for text in metadata.requires(at) or ():
             requirement = Requirement(text)
             own = canonicalize_name(requirement.name)
-            if own in found | EXCLUDED or (requirement.marker and not requirement.marker.evaluate({"extra": wanted})):
+            if own in found | EXCLUDED or (requirement.marker and not requirement.marker.evaluate({"extra": extra})):
                 continue
             try:
                 metadata.version(own)
@@ -70,5 +70,5 @@ def _files(name: str) -> Iterator[tuple[Path, str]]:
     """The files of an installed distribution, and where they go."""
     for file in metadata.files(name) or ():
         path = Path(str(file.locate()))
-        if ".." not in file.parts and not any(part in _LEFT_OUT for part in file.parts) and path.is_file():
+        if ".." not in file.parts and not any(part in _EXCLUDED_PARTS for part in file.parts) and path.is_file():
             yield path, str(file)

@@ -82,11 +82,11 @@ class EventSchema:
 
     def _is_arrow_schema(self) -> bool:
         try:
-            plain = arrow_schema(self.type)
+            schema = arrow_schema(self.type)
         except EventError:
             return False
         own = self.columns[: -len(STAMP)]
-        return all(column.kind.back is None and column.kind.arrow == plain.field(column.name).type for column in own)
+        return all(column.kind.back is None and column.kind.arrow == schema.field(column.name).type for column in own)
 
     @property
     def ddl(self) -> str:
@@ -152,14 +152,14 @@ class EventSchema:
         from pyspark.sql import functions as sql
 
         found = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-        wanted = [column for column in self.columns if column.name != "level" or "level" in found]
-        if missing := [column.name for column in wanted if column.name not in found]:
+        columns = [column for column in self.columns if column.name != "level" or "level" in found]
+        if missing := [column.name for column in columns if column.name not in found]:
             raise EventError(
                 f"{where} lacks {', '.join(missing)} for {self.name}: it has {', '.join(found) or 'no columns'}; "
                 f"it must have {self.ddl}"
             )
         self.check_kinds(found, where)
-        own = [sql.col(f"`{column.name}`").cast(_simple(column.kind.ddl)).alias(column.name) for column in wanted]
+        own = [sql.col(f"`{column.name}`").cast(_simple(column.kind.ddl)).alias(column.name) for column in columns]
         return frame.select(*own, *also)
 
     def check_kinds(self, found: Mapping[str, str], where: str) -> None:
@@ -216,7 +216,7 @@ class _NoKindError(Exception):
     """A type that has no schema."""
 
 
-def _plain_kinds() -> dict[type, Kind]:
+def _scalar_kinds() -> dict[type, Kind]:
     import pyarrow as pa
 
     text = pa.string()
@@ -256,8 +256,8 @@ def _kind(kind: inspect.Type, above: tuple[object, ...] = ()) -> tuple[Kind, boo
         return Kind("timestamp", pa.timestamp("us", "UTC")) if kind.tz else Kind("timestamp_ntz", pa.timestamp("us")), False
     if isinstance(kind, inspect.EnumType | inspect.LiteralType):
         return _of_enum(kind), False
-    plain = _plain_kinds().get(type(kind))
-    return plain or _nested(kind, above), False
+    scalar = _scalar_kinds().get(type(kind))
+    return scalar or _nested(kind, above), False
 
 
 def _of_enum(kind: inspect.EnumType | inspect.LiteralType) -> Kind:

@@ -121,7 +121,7 @@ def spark_session(
 
 
 def _is_ours(master: str | None) -> bool:
-    """Whether nobody has said which Spark to use: no master, and no spark-submit that has started this process."""
+    """Whether nobody has named the Spark to use: no master, and no spark-submit that has started this process."""
     return master is None and "PYSPARK_GATEWAY_PORT" not in os.environ
 
 
@@ -165,7 +165,7 @@ def _local_builder(stack: ExitStack, cores: int, memory: str, work: Path | None)
 
 
 def _java_options() -> str:
-    """Java takes no archive of another class path, or of another Java, and starts without; it would tell on standard output."""
+    """The options of Java. With an archive of another class path or Java it starts without, and warns on standard output."""
     if not _CLASSES.exists():
         return _JAVA
     return f'{_JAVA} "-XX:SharedArchiveFile={_CLASSES}" -Xlog:disable -Xlog:all=error:stderr'
@@ -191,15 +191,15 @@ def check_reachable(master: str) -> None:
     kind, _, rest = master.partition("://")
     if kind not in _PORTS or not rest:
         return
-    places = [place.partition(";")[0].rstrip("/") for place in rest.split(",")]
+    servers = [server.partition(";")[0].rstrip("/") for server in rest.split(",")]
     tried = []
-    for place in places:
-        host, _, port = place.partition(":")
+    for server in servers:
+        host, _, port = server.partition(":")
         try:
             with socket.create_connection((host, int(port or _PORTS[kind])), _ANSWER):
                 return
         except (OSError, ValueError) as error:
-            tried.append(f"{place}: {error}")
+            tried.append(f"{server}: {error}")
     raise TraceError(f"no Spark answers at {master} ({'; '.join(tried)}): start it, or mend the address given with --master")
 
 
@@ -208,11 +208,11 @@ def _started(builder: SparkSession.Builder, master: str | None) -> SparkSession:
         return builder.getOrCreate()
     except Exception as error:
         log = Path(os.environ.get("SPARK_CONF_DIR", ""), "spark.log")
-        said = (
+        last_lines = (
             " / ".join(log.read_text(errors="replace").strip().splitlines()[-3:]) if _is_ours(master) and log.exists() else ""
         )
         look = "slackline doctor --spark" + (f" --master {master}" if master else "")
-        raise TraceError(f"Spark does not start: {reason(error)} {said} ({look} looks for the cause)") from error
+        raise TraceError(f"Spark does not start: {reason(error)} {last_lines} ({look} looks for the cause)") from error
 
 
 def _activate(session: SparkSession) -> None:

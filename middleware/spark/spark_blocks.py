@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-_PLAIN = ("bigint", "string", "boolean")
+_KEY_TYPES = ("bigint", "string", "boolean")
 """Types of columns whose values are those of the field, and can be keys, whatever they are."""
 
 
@@ -47,7 +47,7 @@ def columns_of(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return dict(zip(batch.schema.names, batch.columns, strict=True))
 
 
-def parted(batch: pa.RecordBatch, numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
+def split_rows(batch: pa.RecordBatch, numbers: npt.NDArray[Any]) -> Iterator[tuple[int, pa.RecordBatch]]:
     """The rows of each number (from 0, one a row), in their order. O(n log n)."""
     import numpy as np
     import pyarrow as pa
@@ -79,7 +79,7 @@ def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Record
         yield pa.concat_batches(some)
 
 
-def is_plain(schema: EventSchema, names: Iterable[str]) -> bool:
+def are_key_columns(schema: EventSchema, names: Iterable[str]) -> bool:
     """Whether these columns hold the values of the fields as they are, each of which can be a key."""
     kinds = {column.name: column.kind for column in schema.columns}
-    return all(kinds[name].ddl in _PLAIN and kinds[name].out is None and kinds[name].back is None for name in names)
+    return all(kinds[name].ddl in _KEY_TYPES and kinds[name].out is None and kinds[name].back is None for name in names)

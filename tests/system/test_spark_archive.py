@@ -31,10 +31,10 @@ from middleware.spark.archive import archive, stored_frames, trace_frames
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.files import EventFiles
 from middleware.spark.archive.packing import parts_of
-from middleware.spark.places import place_of
 from middleware.spark.prepare.prepared import prepared_trace
 from middleware.spark.schemas import schema_of
 from middleware.spark.session import check_reachable, environment, spark_session
+from middleware.spark.spark_hash import hash_of
 from middleware.spark.stream import stream, typed
 from middleware.spark.stream.parcels import ParcelBatch
 from middleware.spark.stream.shard import SCHEMA, Shard
@@ -279,7 +279,7 @@ def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession)
 def test_each_part_has_a_partition(spark: SparkSession) -> None:
     parts = parts_of(37)
     rows = spark.createDataFrame([(number,) for number in parts], "number int").selectExpr("hash(number) AS at")
-    assert [row.at for row in rows.collect()] == list(map(place_of, parts)) == list(range(37))
+    assert [row.at for row in rows.collect()] == list(map(hash_of, parts)) == list(range(37))
 
 
 def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:

@@ -22,9 +22,9 @@ from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.archive_tasks import RunLanes
 from middleware.spark.archive.decoding import FailureRows, TypedResults, events_of
 from middleware.spark.archive.packing import FAILURE, PACKED, RESULT, parts_of
+from middleware.spark.by_value import dump_by_value, make_portable
 from middleware.spark.schemas import schema_of
 from middleware.spark.spark_blocks import opened
-from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,8 +37,8 @@ ORDER = ("ts", "level", "source", "id")
 _WRITERS = 8
 """How many types are written at a time: what a job costs beside its tasks takes one core of the driver, and little of it."""
 
-_FEW = 100_000
-"""Results that one task sorts; more are parted by time, for which Spark looks at them twice."""
+_ONE_TASK_ROWS = 100_000
+"""Results that one task sorts; more are partitioned by time, for which Spark reads them twice."""
 
 
 class Archive(Mapping[str, "DataFrame"]):
@@ -59,7 +59,7 @@ class Archive(Mapping[str, "DataFrame"]):
         self._given = given
         self.plan = plan
         self._levels = levels
-        self._packed = packed(plan)
+        self._packed = dump_by_value(plan)
         self._refused = refused
 
     def __getitem__(self, name: str) -> DataFrame:
@@ -80,7 +80,7 @@ class Archive(Mapping[str, "DataFrame"]):
             self._levels[level - 1].where(f"detector = {RESULT} and type = {number}")
             for level in self.plan.published[event_type]
         ]
-        return _union(rows).mapInArrow(carried(TypedResults(packed(event_type))), schema_of(event_type).ddl)
+        return _union(rows).mapInArrow(make_portable(TypedResults(dump_by_value(event_type))), schema_of(event_type).ddl)
 
     def collect(self) -> list[Event]:
         """All results, of all types, in total order, in this process: for archives that fit into its memory. One job."""
@@ -112,14 +112,14 @@ class Archive(Mapping[str, "DataFrame"]):
 
     def _write(self, event_type: EventType, folder: str, rows: int) -> None:
         frame = self._of(event_type)
-        ordered = frame.coalesce(1).sortWithinPartitions(*ORDER) if rows <= _FEW else frame.orderBy(*ORDER)
+        ordered = frame.coalesce(1).sortWithinPartitions(*ORDER) if rows <= _ONE_TASK_ROWS else frame.orderBy(*ORDER)
         ordered.write.parquet(f"{folder}/type={type_name(event_type)}")
 
     @property
     def failures(self) -> DataFrame:
         """The events that were left out. Empty, if detectors are sound."""
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
-        failed = rows.mapInArrow(carried(FailureRows(self._packed)), FailureRows.FAILED)
+        failed = rows.mapInArrow(make_portable(FailureRows(self._packed)), FailureRows.FAILED)
         return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
 
     @property
@@ -166,7 +166,7 @@ def archive(
     for event_type in plan.published:
         check_names(schema_of(event_type), next(iter(checked.values())).sparkSession)
     given = first_arrivals(checked)
-    code, parts = packed(plan), _parts(given)
+    code, parts = dump_by_value(plan), _parts(given)
     levels: list[DataFrame] = []
     refused: list[DataFrame] = []
     for level, stage in enumerate(plan.stages, 1):
@@ -181,7 +181,7 @@ def archive(
         ordered = mine.repartition("part")
         if len(stage) > 1:
             ordered = ordered.sortWithinPartitions("detector")
-        levels.append(_kept(ordered.mapInArrow(carried(RunLanes(code, parts)), PACKED)))
+        levels.append(_kept(ordered.mapInArrow(make_portable(RunLanes(code, parts)), PACKED)))
     return Archive(plan, checked, levels, refused)
 
 

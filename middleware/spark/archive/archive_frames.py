@@ -11,8 +11,8 @@ from middleware.model.words import listed
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.files import EventFiles
 from middleware.spark.archive.packing import PACKED, PackRaw, parts_by_columns
+from middleware.spark.by_value import make_portable
 from middleware.spark.schemas import EventSchema, check_kind, schema_of
-from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,12 +31,12 @@ def by_type(plan: ArchivePlan, frames: RawFrames) -> dict[EventType, DataFrame]:
     Raises EventError if a type that detectors read is missing, if one is given that none reads, or if columns do not fit.
     """
     given = _by_name(plan, frames)
-    wanted = {type_name(event_type): event_type for event_type in plan.raw}
-    if missing := [name for name in wanted if name not in given]:
+    raw = {type_name(event_type): event_type for event_type in plan.raw}
+    if missing := [name for name in raw if name not in given]:
         raise EventError(f"no DataFrame for {', '.join(missing)}, which detectors read; there are {listed(given) or 'none'}")
-    if stray := [name for name in given if name not in wanted]:
-        raise EventError(f"a DataFrame of {stray[0]}, which is no raw type that detectors read: they read {listed(wanted)}")
-    return {wanted[name]: _checked(schema_of(wanted[name]), _frame(frame)) for name, frame in given.items()}
+    if stray := [name for name in given if name not in raw]:
+        raise EventError(f"a DataFrame of {stray[0]}, which is no raw type that detectors read: they read {listed(raw)}")
+    return {raw[name]: _checked(schema_of(raw[name]), _frame(frame)) for name, frame in given.items()}
 
 
 def files_by_type(plan: ArchivePlan, frames: RawFrames) -> dict[EventType, EventFiles]:
@@ -162,7 +162,7 @@ def _content(event_type: EventType) -> Column:
 
 def routed(
     plan: ArchivePlan,
-    packed: bytes,
+    code: bytes,
     event_type: EventType,
     rows: DataFrame | EventFiles,
     readers: Sequence[int],
@@ -170,14 +170,15 @@ def routed(
 ) -> tuple[list[DataFrame], list[DataFrame]]:
     """The events of a raw type in blocks for these readers of one level: those of which none can fail, and others.
 
-    Keys of plain columns are parted by columns; others are asked for event by event, and may raise.
+    Keys that columns hold are computed by column; others are asked for event by event, and may raise.
     """
     schema, number = schema_of(event_type), plan.types.index(event_type)
     if not isinstance(rows, EventFiles):
         rows = rows.drop("arrival", "watermark")
-    plain = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
-    others = [reader for reader in readers if reader not in plain]
+    by_column = [reader for reader in readers if parts_by_columns(plan, schema, reader)]
+    others = [reader for reader in readers if reader not in by_column]
     sure, unsure = (
-        [rows.mapInArrow(carried(PackRaw(packed, number, some, parts)), PACKED)] if some else [] for some in (plain, others)
+        [rows.mapInArrow(make_portable(PackRaw(code, number, some, parts)), PACKED)] if some else []
+        for some in (by_column, others)
     )
     return sure, unsure

@@ -1,4 +1,4 @@
-"""The plan of an archive: which detectors run in which stage, who reads what, and by what rows are parted. No Spark needed."""
+"""The plan of an archive: which detectors run in which stage, who reads what, and how rows are partitioned. No Spark needed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHARDS = 1024
 
 @dataclass(frozen=True)
 class Route:
-    """How a detector's input is parted into lanes.
+    """How a detector's input is partitioned into lanes.
 
     ``fields``
         names of the fields that make the key; None: see ``function``; empty: all in one lane.
@@ -63,7 +63,7 @@ def lane_text(key: Key) -> str:
 
 
 def route_of(detector: Detector) -> Route:
-    """How the input of a detector is parted."""
+    """How the input of a detector is partitioned."""
     if isinstance(detector, Operator):
         parts = detector.parted_by
         if callable(parts):
@@ -79,7 +79,7 @@ def route_of(detector: Detector) -> Route:
 
 @dataclass(frozen=True)
 class ArchivePlan:
-    """All detectors of an archive by name, and the event types that it takes. Travels to executors as a whole.
+    """All detectors of an archive by name, and the event types that it takes. Sent to executors as a whole.
 
     ``stops``
         the names of detectors that stop for good at an event at which they raise.
@@ -104,7 +104,7 @@ class ArchivePlan:
 
     @cached_property
     def routes(self) -> list[Route]:
-        """How each detector's input is parted, by number."""
+        """How each detector's input is partitioned, by number."""
         return [route_of(self.detectors[name]) for name in self.names]
 
     @cached_property
@@ -149,18 +149,18 @@ class ArchivePlan:
 
     def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
         """What runs where, in lines. ``rows``: how many events there are of raw types, by name, as far as that is known."""
-        told = rows or {}
+        known_rows = rows or {}
         lines = []
         for level, stage in enumerate(self.stages, 1):
             reads = dict.fromkeys(t for number in stage for t in self.detectors[self.names[number]].subscribes)
-            moved = sum(told.get(type_name(t), 0) * sum(number in stage for number in self.readers[t]) for t in reads)
+            moved = sum(known_rows.get(type_name(t), 0) * sum(number in stage for number in self.readers[t]) for t in reads)
             cost = f"; shuffles and sorts {moved:,} raw rows" if moved else ""
             lines.append(f"stage {level}: reads {', '.join(map(type_name, reads))}{cost}")
             for number in stage:
-                lines.append(f"  {self.names[number]}: {self._parting(number, told)}")
+                lines.append(f"  {self.names[number]}: {self._partitioning(number, known_rows)}")
         return lines
 
-    def _parting(self, number: int, rows: Mapping[str, int]) -> str:
+    def _partitioning(self, number: int, rows: Mapping[str, int]) -> str:
         route, detector = self.routes[number], self.detectors[self.names[number]]
         known = [rows[type_name(t)] for t in detector.subscribes if type_name(t) in rows]
         if route.is_single:

@@ -15,9 +15,9 @@ from middleware.model.event import EventType, EventTypes, type_name
 from middleware.model.words import shown
 from middleware.recordings.traces import check_fields, load_trace, type_folder
 from middleware.spark.archive.files import EventFiles, files_of
+from middleware.spark.by_value import make_portable
 from middleware.spark.schemas import EventSchema, schema_of
 from middleware.spark.session import escaped, literal_path, reason
-from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,7 +69,7 @@ def stored_frames(
         row of CSV with more or fewer cells than the header; quotes in quotes are doubled, and may go over several lines (RFC
         4180), an empty cell is missing. Both are UTF-8.
 
-    Raises TraceError if there is nothing that Spark can read, EventError if a type of CSV has fields that are no plain values.
+    Raises TraceError if Spark can read nothing of it, EventError if a type of CSV has fields that are not single values.
     """
     frames: dict[str, DataFrame | EventFiles] = {}
     where = escaped(where) if Path(where).is_dir() else where
@@ -96,8 +96,8 @@ def _stored(spark: SparkSession, path: str, schema: EventSchema, form: str) -> D
     kinds = {column.name: column.kind.ddl for column in schema.columns} | {"arrival": "bigint"}
     if form == "json":
         names = _names_in_json(spark, path, schema)
-        wanted = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items() if name in names)
-        return spark.read.schema(wanted).option("mode", "FAILFAST").json(path)
+        ddl = ", ".join(f"`{name}` {kind}" for name, kind in kinds.items() if name in names)
+        return spark.read.schema(ddl).option("mode", "FAILFAST").json(path)
     if nested := [name for name, kind in kinds.items() if "<" in kind]:
         raise EventError(f"{schema.name}.{nested[0]} is {kinds[nested[0]]}, which CSV cannot hold: write JSON or Parquet")
     text = spark.read.options(**_CSV, multiLine=_has_long_texts(spark, path)).csv(path)
@@ -135,7 +135,7 @@ def _names_in_json(spark: SparkSession, path: str, schema: EventSchema) -> set[s
     A pass over the files, in which each line is looked at: of one that holds two objects, Spark would read the first and leave
     out the other; and of any value that stands for a text it would make one.
     """
-    found = spark.read.text(path).mapInArrow(carried(_Look(schema)), "name string")
+    found = spark.read.text(path).mapInArrow(make_portable(_Look(schema)), "name string")
     names = {row.name for row in found.distinct().collect()}
     return names | {column.name for column in schema.columns if column.nullable or (not names and column.name != "level")}
 

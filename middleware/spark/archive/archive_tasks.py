@@ -20,10 +20,10 @@ from middleware.ordering.lanes.operation_lane import OperatorLane
 from middleware.ordering.lanes.ready import Ready
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
-from middleware.spark.archive.sorting import HELD, pieces
+from middleware.spark.archive.sorting import BUFFER_BYTES, pieces
 from middleware.spark.archive.task_results import TaskResults
+from middleware.spark.by_value import load_by_value
 from middleware.spark.spark_blocks import opened
-from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -36,24 +36,24 @@ _KEPT = 4_096
 
 
 class RunLanes:
-    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, ``at_once`` events, and ``held`` bytes."""
+    """Runs a stage on some parts: blocks in order of detectors. Memory: one lane, ``at_once`` events, and ``buffer_bytes``."""
 
-    def __init__(self, plan: bytes, parts: Sequence[int], held: int = HELD, at_once: int = AT_ONCE) -> None:
-        self._plan, self._parts, self._held, self._at_once = plan, parts, held, at_once
+    def __init__(self, plan: bytes, parts: Sequence[int], buffer_bytes: int = BUFFER_BYTES, at_once: int = AT_ONCE) -> None:
+        self._plan, self._parts, self._buffer_bytes, self._at_once = plan, parts, buffer_bytes, at_once
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan: ArchivePlan = unpacked(self._plan)
+        plan: ArchivePlan = load_by_value(self._plan)
         sink = TaskResults(plan, self._parts)
         for number, rows in groupby(blocks(batches), itemgetter(0)):
             name = plan.names[number]
-            held, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan, self._at_once)
-            for piece in pieces(((kind, opened(block)) for _, kind, block in rows), self._held):
+            classes, lanes, decode = constants(plan.detectors[name]), _lanes(plan, number), Decoder(plan, self._at_once)
+            for piece in pieces(((kind, opened(block)) for _, kind, block in rows), self._buffer_bytes):
                 for events, starts in decode(piece):
                     lanes.take(events, starts, sink)
                     if sink.rows >= ROWS:
                         yield sink.batch()
             lanes.end(sink)
-            held.check(name)
+            classes.check(name)
         if sink.rows:
             yield sink.batch()
 
@@ -65,7 +65,7 @@ def _lanes(plan: ArchivePlan, number: int) -> _LanesInOrder | _OneByOne:
 
 
 def _key(plan: ArchivePlan, number: int) -> Callable[[Event], Key] | None:
-    """The key by which a detector's results are told apart; None if it has none."""
+    """The key that distinguishes a detector's results; None if it has none."""
     return None if plan.routes[number].is_single else key_function(plan.detectors[plan.names[number]])
 
 
@@ -83,7 +83,7 @@ class _LanesInOrder:
         self._failed: _DetectorLane | None = None
 
     def take(self, events: list[Event], starts: list[int], sink: TaskResults) -> None:
-        """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
+        """Events in order; ``starts``: the positions at which other lanes begin than that of the events before."""
         at, ends = 0, [*starts, len(events)]
         if self._failed is not None and ends[0]:
             at = ends[0]
@@ -117,7 +117,7 @@ class _OneByOne:
         self._lane: _DetectorLane | _OperatorLane | None = None
 
     def take(self, events: list[Event], starts: list[int], sink: TaskResults) -> None:
-        """Events in order; ``starts``: the places at which other lanes begin than that of the events before."""
+        """Events in order; ``starts``: the positions at which other lanes begin than that of the events before."""
         bounds = [*([] if starts[:1] == [0] else [0]), *starts, len(events)]
         for start, end in pairwise(bounds):
             if self._lane is None or start in starts:

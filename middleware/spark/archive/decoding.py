@@ -15,9 +15,9 @@ from middleware.model.values.state import same_event
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.packing import BODY, FAILURE, UNTYPED
 from middleware.spark.archive.sorting import LANE, Piece, SortOrder, by_type, in_order
+from middleware.spark.by_value import load_by_value
 from middleware.spark.schemas import schema_of
 from middleware.spark.spark_blocks import columns_of, opened
-from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -52,7 +52,7 @@ class TypedResults:
         self._type = event_type
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        event_type = unpacked(self._type)
+        event_type = load_by_value(self._type)
         for _, _, block in blocks(batches):
             batch = opened(block)
             yield schema_of(event_type).batch(events_of(event_type, batch)) if BODY in batch.schema.names else batch
@@ -65,7 +65,7 @@ class TypedBodies:
         self._type = event_type
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        event_type = unpacked(self._type)
+        event_type = load_by_value(self._type)
         for batch in batches:
             yield schema_of(event_type).batch(list(map(_decoder(event_type).decode, batch.column("body").to_pylist())))
 
@@ -81,7 +81,7 @@ class FailureRows:
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        types = unpacked(self._plan).types
+        types = load_by_value(self._plan).types
         for detector, number, block in blocks(batches):
             assert detector == FAILURE
             rows = columns_of(opened(block))
@@ -102,7 +102,7 @@ class Decoder:
         self._last: tuple[str, Event] | None = None
 
     def __call__(self, piece: Piece) -> Iterator[tuple[list[Event], list[int]]]:
-        """The events in a piece, at most ``at_once`` of them, with the places among them at which other lanes begin."""
+        """The events in a piece, at most ``at_once`` of them, with the positions at which other lanes begin."""
         import numpy as np
 
         piece = by_type(piece)
@@ -110,11 +110,11 @@ class Decoder:
         bounds = np.cumsum([0, *(len(batch) for _, batch in piece)])
         lanes = [batch.column(LANE) for _, batch in piece]
         piece = [(number, batch.drop_columns([LANE])) for number, batch in piece]
-        for start in range(0, len(order.places), self._at_once):
+        for start in range(0, len(order.positions), self._at_once):
             end = start + self._at_once
-            some = SortOrder(order.places[start:end], order.new_lane[start:end], order.new_key[start:end])
-            which = np.searchsorted(bounds, some.places, "right") - 1
-            rows = some.places - bounds[which]
+            some = SortOrder(order.positions[start:end], order.new_lane[start:end], order.new_key[start:end])
+            which = np.searchsorted(bounds, some.positions, "right") - 1
+            rows = some.positions - bounds[which]
             first, last = (lanes[which[at]][int(rows[at])].as_py() for at in (0, -1))
             events, starts = self._distinct(self._events(piece, which, rows), some, first)
             if events:
@@ -122,7 +122,7 @@ class Decoder:
                 yield events, starts
 
     def _distinct(self, events: list[Event], some: SortOrder, lane: str) -> tuple[list[Event], list[int]]:
-        """The events without repeats, and the places at which lanes begin. ``lane``: of the first."""
+        """The events without repeats, and the positions at which lanes begin. ``lane``: of the first."""
         import numpy as np
 
         starts, is_new = some.new_lane.copy(), some.new_key

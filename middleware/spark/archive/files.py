@@ -14,8 +14,8 @@ from urllib.parse import unquote, urlsplit
 
 from middleware.model.columns.arrays import sound
 from middleware.model.errors import TraceError
+from middleware.spark.by_value import make_portable
 from middleware.spark.schemas import EventSchema
-from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,7 +44,8 @@ class EventFiles:
     def mapInArrow(self, work: Work, schema: str) -> DataFrame:
         """As that of ``frame``."""
         tasks = max(1, min(len(self.groups), sum(rows for _, _, rows in self.groups) // _ROWS))
-        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(carried(ReadGroups(self, tasks, work)), schema)
+        reading = make_portable(ReadGroups(self, tasks, work))
+        return self.frame.sparkSession.range(0, tasks, 1, tasks).mapInArrow(reading, schema)
 
 
 def files_of(frame: DataFrame, schema: EventSchema) -> EventFiles | None:
@@ -55,10 +56,10 @@ def files_of(frame: DataFrame, schema: EventSchema) -> EventFiles | None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    wanted = [column for column in schema.columns if column.name != "level" or "level" in frame.columns]
-    places = [urlsplit(place) for place in frame.inputFiles()]
-    paths = [Path(unquote(place.path)) for place in places]
-    if any(place.scheme != "file" for place in places) or len({path.parent for path in paths}) > 1:
+    columns = [column for column in schema.columns if column.name != "level" or "level" in frame.columns]
+    urls = [urlsplit(name) for name in frame.inputFiles()]
+    paths = [Path(unquote(url.path)) for url in urls]
+    if any(url.scheme != "file" for url in urls) or len({path.parent for path in paths}) > 1:
         return None  # a folder in a folder may hold a column in its name
     groups = []
     for path in sorted(paths):
@@ -67,11 +68,11 @@ def files_of(frame: DataFrame, schema: EventSchema) -> EventFiles | None:
                 known, metadata = file.schema_arrow, file.metadata
         except (pa.ArrowException, OSError):  # Spark says better what is wrong with it, or is elsewhere
             return None
-        for column in wanted:
+        for column in columns:
             if column.name not in known.names or known.field(column.name).type != column.kind.arrow:
                 return None
         groups += [(str(path), number, metadata.row_group(number).num_rows) for number in range(metadata.num_row_groups)]
-    return EventFiles(frame, tuple(groups), tuple(column.name for column in wanted))
+    return EventFiles(frame, tuple(groups), tuple(column.name for column in columns))
 
 
 class ReadGroups:
@@ -91,10 +92,10 @@ class ReadGroups:
         count = len(self._groups)
         mine: Sequence[RowGroup] = self._groups[count * number // self._tasks : count * (number + 1) // self._tasks]
         for path, some in groupby(mine, itemgetter(0)):
-            wanted = [group for _, group, _ in some]
+            numbers = [group for _, group, _ in some]
             try:
                 with pq.ParquetFile(path) as file:
-                    for batch in file.iter_batches(_AT_ONCE, wanted, list(self._columns), use_threads=False):
+                    for batch in file.iter_batches(_AT_ONCE, numbers, list(self._columns), use_threads=False):
                         yield sound(batch.select(list(self._columns)))
             except (pa.ArrowException, OSError, ValueError) as error:
                 raise TraceError(f"{path} cannot be read where a task runs: {error}; all executors must reach it") from None

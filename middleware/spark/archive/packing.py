@@ -18,17 +18,17 @@ from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import Event, type_name
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.sorting import LANE
-from middleware.spark.places import number_at
+from middleware.spark.by_value import load_by_value
 from middleware.spark.schemas import EventSchema, schema_of
-from middleware.spark.spark_blocks import batch_of, columns_of, gathered, is_plain, parted, sealed
-from middleware.spark.travel import unpacked
+from middleware.spark.spark_blocks import are_key_columns, batch_of, columns_of, gathered, sealed, split_rows
+from middleware.spark.spark_hash import number_with_hash
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
 RESULT, FAILURE = -1, -2
-"""In place of a detector's number: results for whoever asked for the archive, and events that were left out."""
+"""In place of a detector's number: results for whoever asked for the archive, and events that were skipped."""
 
 UNTYPED = -1
 """In place of a type's number: an event of which only the identity is known."""
@@ -55,7 +55,7 @@ class PackRaw:
         self._plan, self._type, self._readers, self._parts = plan, type_number, readers, parts
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        plan: ArchivePlan = unpacked(self._plan)
+        plan: ArchivePlan = load_by_value(self._plan)
         lanes = Lanes(plan, self._parts)
         for batch in gathered(batches, ROWS):
             for name in ("ts", "id", "source"):
@@ -78,13 +78,13 @@ class Lanes:
     ) -> Iterator[Row]:
         """Blocks of events of one type for those who read them. ``batch``: their columns, or ``BODY``; ``events``: the same.
 
-        Keys of plain columns are looked at once a batch; others are asked for event by event, and where they raise, the
-        reader's event is left out.
+        Keys that columns hold are read once a batch; others are asked for event by event, and where they raise, the
+        reader's event is skipped.
         """
         schema = schema_of(self._plan.types[number])
         for reader in readers:
             if BODY not in batch.schema.names and parts_by_columns(self._plan, schema, reader):
-                yield from self._parted(reader, number, batch, *self._of_columns(reader, batch))
+                yield from self._split(reader, number, batch, *self._of_columns(reader, batch))
                 continue
             if events is None:
                 events = schema.events(columns_of(batch))
@@ -95,7 +95,7 @@ class Lanes:
         import pyarrow as pa
 
         route, name = self._plan.routes[reader], self._plan.names[reader]
-        places: dict[str, int] = {}
+        numbers: dict[str, int] = {}
         failed, codes = [], []
         for event in events:
             try:
@@ -108,14 +108,14 @@ class Lanes:
                     codes.append(-1)
                     continue
                 lane = "0"  # the operator itself says what is wrong with it
-            codes.append(places.setdefault(lane, len(places)))
+            codes.append(numbers.setdefault(lane, len(numbers)))
         if failed:
             yield failures(number, failed)
         found = np.array(codes, np.int64)
-        yield from self._parted(reader, number, batch.filter(pa.array(found >= 0)), list(places), found[found >= 0])
+        yield from self._split(reader, number, batch.filter(pa.array(found >= 0)), list(numbers), found[found >= 0])
 
     def _of_columns(self, reader: int, batch: pa.RecordBatch) -> tuple[list[str], npt.NDArray[Any]]:
-        """The lanes in a batch, each by its text, and the place among them of that of each row."""
+        """The lanes in a batch, each by its text, and for each row the index of its lane."""
         import numpy as np
 
         route = self._plan.routes[reader]
@@ -139,31 +139,31 @@ class Lanes:
                 known[key] = route.lane_of(key)
         return [known[key] for key in keys], codes
 
-    def _parted(
+    def _split(
         self, reader: int, number: int, batch: pa.RecordBatch, lanes: list[str], codes: npt.NDArray[Any]
     ) -> Iterator[Row]:
-        """A block for each part that has some of these lanes; ``codes``: the place of each row's lane among them."""
+        """A block for each part that has some of these lanes; ``codes``: for each row the index of its lane."""
         import numpy as np
         import pyarrow as pa
 
         if not len(batch):
             return
         parts = np.array([part_of(reader, lane, len(self._parts)) for lane in lanes])
-        names, place = np.array(lanes, object), np.empty(len(lanes), np.int32)
+        names, index = np.array(lanes, object), np.empty(len(lanes), np.int32)
         whole = batch.append_column(LANE, pa.array(codes))
-        for part, rows in parted(whole, parts[codes]):
+        for part, rows in split_rows(whole, parts[codes]):
             mine = np.flatnonzero(parts == part)
-            place[mine] = np.arange(len(mine))
-            lane = pa.DictionaryArray.from_arrays(place[rows.column(LANE).to_numpy()], pa.array(names[mine], pa.string()))
+            index[mine] = np.arange(len(mine))
+            lane = pa.DictionaryArray.from_arrays(index[rows.column(LANE).to_numpy()], pa.array(names[mine], pa.string()))
             columns = columns_of(rows) | {LANE: lane, "source": rows.column("source").dictionary_encode()}
             block = sealed(pa.record_batch(list(columns.values()), names=list(columns)))
             yield self._parts[part], reader, number, len(rows), block
 
 
 def parts_by_columns(plan: ArchivePlan, schema: EventSchema, reader: int) -> bool:
-    """Whether columns alone tell the lanes of events for a reader, so that nothing can fail."""
+    """Whether columns alone give the lanes of events for a reader, so that nothing can fail."""
     fields = plan.routes[reader].fields
-    return fields is not None and is_plain(schema, fields)
+    return fields is not None and are_key_columns(schema, fields)
 
 
 @lru_cache(_LANES)
@@ -174,7 +174,7 @@ def part_of(detector: int, lane: str, parts: int) -> int:
 
 def parts_of(count: int) -> list[int]:
     """Parts, by numbers that Spark's ``hash`` puts into as many partitions, one into each."""
-    return list(map(number_at, range(count)))
+    return list(map(number_with_hash, range(count)))
 
 
 def packed_rows(rows: list[Row]) -> pa.RecordBatch:
@@ -186,7 +186,7 @@ def packed_rows(rows: list[Row]) -> pa.RecordBatch:
 
 
 def failures(number: int, failed: Sequence[tuple[str, Event, str]]) -> Row:
-    """Events of one type that were left out: by which detector, and why."""
+    """Events of one type that were skipped: by which detector, and why."""
     import pyarrow as pa
 
     rows = [(event.ts, event.source, event.id, why.encode(errors="replace"), name) for name, event, why in failed]

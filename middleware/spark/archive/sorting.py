@@ -1,4 +1,4 @@
-"""Sorts blocks by lane and total order, in so many bytes of memory: what is more goes to disk in sorted runs, to be merged."""
+"""Sorts blocks by lane and total order within a bound of memory: larger inputs go to disk in sorted runs, to be merged."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ LANE = "*lane"
 KEY = (LANE, "ts", "level", "source", "id")
 """The columns by which rows are sorted."""
 
-HELD = 64 * 2**20
-"""Bytes of columns that are held in memory, and sorted, at once."""
+BUFFER_BYTES = 64 * 2**20
+"""Bytes of columns that are buffered in memory, and sorted, at once."""
 
 _CHUNK = 4_096
 """Rows of a run that are read at once."""
@@ -33,14 +33,14 @@ Piece = list[tuple[int, "pa.RecordBatch"]]
 
 
 class SortOrder(NamedTuple):
-    """The order of a piece's rows: their places, and whether each has another lane, or another key, than the one before."""
+    """The order of a piece's rows: their positions, and whether each has another lane, or another key, than the one before."""
 
-    places: npt.NDArray[np.int64]
+    positions: npt.NDArray[np.int64]
     new_lane: npt.NDArray[np.bool_]
     new_key: npt.NDArray[np.bool_]
 
 
-def pieces(blocks: Iterable[tuple[int, pa.RecordBatch]], held: int = HELD) -> Iterator[Piece]:
+def pieces(blocks: Iterable[tuple[int, pa.RecordBatch]], buffer_bytes: int = BUFFER_BYTES) -> Iterator[Piece]:
     """All rows, by type, in pieces: no row of a piece comes before one of an earlier piece."""
     piece: Piece = []
     size = 0
@@ -50,7 +50,7 @@ def pieces(blocks: Iterable[tuple[int, pa.RecordBatch]], held: int = HELD) -> It
         for number, batch in blocks:
             piece.append((number, batch))
             size += batch.nbytes
-            if size >= held:
+            if size >= buffer_bytes:
                 runs += _spilled(piece, Path(folder, str(len(runs))))
                 piece, size = [], 0
         if not runs:
@@ -69,19 +69,19 @@ def in_order(batches: Sequence[pa.RecordBatch]) -> SortOrder:
     import numpy as np
 
     lane, ts = _column(batches, LANE), _column(batches, "ts")
-    places = np.argsort(ts, kind="stable")
+    positions = np.argsort(ts, kind="stable")
     small = lane.astype(np.uint16) if len(lane) and lane.max() < 2**16 else lane  # numpy sorts these by radix
-    places = places[np.argsort(small[places], kind="stable")]
-    new_lane = _changes(lane[places])
-    new_key = new_lane | _changes(ts[places])
+    positions = positions[np.argsort(small[positions], kind="stable")]
+    new_lane = _changes(lane[positions])
+    new_key = new_lane | _changes(ts[positions])
     ties = ~new_key
     if ties.any():
         ties[:-1] |= ties[1:]
-        rows, others = places[ties], [_column(batches, name) for name in KEY[2:]]
-        places[ties] = rows[np.lexsort([each[rows] for each in (*reversed(others), ts, lane)])]
+        rows, others = positions[ties], [_column(batches, name) for name in KEY[2:]]
+        positions[ties] = rows[np.lexsort([each[rows] for each in (*reversed(others), ts, lane)])]
         for column in others:
-            new_key |= _changes(column[places])
-    return SortOrder(places, new_lane, new_key)
+            new_key |= _changes(column[positions])
+    return SortOrder(positions, new_lane, new_key)
 
 
 def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -91,7 +91,7 @@ def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
 
 
 def _column(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[np.int64]:
-    """A column of the key as numbers: for texts, their places among all of them in order."""
+    """A column of the key as numbers: for texts, their positions among all of them in order."""
     import numpy as np
     import pyarrow as pa
 
@@ -99,7 +99,7 @@ def _column(batches: Sequence[pa.RecordBatch], name: str) -> npt.NDArray[np.int6
         return np.zeros(sum(map(len, batches)), np.int64)
     given = [batch.column(name) if name != "level" or _has_level(batch) else pa.array([0] * len(batch)) for batch in batches]
     if any(column.type != given[0].type for column in given):  # what was on disk has its texts as they are
-        given = [_plain(column) for column in given]
+        given = [_without_dictionary(column) for column in given]
     column = pa.concat_arrays(given)
     if pa.types.is_integer(column.type):
         return column.to_numpy()  # type: ignore[no-any-return]
@@ -125,7 +125,7 @@ def by_type(piece: Piece) -> Piece:
     return [(number, pa.concat_batches(batches)) for (number, _), batches in kinds.items()]
 
 
-def _plain(column: pa.Array) -> pa.Array:
+def _without_dictionary(column: pa.Array) -> pa.Array:
     """A column without a dictionary."""
     import pyarrow as pa
 
@@ -138,9 +138,10 @@ def _spilled(piece: Piece, file: Path) -> list[_Run]:
 
     runs = []
     for at, (number, batch) in enumerate(by_type(piece)):
-        rows = batch.take(pa.array(in_order([batch]).places))
-        plain = pa.record_batch(list(map(_plain, rows.columns)), names=rows.schema.names)  # slices would repeat dictionaries
-        runs.append(_Run(file.with_suffix(f".{at}"), number, plain))
+        rows = batch.take(pa.array(in_order([batch]).positions))
+        columns = list(map(_without_dictionary, rows.columns))  # slices would repeat dictionaries
+        decoded = pa.record_batch(columns, names=rows.schema.names)
+        runs.append(_Run(file.with_suffix(f".{at}"), number, decoded))
     return runs
 
 

@@ -68,7 +68,7 @@ class TaskResults:
             try:
                 rows.append((event.ts, event.level, event.source, event.id, self._encode(event)))
                 sound.append(event)
-            except (OverflowError, ValueError, TypeError) as error:  # as between nodes, it is left out, and that is told
+            except (OverflowError, ValueError, TypeError) as error:  # as between nodes, it is skipped, and reported
                 self.fail(event, event.source, f"{type_name(event.__class__)} cannot be encoded: {error}")
         kinds = [pa.int64(), pa.int64(), pa.string(), pa.int64(), pa.binary()]
         return sound, batch_of(rows, pa.schema(zip(("ts", "level", "source", "id", BODY), kinds, strict=True)))

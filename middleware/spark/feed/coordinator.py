@@ -49,7 +49,7 @@ class SliceFrame(msgspec.Struct, tag=True, array_like=True):
 
 
 class PartitionFailure(msgspec.Struct, tag=True, array_like=True):
-    """A partition cannot go on."""
+    """A partition cannot continue."""
 
     partition: int
     reason: str
@@ -79,11 +79,11 @@ _PartitionFrame = tuple[bytes, FeedFrame]
 class Coordinator:
     """Serves the partitions of one feed while its context is open; ``frames`` gives their encoded frames, in order.
 
-    ``place``
+    ``address``
         HOST or HOST:PORT under which executors reach this process.
     """
 
-    def __init__(self, partitions: int, slices: int, place: str = LOOPBACK) -> None:
+    def __init__(self, partitions: int, slices: int, address: str = LOOPBACK) -> None:
         self.attempts = 1
         """How often the partitions started: more than once if Spark lost one and tried again."""
         self.reason = ""
@@ -97,7 +97,7 @@ class Coordinator:
         self._context = zmq.Context()
         self._socket = self._context.socket(zmq.ROUTER)
         try:
-            self.address, self._gatekeeper = opened(self._context, self._socket, place)
+            self.address, self._gatekeeper = opened(self._context, self._socket, address)
         except TraceError:
             self._context.destroy(0)
             raise
@@ -235,7 +235,7 @@ class PartitionConnection:
     def _receive(self, timeout: int) -> None:
         if not self._socket.poll(timeout):
             raise TraceError(
-                f"partition {self._partition}, on {gethostname()}, heard nothing from the driver at {self._address} for "
+                f"partition {self._partition}, on {gethostname()}, received nothing from the driver at {self._address} for "
                 f"{timeout / 1000:g} s: is it dead? If executors reach it by another address, give that one (--advertise HOST)"
             )
         answer = _decode_answer(self._socket.recv())

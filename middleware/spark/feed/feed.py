@@ -25,12 +25,12 @@ from middleware.recordings.feed.feed_pacing import FeedPace, window_of
 from middleware.recordings.feed.groups import owners, slices
 from middleware.recordings.feed.trace_rows import FeedFrame, TypeRows, frames
 from middleware.recordings.traces import load_trace
+from middleware.spark.by_value import make_portable
 from middleware.spark.feed.coordinator import Coordinator
 from middleware.spark.feed.feed_partition import FeedPartition, PartitionReport
 from middleware.spark.feed.meeting import host_of
 from middleware.spark.jobs import in_background
 from middleware.spark.session import FailedRunError, reason, spark_session
-from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,7 +67,7 @@ class FeedReport(msgspec.Struct):
 
     ``seconds``
         from the first event sent until the node had all, without what Spark takes to end its job.
-    ``held_back``
+    ``blocked``
         seconds during which the node had no room for more.
     ``behind``
         the most (ns) that the feed fell behind its timetable.
@@ -84,7 +84,7 @@ class FeedReport(msgspec.Struct):
     bytes: int
     seconds: float
     events_per_second: float
-    held_back: float
+    blocked: float
     behind: int
     attempts: int
     partitions: list[PartitionReport]
@@ -146,7 +146,7 @@ def feed(
         whose Spark encodes: see ``spark_session``.
 
     Events go out in the order in which they arrived in the recording, at any speed. Raises TraceError if a partition fails;
-    the end is then not announced. The report tells what the node did not take.
+    the end is then not announced. The report has what the node did not take.
     """
     trace = load_trace(path)
     if speed is not None and not speed > 0:
@@ -208,7 +208,7 @@ def _encoded_by(spark: SparkSession, task: FeedPartition, partitions: int) -> li
             reports = [msgspec.msgpack.encode(task(number)) for number in batch.column(0).to_pylist()]
             yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
 
-    rows = spark.range(0, partitions, 1, partitions).mapInArrow(carried(run), "report binary", barrier=True).collect()
+    rows = spark.range(0, partitions, 1, partitions).mapInArrow(make_portable(run), "report binary", barrier=True).collect()
     reports = [msgspec.msgpack.decode(bytes(row.report), type=PartitionReport) for row in rows]
     return sorted(reports, key=lambda report: report.partition)
 
@@ -242,7 +242,7 @@ class _Sender:
         self.events = self.bytes = 0
         self._publisher, self._progress, self._announce = publisher, progress, announce
         self._began = time.monotonic()
-        self._held_back = 0.0
+        self._blocked = 0.0
         self._seconds = 0.0
         self._rejected: dict[str, int] = {}
         self._repeats = 0
@@ -257,7 +257,7 @@ class _Sender:
             before = time.monotonic()
             with _as_feed_error():
                 self._publisher.publish_blocks(frame.blocks)
-            self._held_back += time.monotonic() - before
+            self._blocked += time.monotonic() - before
             self.events += frame.events
             self.bytes += frame.size
             self._progress(self.events, frame.last)
@@ -285,14 +285,14 @@ class _Sender:
         """The report of what was sent so far."""
         seconds = self._seconds
         rate = self.events / seconds if seconds else 0.0
-        held, behind = self._held_back, self._pace.behind
+        blocked, behind = self._blocked, self._pace.behind
         return FeedReport(
             self.timetable,
             self.events,
             self.bytes,
             seconds,
             rate,
-            held,
+            blocked,
             behind,
             attempts,
             partitions,

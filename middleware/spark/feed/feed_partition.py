@@ -53,14 +53,14 @@ class FeedPartition:
     def __call__(self, partition: int) -> PartitionReport:
         path = Path(self.trace)
         report = PartitionReport(partition)
-        with PartitionConnection(self.coordinator, partition) as place:
+        with PartitionConnection(self.coordinator, partition) as connection:
             types = self._types(path)
-            first = place.join()
+            first = connection.join()
             began = time.monotonic()
             for number, owner in enumerate(self.owners):
                 if owner == partition and number >= first:
-                    self._send(number, frames(types, self.window, *self.cuts[number : number + 2]), place, report)
-            report.seconds, report.waited = time.monotonic() - began, place.waited
+                    self._send(number, frames(types, self.window, *self.cuts[number : number + 2]), connection, report)
+            report.seconds, report.waited = time.monotonic() - began, connection.waited
             report.groups = sum(rows.read for rows in types)
         return report
 
@@ -71,13 +71,15 @@ class FeedPartition:
         except TraceError as error:
             raise TraceError(f"on {gethostname()}, where executors read the trace by the same path as here: {error}") from None
 
-    def _send(self, number: int, of_slice: Iterator[FeedFrame], place: PartitionConnection, report: PartitionReport) -> None:
+    def _send(
+        self, number: int, of_slice: Iterator[FeedFrame], connection: PartitionConnection, report: PartitionReport
+    ) -> None:
         position = 0
         for position, frame in enumerate(of_slice, 1):
             report.events += frame.events
             report.bytes += frame.size
             heads = [head for head, _ in frame.blocks]
-            place.send(SliceFrame(number, position - 1, frame.last, heads), [block for _, block in frame.blocks])
+            connection.send(SliceFrame(number, position - 1, frame.last, heads), [block for _, block in frame.blocks])
         report.slices += 1
         report.frames += position
-        place.send(SliceFrame(number, position, 0, [], ends=True), [])
+        connection.send(SliceFrame(number, position, 0, [], ends=True), [])

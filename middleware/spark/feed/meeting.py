@@ -1,6 +1,6 @@
 """Where the partitions of a feed meet their coordinator: at an address that executors reach, with keys unless it is loopback.
 
-The keys are made for one feed and travel to the executors with their task, so they are as safe as Spark's own connections.
+The keys are made for one feed and go to the executors with their task, so they are as safe as Spark's own connections.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ def host_of(spark: SparkSession, advertise: str | None) -> str:
     return str(spark.conf.get("spark.driver.host"))
 
 
-def opened(context: zmq.Context[Any], router: zmq.Socket[Any], place: str) -> tuple[Meeting, Gatekeeper | None]:
-    """Bind the socket of a coordinator at ``place`` (HOST or HOST:PORT); not loopback: only its own partitions are let in.
+def opened(context: zmq.Context[Any], router: zmq.Socket[Any], address: str) -> tuple[Meeting, Gatekeeper | None]:
+    """Bind the socket of a coordinator at ``address`` (HOST or HOST:PORT); not loopback: only its own partitions are let in.
 
     A host that is none of this machine's (behind a translation of addresses) is told to the partitions, and every interface is
     bound. Raises TraceError.
     """
-    host, port = _split(place)
+    host, port = _split(address)
     try:
         resolved = str(socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0][4][0])
     except OSError as error:
@@ -73,7 +73,7 @@ def opened(context: zmq.Context[Any], router: zmq.Socket[Any], place: str) -> tu
         router.bind(f"tcp://{_bracketed(resolved)}:{port}")
     except zmq.ZMQError as error:
         if error.errno != zmq.EADDRNOTAVAIL:
-            raise TraceError(f"{place} cannot be bound: {error} (--advertise)") from None
+            raise TraceError(f"{address} cannot be bound: {error} (--advertise)") from None
         router.bind(f"tcp://*:{port}")
     bound = router.getsockopt_string(zmq.LAST_ENDPOINT).rpartition(":")[2]
     return Meeting(f"tcp://{_bracketed(host)}:{bound}", meeting.own, meeting.coordinator), gatekeeper
@@ -83,12 +83,12 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _split(place: str) -> tuple[str, str]:
+def _split(address: str) -> tuple[str, str]:
     """Host and port of HOST or HOST:PORT; any port where none is given. Raises TraceError."""
     try:
-        split = urlsplit(f"//{place}")
-        if split.hostname and split.netloc == place and "@" not in place:
+        split = urlsplit(f"//{address}")
+        if split.hostname and split.netloc == address and "@" not in address:
             return split.hostname, str(split.port or "*")
     except ValueError:
         pass
-    raise TraceError(f"--advertise {place}: write HOST or HOST:PORT, such as 10.0.0.5 or driver.example:5600")
+    raise TraceError(f"--advertise {address}: write HOST or HOST:PORT, such as 10.0.0.5 or driver.example:5600")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from middleware.recordings.files.recording import Chunk, RecordingPart
 from middleware.recordings.prepare.delays import Delays, Samples
-from middleware.spark.travel import carried
+from middleware.spark.by_value import make_portable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,7 +31,7 @@ def draw(frame: DataFrame, drawer: DrawArrivals) -> DataFrame:
 
     frame = frame.drop("arrival")
     added = {"arrival": sql.lit(0).cast("bigint"), "_copy": sql.lit(False), "_fifo": sql.lit(False)}
-    return frame.mapInArrow(carried(drawer), frame.withColumns(added).schema)
+    return frame.mapInArrow(make_portable(drawer), frame.withColumns(added).schema)
 
 
 def queued(frame: DataFrame) -> DataFrame:

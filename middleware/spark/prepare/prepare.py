@@ -25,12 +25,12 @@ from middleware.recordings.files.text import expanded
 from middleware.recordings.prepare.delays import Delays, Empirical, Samples, measured_delays
 from middleware.recordings.prepare.describe import describe, doubts
 from middleware.recordings.traces import DESCRIPTION, Trace, type_folder
+from middleware.spark.by_value import make_portable
 from middleware.spark.jobs import interruptible
 from middleware.spark.prepare.arrival_times import DrawArrivals, ReadDrawn, draw, measured, queued
 from middleware.spark.prepare.local import LocalPreparation
 from middleware.spark.prepare.staging import stage
 from middleware.spark.session import FailedRunError, literal_path, reason, spark_session
-from middleware.spark.travel import carried
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -182,7 +182,7 @@ class _Preparation:
         wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
         folder.mkdir(parents=True)
-        wanted.mapInArrow(carried(WritePart(str(folder), self.rows_per_group)), "file string, rows bigint").collect()
+        wanted.mapInArrow(make_portable(WritePart(str(folder), self.rows_per_group)), "file string, rows bigint").collect()
 
 
 def _described(

@@ -13,7 +13,7 @@ from middleware.model.errors import TraceError
 from middleware.recordings.files.recording import Chunk, Recording, RecordingPart
 from middleware.recordings.files.tally import ChunkReport, ChunkTally, StagingResult, staged
 from middleware.recordings.traces import type_folder
-from middleware.spark.travel import carried
+from middleware.spark.by_value import make_portable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,9 @@ def stage(spark: SparkSession, recording: Recording, folder: Path) -> StagingRes
             yield pa.RecordBatch.from_pydict({"report": pa.array(reports, pa.binary())})
 
     tasks = max(1, len(chunks))
-    rows = spark.range(0, len(chunks), 1, tasks).mapInArrow(carried(run), "report binary").collect()  # Connect has no RDDs
+    rows = (
+        spark.range(0, len(chunks), 1, tasks).mapInArrow(make_portable(run), "report binary").collect()
+    )  # Connect has no RDDs
     return staged([pickle.loads(row.report) for row in rows], recording)
 
 

@@ -11,15 +11,15 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from middleware.model.errors import TraceError
 from middleware.model.event import NEVER
 from middleware.runtime.clients.log_reader import LogReader, extent
+from middleware.spark.by_value import dump_by_value, load_by_value
 from middleware.spark.source.change_rows import batch_of
 from middleware.spark.source.source_options import Options
-from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PATIENCE = 30.0
-"""Seconds within which a node must go on with what it has."""
+"""Seconds within which a node must continue with what it has."""
 
 SETTLED = 2.0
 """Seconds after which nothing is expected to become final of what there was."""
@@ -37,15 +37,15 @@ class LogBatchReader(DataSourceReader):
     """Reads all that the log holds of a type, in its order, in one task."""
 
     def __init__(self, options: Options) -> None:
-        self._packed = packed(options)  # a user's event type travels by value
+        self._packed = dump_by_value(options)  # a user's event type goes by value
 
     def partitions(self) -> list[LogRange]:
-        target = unpacked(self._packed).target
-        held = extent(target.address, target.event_type, keys=target.keys, node=target.node)
-        return [LogRange(held.line, held.oldest, held.offset)]
+        target = load_by_value(self._packed).target
+        log_extent = extent(target.address, target.event_type, keys=target.keys, node=target.node)
+        return [LogRange(log_extent.line, log_extent.oldest, log_extent.offset)]
 
     def read(self, partition: LogRange) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
-        options: Options = unpacked(self._packed)
+        options: Options = load_by_value(self._packed)
         yield batch_of(options.target.event_type, options.consistency, [])
         if partition.start < partition.end:
             yield from _read(options, partition)
@@ -53,9 +53,9 @@ class LogBatchReader(DataSourceReader):
 
 def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
     target, name = options.target, f"spark-{uuid.uuid4().hex}"
-    held = extent(target.address, target.event_type, name=name, keys=target.keys, node=target.node)
+    log_extent = extent(target.address, target.event_type, name=name, keys=target.keys, node=target.node)
     where = f"the log of the node at {target.address}"
-    if held.line != part.line:
+    if log_extent.line != part.line:
         raise TraceError(f"{where} is another one than a moment ago: read it again")
     with LogReader(
         target.address,

@@ -9,12 +9,12 @@ from pyspark.sql.datasource import DataSource
 
 from middleware.model.errors import TraceError
 from middleware.model.event import EventType, type_name
+from middleware.spark.by_value import dump_by_value, load_by_value
 from middleware.spark.source.batch import LogBatchReader
 from middleware.spark.source.change_rows import columns
 from middleware.spark.source.log_stream import LogStreamReader
 from middleware.spark.source.source_options import Options, parse
 from middleware.spark.source.writer import EventStreamWriter, EventWriter
-from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 def register(spark: SparkSession, types: Iterable[EventType] = ()) -> None:
     """Let this session read and write ``format("slackline")``; ``types``: event types to know by their names.
 
-    Executors need Slackline; event types of users travel with the job. Options: see ``options.KNOWN``.
+    Executors need Slackline; event types of users are sent with the job. Options: see ``options.KNOWN``.
     """
-    known = packed({type_name(kind): kind for kind in types})
+    known = dump_by_value({type_name(kind): kind for kind in types})
 
     class Registered(SlacklineSource):
         registered = known
@@ -37,7 +37,7 @@ def register(spark: SparkSession, types: Iterable[EventType] = ()) -> None:
 class SlacklineSource(DataSource):
     """See the package. Made anew by Spark, in processes of its own, for each read and write."""
 
-    registered: bytes = packed({})
+    registered: bytes = dump_by_value({})
 
     @classmethod
     def name(cls) -> str:
@@ -64,17 +64,17 @@ class SlacklineSource(DataSource):
         return EventStreamWriter(parse(self.options, self._types(), schema), schema)
 
     def _types(self) -> dict[str, EventType]:
-        types: dict[str, EventType] = unpacked(self.registered)
+        types: dict[str, EventType] = load_by_value(self.registered)
         return types
 
     def _checked(self, schema: StructType) -> Options:
         """The options; a schema that was given must be that of the type. Raises TraceError."""
         options = parse(self.options, self._types(), schema)
-        wanted = columns(options.target.event_type, options.consistency)
+        expected = columns(options.target.event_type, options.consistency)
         found = {field.name: field.dataType.simpleString() for field in schema.fields}
-        if [*map(_bare, found.items())] != [*map(_bare, wanted.items())]:
-            told = (", ".join(f"{name} {kind}" for name, kind in some.items()) for some in (wanted, found))
-            raise TraceError("the schema must be {}; it is {}".format(*told))
+        if [*map(_bare, found.items())] != [*map(_bare, expected.items())]:
+            texts = (", ".join(f"{name} {kind}" for name, kind in some.items()) for some in (expected, found))
+            raise TraceError("the schema must be {}; it is {}".format(*texts))
         return options
 
 

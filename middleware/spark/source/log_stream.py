@@ -19,9 +19,9 @@ from middleware.link.codec import Mark
 from middleware.model.change import Delta
 from middleware.model.errors import NetworkError, TraceError
 from middleware.runtime.clients.log_reader import Extent, LogReader, extent
+from middleware.spark.by_value import dump_by_value, load_by_value
 from middleware.spark.source.change_rows import batch_of
 from middleware.spark.source.source_options import Options
-from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -41,16 +41,16 @@ _AGAIN = 60.0
 
 
 class LogPosition(msgspec.Struct, frozen=True):
-    """A place in what the subscription gives.
+    """A position in what the subscription gives.
 
     ``line``, ``offset``
-        of the node's log: all that follows the place lies behind it.
+        of the node's log: all that follows the position lies behind it.
     ``skip``
-        early changes after the offset that lie before the place.
+        early changes after the offset that lie before the position.
     ``mark``
-        the last final before the place.
+        the last final before the position.
     ``rows``
-        rows before the place, since the subscription began.
+        rows before the position, since the subscription began.
     """
 
     line: int
@@ -109,12 +109,12 @@ class Tail:
         return taken
 
     def _more(self, quiet: float) -> bool:
-        """Whether more has come: rows, or word that the log goes on with others."""
+        """Whether more has come: rows, or news that the log continues with others."""
         came = self._rows(self.reader.deltas(quiet))
         line, offset, mark = self.reader.reached
         if self.reader.gaps:
             raise TraceError(
-                f"{self._where} no longer has what follows offset {self.position.offset}, from which this stream goes on: it "
+                f"{self._where} no longer has what follows offset {self.position.offset}, from which this stream resumes: it "
                 "was cut off, or lost. Begin anew: another name, another checkpoint"
             )
         has_come = len(came) > 0 or (line, offset, mark) != self._reached
@@ -128,7 +128,7 @@ class Tail:
     def _moved(self, part: pa.RecordBatch) -> None:
         before = self.position
         rows = before.rows + len(part)
-        if len(self._waiting) or self._skip:  # in the midst of what came together: its offset lies behind the place
+        if len(self._waiting) or self._skip:  # in the midst of what came together: its offset lies behind this position
             if not len(part):
                 return
             is_final = self._reached[2] is not None
@@ -136,7 +136,7 @@ class Tail:
                 before.line,
                 before.offset,
                 0 if is_final else before.skip + len(part),
-                _mark(part) if is_final else None,
+                _mark_of(part) if is_final else None,
                 rows,
             )
             return
@@ -144,7 +144,7 @@ class Tail:
         self.position = LogPosition(line, offset, 0, mark, rows)
 
 
-def _mark(rows: pa.RecordBatch) -> Mark:
+def _mark_of(rows: pa.RecordBatch) -> Mark:
     """The order key of the last of some finals."""
     last = rows.slice(len(rows) - 1).to_pylist()[0]
     return last["ts"], last["level"], last["source"], last["id"]
@@ -160,7 +160,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Options) -> None:
         if options.name is None:
             raise TraceError("a stream needs the option 'name': under it the node keeps what the query has not read yet")
-        self._packed = packed(options)  # a user's event type travels by value
+        self._packed = dump_by_value(options)  # a user's event type goes by value
         self._reader: LogReader | None = None
         self._tail: Tail | None = None
         self._batches: dict[tuple[str, str], bytes] = {}
@@ -169,13 +169,13 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @property
     def _options(self) -> Options:
-        options: Options = unpacked(self._packed)
+        options: Options = load_by_value(self._packed)
         return options
 
     def initialOffset(self) -> dict[str, Any]:
-        held = self._extent(self._options.name)
+        log_extent = self._extent(self._options.name)
         is_early = self._options.starting == "earliest"
-        return _as_spark_offset(LogPosition(held.line, held.oldest if is_early else held.offset))
+        return _as_spark_offset(LogPosition(log_extent.line, log_extent.oldest if is_early else log_extent.offset))
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(self._options.most)
@@ -228,22 +228,22 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _again(self, start: LogPosition, end: LogPosition) -> bytes:
         """The rows of a batch that was planned in an earlier life of the query."""
-        tail, wanted = self._tail_at(start), end.rows - start.rows
+        tail, count = self._tail_at(start), end.rows - start.rows
         rows: list[pa.RecordBatch] = []
         deadline = time.monotonic() + _AGAIN
-        while (found := sum(map(len, rows))) < wanted:
-            if more := tail.take(wanted - found):
+        while (found := sum(map(len, rows))) < count:
+            if more := tail.take(count - found):
                 rows += more
                 deadline = time.monotonic() + _AGAIN
             elif time.monotonic() > deadline:
                 raise TraceError(
-                    f"the node gave {found} of the {wanted} rows that it had given after offset {start.offset}, "
+                    f"the node gave {found} of the {count} rows that it had given after offset {start.offset}, "
                     f"and nothing more within {_AGAIN:g} s: was its log lost?"
                 )
         return self._stream(rows)
 
     def _tail_at(self, position: LogPosition) -> Tail:
-        if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same place
+        if self._tail is None or self._tail.position.rows != position.rows:  # without rows in between it is the same position
             self._close()
             options, target = self._options, self._options.target
             reader = LogReader(

@@ -42,7 +42,7 @@ _KINDS: dict[str, type] = {"bigint": int, "int": int, "double": float, "string":
 
 @dataclass(frozen=True)
 class NodeTarget:
-    """The node and the event type to read or to write; travels to executors, with the keys."""
+    """The node and the event type to read or to write; sent to executors, with the keys."""
 
     address: str
     event_type: EventType
@@ -67,8 +67,8 @@ def parse(given: Mapping[str, str], registered: Mapping[str, EventType], schema:
     """The options as given in any case of letters. Raises TraceError for one that is unknown, missing or wrong."""
     known = {name.lower(): name for name in KNOWN}
     if unknown := [name for name in given if name.lower() not in known.keys() | _OF_SPARK]:
-        told = "; ".join(f"{name}: {what}" for name, what in KNOWN.items())
-        raise TraceError(f'format("slackline") has no option {", ".join(map(repr, unknown))}. It has {told}')
+        known_names = "; ".join(f"{name}: {what}" for name, what in KNOWN.items())
+        raise TraceError(f'format("slackline") has no option {", ".join(map(repr, unknown))}. It has {known_names}')
     values = {known[name.lower()]: value for name, value in given.items() if name.lower() in known}
     for name in ("path", "type"):
         if not values.get(name):
@@ -102,9 +102,9 @@ def event_type_of(name: str, registered: Mapping[str, EventType], schema: Struct
         check_event_type(found)
         return cast(EventType, found)
     if schema is None:
-        told = ", ".join(registered) or "none"
+        known_names = ", ".join(registered) or "none"
         raise TraceError(
-            f"the event type {name} is not known (registered: {told}): write module:Class, register it with "
+            f"the event type {name} is not known (registered: {known_names}): write module:Class, register it with "
             "middleware.spark.source.register(spark, [Class]), or give a schema with .schema(...)"
         )
     return _made(name, {field.name: field.dataType.simpleString() for field in schema.fields if field.name != OP})

@@ -17,9 +17,9 @@ from middleware.broker.ingress.checks import UNCOMPARED
 from middleware.model.errors import TraceError
 from middleware.model.event import END, type_name
 from middleware.runtime.clients.publisher import Publisher
+from middleware.spark.by_value import dump_by_value, load_by_value
 from middleware.spark.schemas import schema_of
 from middleware.spark.source.source_options import NodeTarget, Options
-from middleware.spark.travel import packed, unpacked
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,17 +38,17 @@ class WriteReport(WriterCommitMessage):
 
 
 class EventWriter(DataSourceArrowWriter):
-    """A batch. Rows without ``source`` and ``id`` get them from the option ``source``, the task, and their place in it."""
+    """A batch. Rows without ``source`` and ``id`` get them from the option ``source``, the task, and their position in it."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self._packed = packed(options)
+        self._packed = dump_by_value(options)
         _check(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
-        return WriteReport(_publish(unpacked(self._packed), iterator, 0))
+        return WriteReport(_publish(load_by_value(self._packed), iterator, 0))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        options: Options = unpacked(self._packed)
+        options: Options = load_by_value(self._packed)
         if options.end:
             with _publisher(options.target, "end") as publisher:
                 publisher.advance([options.target.event_type], END)
@@ -59,32 +59,32 @@ class EventStreamWriter(DataSourceStreamArrowWriter):
     """A stream. The number of the micro-batch is part of the ids that are made."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
-        self._packed = packed(options)
+        self._packed = dump_by_value(options)
         _check(options, schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriteReport:
-        return WriteReport(_publish(unpacked(self._packed), iterator, _batch_number()))
+        return WriteReport(_publish(load_by_value(self._packed), iterator, _batch_number()))
 
 
 def _check(options: Options, schema: StructType) -> None:
     """Raise TraceError, EventError unless rows of this schema can be events of the type."""
-    wanted = {column.name: column.kind.ddl for column in schema_of(options.target.event_type).columns}
+    columns = {column.name: column.kind.ddl for column in schema_of(options.target.event_type).columns}
     found = {field.name: field.dataType.simpleString() for field in schema.fields}
     name = type_name(options.target.event_type)
     optional = {"level"} | (set() if options.source is None else {"id", "source"})
-    missing = [column for column in wanted if column not in found and column not in optional]
+    missing = [column for column in columns if column not in found and column not in optional]
     if missing:
         hint = "; without source and id, name a source: .option('source', ...)" if {*missing} <= {"id", "source"} else ""
         raise TraceError(f"the frame lacks {', '.join(missing)} for {name}: it has {', '.join(found)}{hint}")
-    if unknown := [column for column in found if column not in wanted]:
-        raise TraceError(f"{name} has no field {', '.join(unknown)}: it has {', '.join(wanted)}; select what it has")
+    if unknown := [column for column in found if column not in columns]:
+        raise TraceError(f"{name} has no field {', '.join(unknown)}: it has {', '.join(columns)}; select what it has")
     schema_of(options.target.event_type).check_kinds(found, "the frame")
     if options.source is not None and (given := {"id", "source"} & found.keys()):
-        raise TraceError(f"the frame has {', '.join(sorted(given))}, so leave out the option 'source', or drop the columns")
+        raise TraceError(f"the frame has {', '.join(sorted(given))}, so drop the option 'source', or drop the columns")
 
 
 def _batch_number() -> int:
-    """The number of the micro-batch of this task, which Spark tells nowhere else."""
+    """The number of the micro-batch of this task, which Spark gives nowhere else."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

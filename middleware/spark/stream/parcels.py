@@ -1,4 +1,4 @@
-"""Parcels: what travels between the stages of a stream, each in a row of a DataFrame, to the shard that it is for.
+"""Parcels: the messages between the stages of a stream, each in a row of a DataFrame, to the shard that it is for.
 
 Raw events come to shards in blocks. A shard sends its results to the shards of higher stages that read them, and to all
 of these its watermarks, in every micro-batch: so each knows what may still come. Rows of the output go up unread.
@@ -16,7 +16,7 @@ import msgspec
 from middleware.model.change import Batch, Delta, by_time
 from middleware.model.event import NEVER, Event, EventType, type_name
 from middleware.spark.schemas import schema_of
-from middleware.spark.spark_blocks import columns_of, opened, parted, sealed
+from middleware.spark.spark_blocks import columns_of, opened, sealed, split_rows
 from middleware.spark.stream.stages import ShardGroup, StreamPlan
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def of_raw(plan: StreamPlan, type_number: int, batch: pa.RecordBatch) -> Iterato
     """Raw events of one type, hashed to the shards of each group that reads them."""
     event_type = plan.plan.types[type_number]
     for group in plan.readers(event_type):
-        for shard, own in parted(batch, group.shards_of(schema_of(event_type), batch)):
+        for shard, own in split_rows(batch, group.shards_of(schema_of(event_type), batch)):
             for start in range(0, len(own), _MANY):
                 yield Parcel(shard, -1, 0, type_number, sealed(own.slice(start, _MANY)))
 

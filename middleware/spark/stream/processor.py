@@ -9,12 +9,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from middleware.durability.state_encoding import uncollected
 from middleware.model.event import NEVER
-from middleware.spark.places import number_at, place_of
+from middleware.spark.by_value import load_by_value
 from middleware.spark.spark_blocks import batch_of
+from middleware.spark.spark_hash import hash_of, number_with_hash
 from middleware.spark.stream.parcels import Parcel, arrived, of_raw, of_results, of_rows, of_times, rows_in
 from middleware.spark.stream.shard import OutputRow, Shard
 from middleware.spark.stream.stages import StreamPlan
-from middleware.spark.travel import unpacked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,7 +31,7 @@ class HashRaw:
         import pyarrow as pa
         from pyarrow import compute
 
-        plan: StreamPlan = unpacked(self._plan)
+        plan: StreamPlan = load_by_value(self._plan)
         small, whole = pa.int32(), pa.int64()
         kinds = [small, small, small, small, pa.binary(), whole, whole]
         schema = pa.schema(zip(Parcel._fields, kinds, strict=True))
@@ -45,9 +45,9 @@ class HashRaw:
                 batch = batch.filter(column.is_null()).drop_columns(["watermark"])
             if batch.column("ts").null_count < len(batch):
                 clock = max(clock, compute.max(batch.column("ts")).as_py())
-            yield batch_of(_placed(of_raw(plan, self._type, batch)), schema)
+            yield batch_of(_addressed(of_raw(plan, self._type, batch)), schema)
         if some:
-            yield batch_of(_placed(of_times(plan, watermark, clock)), schema)
+            yield batch_of(_addressed(of_times(plan, watermark, clock)), schema)
 
 
 class StageProcessor(StatefulProcessor):
@@ -67,8 +67,8 @@ class StageProcessor(StatefulProcessor):
         self._lanes = handle.getMapState("lanes", StructType().add("bucket", "long"), blob)  # "int" while shards had other keys
 
     def handleInputRows(self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:
-        plan: StreamPlan = unpacked(self._plan)
-        number, is_last = place_of(int(key[0])), self._stage == plan.stages
+        plan: StreamPlan = load_by_value(self._plan)
+        number, is_last = hash_of(int(key[0])), self._stage == plan.stages
         if number < 0 and is_last:
             yield _frame(rows_in(_parcels(rows)), OutputRow)
         elif number < 0 or plan.group_of(number).stage > self._stage:
@@ -82,7 +82,7 @@ class StageProcessor(StatefulProcessor):
                 yield _frame(out, OutputRow)
             else:
                 sent = of_results(plan, number, shard.published, shard.watermarks)
-                yield _frame(_placed([*sent, *of_rows(number, out)]), Parcel)
+                yield _frame(_addressed([*sent, *of_rows(number, out)]), Parcel)
 
     def _taken_up(self, plan: StreamPlan, number: int) -> Shard:
         shard = Shard(plan, number)
@@ -104,9 +104,9 @@ class StageProcessor(StatefulProcessor):
         """Nothing is open."""
 
 
-def _placed(parcels: Iterable[Parcel]) -> list[Parcel]:
+def _addressed(parcels: Iterable[Parcel]) -> list[Parcel]:
     """Parcels with the numbers of their shards by which Spark puts these into as many partitions as it can."""
-    return [parcel._replace(shard=number_at(parcel.shard)) for parcel in parcels]
+    return [parcel._replace(shard=number_with_hash(parcel.shard)) for parcel in parcels]
 
 
 def _parcels(rows: Iterable[pd.DataFrame]) -> Iterator[Parcel]:

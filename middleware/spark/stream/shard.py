@@ -138,7 +138,7 @@ class Shard:
         """The changes in a batch of results, then its watermarks; or what they make final."""
         for name, delta in batch.deltas.items():
             if name in self._hierarchy.subscriptions:
-                self._check_place([*delta.inserts, *(new for _, new in delta.revises)])
+                self._check_shard([*delta.inserts, *(new for _, new in delta.revises)])
         released = self._barrier.take(batch)
         if self._barrier.violations:
             raise StateError(f"final results were changed, which must never happen: {dict(self._barrier.violations)}")
@@ -153,7 +153,7 @@ class Shard:
         for name, until in batch.watermarks.items():
             yield OutputRow(self._number, "watermark", name, until, 0, "", 0, until, "{}", b"")
 
-    def _check_place(self, events: Iterable[Event]) -> None:
+    def _check_shard(self, events: Iterable[Event]) -> None:
         for event in events:
             if not self._group.belongs(event, self._number):
                 raise DetectorError(
@@ -197,7 +197,7 @@ class Shard:
                 bucket = xxhash.xxh3_64_intdigest(lane_text(lane[0]).encode()) % self._buckets  # shards have another hash
                 buckets.setdefault(bucket, []).append((name, lane))
         types = self._plan.types
-        encoded = {bucket: encode_state(sorted(lanes, key=_place), types) for bucket, lanes in buckets.items()}
+        encoded = {bucket: encode_state(sorted(lanes, key=_lane_order), types) for bucket, lanes in buckets.items()}
         hashes = {bucket: xxhash.xxh3_64_intdigest(data) for bucket, data in encoded.items()}
         before = self._written
         changed = {bucket: encoded.get(bucket, b"") for bucket in hashes | before if hashes.get(bucket) != before.get(bucket)}
@@ -220,7 +220,9 @@ class Shard:
         types = self._plan.types
         version, *rest = decode_state(base, types)
         if version != FORMAT:
-            raise StateError("the checkpoint is of another version of Slackline: go on with that one, or with a new checkpoint")
+            raise StateError(
+                "the checkpoint is of another version of Slackline: resume with that one, or with a new checkpoint"
+            )
         layout, state, self._barrier, self._seen, self._outside, self._watermarks_below, self._buckets, self._written = rest
         if layout != self._plan.layout:
             raise StateError(
@@ -247,7 +249,7 @@ def _seed(event_type: EventType) -> int:
     return xxhash.xxh3_64_intdigest(type_name(event_type).encode())
 
 
-def _place(named: tuple[str, Any]) -> tuple[str, str]:
+def _lane_order(named: tuple[str, Any]) -> tuple[str, str]:
     return named[0], lane_text(named[1][0])
 
 

@@ -16,7 +16,7 @@ from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.spark.archive.archive_plan import ArchivePlan, lane_text
 from middleware.spark.schemas import STAMP
-from middleware.spark.spark_blocks import columns_of, is_plain
+from middleware.spark.spark_blocks import are_key_columns, columns_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -43,7 +43,7 @@ class ShardGroup:
     shards: range
 
     def shard_of(self, event: Event) -> int:
-        """The shard of an event: the same for all equal keys. What cannot be a key goes to the first: a unit there tells it."""
+        """The shard of an event: the same for all equal keys. A value that is no key goes to the first: a unit reports it."""
         return self._hashed(getattr(event, self.by)) if self.by is not None else self.shards.start
 
     def belongs(self, event: Event, shard: int) -> bool:
@@ -56,7 +56,7 @@ class ShardGroup:
 
         if self.by is None:
             return np.full(len(batch), self.shards.start)
-        if not is_plain(schema, (self.by,)):
+        if not are_key_columns(schema, (self.by,)):
             return np.array([self.shard_of(event) for event in schema.events(columns_of(batch))], np.int64)
         coded = batch.column(self.by).dictionary_encode(null_encoding="encode")
         shards = np.array([self._hashed(key) for key in coded.dictionary.to_pylist()], np.int64)
@@ -72,7 +72,7 @@ class ShardGroup:
 
 @dataclass(frozen=True)
 class StreamPlan:
-    """What all shards of a stream share. Travels to executors as a whole.
+    """All that the shards of a stream share. Sent to executors as a whole.
 
     ``groups``
         in order of their shards' numbers; those of one stage run beside each other.
@@ -149,14 +149,15 @@ class StreamPlan:
     @property
     def layout(self) -> list[str]:
         """How detectors are put into shards, in words: stored state depends on it."""
-        told = [f"{', '.join(group.names)} {_parting(group)}" for group in self.groups]
-        return told if len(told) > 1 else [_parting(self.groups[0])]
+        lines = [f"{', '.join(group.names)} {_shards_text(group)}" for group in self.groups]
+        return lines if len(lines) > 1 else [_shards_text(self.groups[0])]
 
     def explain(self) -> Iterator[str]:
         """What runs where, in lines."""
         for group in self.groups:
             reads = dict.fromkeys(t for name in group.names for t in self.plan.detectors[name].subscribes)
-            yield f"stage {group.stage}, {_parting(group)}: {', '.join(group.names)} (reads {', '.join(map(type_name, reads))})"
+            names, types = ", ".join(group.names), ", ".join(map(type_name, reads))
+            yield f"stage {group.stage}, {_shards_text(group)}: {names} (reads {types})"
 
 
 def _is_key(value: Any) -> bool:
@@ -167,7 +168,7 @@ def _is_key(value: Any) -> bool:
     return True
 
 
-def _parting(group: ShardGroup) -> str:
+def _shards_text(group: ShardGroup) -> str:
     return f"by {group.by} in {len(group.shards)} shards" if group.by is not None else "in 1 shard"
 
 
@@ -180,7 +181,7 @@ class _Draft:
 
 
 def _stages(plan: ArchivePlan) -> list[list[tuple[tuple[str, ...], str | None]]]:
-    """For each stage, the groups in it: names of detectors, and the field by which they are parted.
+    """For each stage, the groups in it: names of detectors, and the field that their events are partitioned by.
 
     A detector joins the first group that has a part of its key, and that runs above all whose results it reads, but for its
     own members. So detectors that have a field in common are one group, of one stage. O(detectors * (groups + inputs)).

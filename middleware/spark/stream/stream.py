@@ -12,11 +12,11 @@ from middleware.model.quantities import parse_duration
 from middleware.spark.archive.archive_frames import by_type, check_names
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import TypedBodies
+from middleware.spark.by_value import dump_by_value, make_portable
 from middleware.spark.schemas import STAMP, ddl, schema_of
 from middleware.spark.stream.parcels import PARCEL
 from middleware.spark.stream.shard import SCHEMA
 from middleware.spark.stream.stages import StreamPlan
-from middleware.spark.travel import carried, packed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,11 +59,11 @@ def stream(
     reads its whole state, and writes its base and the buckets of lanes that have changed. Each stage is a stateful operator,
     with a shuffle before it: all of them see a micro-batch through.
 
-    Raises EventError if frames do not fit, DetectorError if no detector has a key by which it could be parted into ``shards``.
+    Raises EventError if frames do not fit, DetectorError if no detector has a key to make ``shards`` by.
     """
     plan = ArchivePlan.of(detectors)
     whole = StreamPlan.of(plan, shards, parse_duration(lateness), out == "finals")
-    code = packed(whole)
+    code = dump_by_value(whole)
     from middleware.spark.stream.processor import HashRaw, StageProcessor
 
     given = frames if isinstance(frames, Mapping) else {type_name(plan.raw[0]): frames} if len(plan.raw) == 1 else frames
@@ -71,7 +71,7 @@ def stream(
     parts = []
     for event_type, frame in checked.items():
         hashed = HashRaw(code, plan.types.index(event_type))
-        parts.append(frame.drop("arrival").mapInArrow(carried(hashed), PARCEL))
+        parts.append(frame.drop("arrival").mapInArrow(make_portable(hashed), PARCEL))
     rows = reduce(lambda one, other: one.unionByName(other), parts)
     session = rows.sparkSession
     session.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKSDB)
@@ -105,4 +105,4 @@ def typed(rows: DataFrame, event_type: EventType) -> DataFrame:
     if own and all(column.kind.ddl in _READ_BY_SPARK and not (column.kind.out or column.kind.back) for column in own):
         fields = sql.from_json("fields", ddl(own), {"mode": "FAILFAST"})
         return found.select(fields.alias("own"), *STAMP).select("own.*", *STAMP)
-    return found.select("body").mapInArrow(carried(TypedBodies(packed(event_type))), schema.ddl)
+    return found.select("body").mapInArrow(make_portable(TypedBodies(dump_by_value(event_type))), schema.ddl)

@@ -25,9 +25,9 @@ from middleware.spark.archive.archive_plan import ArchivePlan, lane_text
 from middleware.spark.archive.archive_tasks import RunLanes
 from middleware.spark.archive.decoding import FailureRows, TypedResults, events_of
 from middleware.spark.archive.packing import FAILURE, RESULT, PackRaw, parts_of
+from middleware.spark.by_value import dump_by_value
 from middleware.spark.schemas import schema_of
 from middleware.spark.spark_blocks import columns_of, opened
-from middleware.spark.travel import packed
 from middleware.testing.flows import sequential
 from middleware.testing.oracle import oracle
 from tests.property.flow.random_flows import INPUT, Out, flows
@@ -198,7 +198,7 @@ def pings(draw: st.DrawFn) -> list[Event]:
 @cache
 def planned(*detectors: Detector, stops: tuple[str, ...] = ()) -> tuple[ArchivePlan, bytes]:
     plan = ArchivePlan.of(detectors, stops)
-    return plan, packed(plan)
+    return plan, dump_by_value(plan)
 
 
 PARTS = parts_of(3)
@@ -214,7 +214,7 @@ def raw_blocks(events: list[Event], plan: ArchivePlan, code: bytes) -> Iterator[
 
 
 def archived(
-    events: list[Event], detectors: list[Detector], rows: int, held: int = 10**6, at_once: int = 10**6, stops: Any = ()
+    events: list[Event], detectors: list[Detector], rows: int, buffer_bytes: int = 10**6, at_once: int = 10**6, stops: Any = ()
 ) -> tuple[list[Event], list[tuple[str, str, int]]]:
     """What the executors' part makes of raw events: stages as ``archive`` has them, with ``rows`` of blocks at a time."""
     plan, code = planned(*detectors, stops=stops)
@@ -222,14 +222,14 @@ def archived(
     for stage in plan.stages:
         mine = sorted((row for row in table if row["detector"] in stage), key=itemgetter("part", "detector"))
         for _, part in groupby(mine, itemgetter("part")):
-            for out in RunLanes(code, PARTS, held, at_once)(batches(list(part), rows)):
+            for out in RunLanes(code, PARTS, buffer_bytes, at_once)(batches(list(part), rows)):
                 table += out.to_pylist()
     results: list[Event] = []
     for number, event_type in enumerate(plan.types):
         found = [row for row in table if (row["detector"], row["type"]) == (RESULT, number)]
         own = [event for row in found for event in events_of(event_type, opened(row["block"]))]
         if event_type is not Odd and not any(isinstance(event, Told) and event.number >= 2**63 for event in own):
-            typed = TypedResults(packed(event_type))(batches(found, rows))
+            typed = TypedResults(dump_by_value(event_type))(batches(found, rows))
             assert [event for batch in typed for event in schema_of(event_type).events(columns_of(batch))] == own
         results += own
     failed = [row for row in table if row["detector"] == FAILURE]
@@ -249,8 +249,8 @@ def expected(events: list[Event], detectors: list[Detector]) -> list[Event]:
 
 @settings(max_examples=60, deadline=None)
 @given(pings(), st.sampled_from([1, 3, 1000]), st.sampled_from([1, 2_000, 10**6]), st.sampled_from([1, 3, 10**6]))
-def test_an_archive_equals_the_oracle(events: list[Event], rows: int, held: int, at_once: int) -> None:
-    results, failed = archived(events, HIERARCHY, rows, held, at_once)
+def test_an_archive_equals_the_oracle(events: list[Event], rows: int, buffer_bytes: int, at_once: int) -> None:
+    results, failed = archived(events, HIERARCHY, rows, buffer_bytes, at_once)
     assert results == expected(events, HIERARCHY)
     assert len(set(failed)) == len(failed)
     assert {each for each in failed if each[0] == "Count"} == {
@@ -263,16 +263,16 @@ def test_an_archive_equals_the_oracle(events: list[Event], rows: int, held: int,
 
 @settings(max_examples=30, deadline=None)
 @given(pings(), st.sampled_from([1, 1000]), st.sampled_from([1, 10**6]), st.sampled_from([1, 3, 10**6]))
-def test_events_that_come_twice_count_once(events: list[Event], rows: int, held: int, at_once: int) -> None:
-    twice, failed = archived(events + events, HIERARCHY, rows, held, at_once)
+def test_events_that_come_twice_count_once(events: list[Event], rows: int, buffer_bytes: int, at_once: int) -> None:
+    twice, failed = archived(events + events, HIERARCHY, rows, buffer_bytes, at_once)
     once, left_out = archived(events, HIERARCHY, rows)
     assert (twice, set(failed)) == (once, set(left_out))  # keys are asked for before repeats are left out
 
 
 @settings(max_examples=30, deadline=None)
 @given(pings(), st.sampled_from([1, 10**6]), st.sampled_from([1, 3, 10**6]))
-def test_detectors_that_stop_where_they_raise(events: list[Event], held: int, at_once: int) -> None:
-    results, failed = archived(events, [Count()], 3, held, at_once, ("Count",))
+def test_detectors_that_stop_where_they_raise(events: list[Event], buffer_bytes: int, at_once: int) -> None:
+    results, failed = archived(events, [Count()], 3, buffer_bytes, at_once, ("Count",))
     stopped: set[tuple[str, int]] = set()
     left: list[Event] = []
     for event in sorted(events, key=ORDER):

@@ -24,14 +24,14 @@ from middleware.model.errors import DetectorError, StateError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, type_name
 from middleware.runtime.engine import run
 from middleware.spark.archive.archive_plan import ArchivePlan
-from middleware.spark.places import place_of
+from middleware.spark.by_value import dump_by_value
 from middleware.spark.schemas import schema_of
+from middleware.spark.spark_hash import hash_of
 from middleware.spark.stream import explain
 from middleware.spark.stream.parcels import ParcelBatch, arrived, of_results
 from middleware.spark.stream.processor import HashRaw, StageProcessor
 from middleware.spark.stream.shard import OutputRow, Shard
 from middleware.spark.stream.stages import StreamPlan
-from middleware.spark.travel import packed
 from middleware.testing.oracle import oracle
 from tests.property.spark.test_archive import Again, Both, ByHue, Count, Gather, Ping, Pong, Seen, Told, Total, pings
 
@@ -140,7 +140,7 @@ def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: 
 
     Between stages, parcels are mixed up. Every micro-batch is done twice, as if a task had been lost: with equal results.
     """
-    rng, code = rng or Random(1), packed(plan)
+    rng, code = rng or Random(1), dump_by_value(plan)
     handles: dict[tuple[int, int], Handle] = {}
     rows: list[list[OutputRow]] = []
     for events, watermark in batches:
@@ -160,7 +160,7 @@ def streamed(plan: StreamPlan, batches: Iterable[tuple[list[Event], int]], rng: 
 
 
 def is_own(plan: StreamPlan, shard: int, stage: int) -> bool:
-    return place_of(shard) >= 0 and plan.group_of(place_of(shard)).stage == stage
+    return hash_of(shard) >= 0 and plan.group_of(hash_of(shard)).stage == stage
 
 
 def hashed(plan: StreamPlan, code: bytes, number: int, events: list[Event], watermark: int) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Numbers that Spark's hash puts where they are wanted, so that each partition has its share, and tasks run beside each other.
+"""Numbers whose hash by Spark is chosen, so that every partition has its share of the rows, and tasks run beside each other.
 
 Spark puts a row into the partition ``pmod(hash(number), partitions)``; the hash of an int is MurmurHash3 with seed 42. Each of
 its steps can be undone, so there is one number for each hash.
@@ -15,9 +15,9 @@ _ADDED = 0xE6546B64
 
 
 @cache
-def number_at(place: int) -> int:
-    """The int (32 bits) whose hash is ``place``: of those for as many places in a row, each partition has one."""
-    state = _unshifted(place % _WORD, 16)
+def number_with_hash(hashed: int) -> int:
+    """The int (32 bits) whose hash is ``hashed``: the numbers for as many successive hashes fill one partition each."""
+    state = _unshifted(hashed % _WORD, 16)
     state = _unshifted(_divided(state, _LAST), 13)
     state = _unshifted(_divided(state, _MIXED), 16) ^ _LENGTH
     state = _rotated(_divided(state - _ADDED, 5), -13) ^ _SEED
@@ -25,8 +25,8 @@ def number_at(place: int) -> int:
 
 
 @cache
-def place_of(number: int) -> int:
-    """The hash of an int: ``place_of(number_at(place)) == place``."""
+def hash_of(number: int) -> int:
+    """The hash of an int: ``hash_of(number_with_hash(hashed)) == hashed``."""
     state = _SEED ^ _rotated(number * _FIRST % _WORD, 15) * _SECOND % _WORD
     state = (_rotated(state, 13) * 5 + _ADDED) % _WORD ^ _LENGTH
     state = (state ^ state >> 16) * _MIXED % _WORD

@@ -1,4 +1,4 @@
-"""Code that travels with a job: executors have Slackline and installed packages, but no modules of users or scenarios.
+"""Code sent by value with a job: executors have Slackline and installed packages, but no modules of users or scenarios.
 
 What is defined in a user's module (or in a notebook) goes by value: ``cloudpickle`` writes down functions and classes, and this
 module adds event types, which it cannot make anew. What is installed goes by name, so both sides need the same versions.
@@ -35,13 +35,13 @@ _INHERITED = ("__module__", "__qualname__", "__dict__", "__weakref__", "__annota
 _known: WeakValueDictionary[str, type] = WeakValueDictionary()
 _ids: WeakKeyDictionary[type, str] = WeakKeyDictionary()
 _whole: set[str] = set()
-"""Types that have been packed or made here, by the number under which they travel: a type is made once in each process, as
-cloudpickle does it with classes, so that all that two jobs have in common goes together.
+"""Types that were dumped or loaded here, by the number that names them on the way. A process makes each type once, as
+cloudpickle does with classes, so that all that two jobs have in common goes together.
 """
 
 
-def packed(value: object) -> bytes:
-    """A value as bytes that ``unpacked`` reads in a process without the user's modules. Raises what pickle raises."""
+def dump_by_value(value: object) -> bytes:
+    """A value as bytes that ``load_by_value`` reads in a process without the user's modules. Raises what pickle raises."""
     buffer = io.BytesIO()
     with _users_modules():
         pickler = _Pickler(buffer, protocol=5)
@@ -50,8 +50,8 @@ def packed(value: object) -> bytes:
     return buffer.getvalue()
 
 
-def unpacked(data: bytes) -> Any:
-    """The value that was packed: the same object for the same bytes, so it must not be changed. State names its code."""
+def load_by_value(data: bytes) -> Any:
+    """The value that was dumped: the same object for the same bytes, so it must not be changed. State names its code."""
     value, code = _unpacked(data)
     know(code)
     return value
@@ -63,7 +63,7 @@ def _unpacked(data: bytes) -> tuple[Any, list[Code]]:
     return unpickler.load(), unpickler.load()
 
 
-def carried(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def make_portable(work: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A function that does the same where Slackline is, and says what to do where it is not. Spark takes it there by value."""
     data = cloudpickle.dumps(work)
 
@@ -144,17 +144,17 @@ def _portable(kind: type, reduced: Any) -> Any:
     """
     if not isinstance(reduced, tuple) or len(reduced) < 3 or not isinstance(reduced[2], tuple):
         return reduced
-    held = reduced[2][0]
-    if isinstance(held, dict):
-        held.pop("__msgspec_cache__", None)
+    members = reduced[2][0]
+    if isinstance(members, dict):
+        members.pop("__msgspec_cache__", None)
         with suppress(Exception):  # a name that only type checkers know: nobody asks for it at run time
             hints = get_type_hints(kind, include_extras=True)
-            held["__annotations__"] = {name: hints[name] for name in held["__annotations__"]}
+            members["__annotations__"] = {name: hints[name] for name in members["__annotations__"]}
     return reduced
 
 
 def _reduced(kind: Any) -> tuple[Any, ...]:
-    """A struct type: how to make its fields, then all else that it holds, which may mention the type itself."""
+    """A struct type: how to make its fields, then its other members, which may mention the type itself."""
     config = kind.__struct_config__
     options = {
         name: getattr(config, name) for name in ("frozen", "eq", "order", "array_like", "gc", "weakref", "omit_defaults")
@@ -162,16 +162,16 @@ def _reduced(kind: Any) -> tuple[Any, ...]:
     options |= {"forbid_unknown_fields": config.forbid_unknown_fields, "tag": config.tag, "tag_field": config.tag_field}
     own = set(get_annotations(kind))
     fields = [_field(field) for field in msgspec.structs.fields(kind) if field.name in own]
-    held = {name: value for name, value in vars(kind).items() if _is_held(name, value, kind)}
-    early = {name: held.pop(name) for name in ("__post_init__", "__doc__") if held.get(name) is not None}
+    members = {name: value for name, value in vars(kind).items() if _is_member(name, value, kind)}
+    early = {name: members.pop(name) for name in ("__post_init__", "__doc__") if members.get(name) is not None}
     number = _ids.setdefault(kind, uuid.uuid4().hex)
     _known.setdefault(number, kind)
     _whole.add(number)
     made = (number, kind.__name__, kind.__qualname__, kind.__module__, kind.__bases__, fields, options, early)
-    return _made, made, (number, held), None, None, _hold
+    return _made, made, (number, members), None, None, _set_members
 
 
-def _is_held(name: str, value: object, kind: Any) -> bool:
+def _is_member(name: str, value: object, kind: Any) -> bool:
     return not (
         name in _INHERITED or name.startswith("__struct_") or name in kind.__struct_fields__ or name == "__rich_repr__"
     ) and not (isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType))
@@ -213,9 +213,9 @@ def _made(
     return _known.setdefault(number, made)
 
 
-def _hold(kind: type, state: tuple[str, dict[str, Any]]) -> None:
-    number, held = state
+def _set_members(kind: type, state: tuple[str, dict[str, Any]]) -> None:
+    number, members = state
     if number not in _whole:
         _whole.add(number)
-        for name, value in held.items():
+        for name, value in members.items():
             setattr(kind, name, value)

@@ -11,7 +11,7 @@ import cloudpickle
 import pytest
 
 from middleware.model.event import Event, type_name
-from middleware.spark.travel import carried, packed
+from middleware.spark.by_value import dump_by_value, make_portable
 
 MODULE = """
 from __future__ import annotations
@@ -53,8 +53,8 @@ HELPER = "def changed(hit):\n    return hit.louder()\n"
 
 ELSEWHERE = """
 import sys, msgspec
-from middleware.spark.travel import unpacked
-one, two = (unpacked(open(file, "rb").read()) for file in sys.argv[1:])
+from middleware.spark.by_value import load_by_value
+one, two = (load_by_value(open(file, "rb").read()) for file in sys.argv[1:])
 (detector, hit), (again, _) = one, two
 Hit = type(hit)
 assert "its_module" not in sys.modules and "its_helper" not in sys.modules
@@ -85,13 +85,13 @@ except RuntimeError as error:
 
 
 def test_an_executor_without_slackline_says_what_to_do(tmp_path: Path) -> None:
-    work = carried(carried(type_name))
+    work = make_portable(make_portable(type_name))
     (tmp_path / "work.bin").write_bytes(cloudpickle.dumps(work))
     arguments = [sys.executable, "-c", WITHOUT, str(tmp_path / "work.bin")]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith("this executor cannot run Slackline's work: ")
     assert "PYSPARK_PYTHON" in done.stdout and "slackline spark pack" in done.stdout
-    assert carried(carried(type_name))(Event) == type_name(Event)
+    assert make_portable(make_portable(type_name))(Event) == type_name(Event)
 
 
 def test_detectors_and_event_types_of_a_user_arrive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,7 +104,7 @@ def test_detectors_and_event_types_of_a_user_arrive(tmp_path: Path, monkeypatch:
     files = []
     for number in range(2):
         files.append(tmp_path / f"{number}.bin")
-        files[-1].write_bytes(packed((its_module.Hits(), hit)))
+        files[-1].write_bytes(dump_by_value((its_module.Hits(), hit)))
     arguments = [sys.executable, "-c", ELSEWHERE, *map(str, files)]
     done = subprocess.run(arguments, capture_output=True, text=True, cwd=Path(__file__).parents[3], timeout=60, check=False)
     assert (done.stdout, done.returncode) == ("well\n", 0), done.stderr
@@ -145,9 +145,9 @@ from pathlib import Path
 from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.event import EventTypes
 from middleware.model.values.state import Pickled
-from middleware.spark.travel import unpacked
+from middleware.spark.by_value import load_by_value
 plan, state, step = sys.argv[1:]
-detector = unpacked(Path(plan).read_bytes())
+detector = load_by_value(Path(plan).read_bytes())
 types = EventTypes(detector.subscribes)
 if step == "write":
     Path(state).write_bytes(encode_state((detector.held(), Pickled(detector.held())), types))
@@ -162,8 +162,8 @@ def test_what_a_stream_has_kept_is_of_the_classes_of_its_next_life(tmp_path: Pat
     """Each life of a driver packs its classes anew; an executor that reads the state has those of the new life alone."""
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib" / "its_state.py").write_text(STATE)
-    pack = "import sys; from pathlib import Path; from middleware.spark.travel import packed; import its_state; "
-    pack += "Path(sys.argv[1]).write_bytes(packed(its_state.Keeps()))"
+    pack = "import sys; from pathlib import Path; from middleware.spark.by_value import dump_by_value; import its_state; "
+    pack += "Path(sys.argv[1]).write_bytes(dump_by_value(its_state.Keeps()))"
     for life, step in enumerate(("write", "read")):
         plan = str(tmp_path / f"{life}.plan")
         path = {"PYTHONPATH": str(tmp_path / "lib")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from middleware.spark.places import number_at, place_of
+from middleware.spark.spark_hash import hash_of, number_with_hash
 
 ints = st.integers(-(2**31), 2**31 - 1)
 
@@ -13,7 +13,7 @@ ints = st.integers(-(2**31), 2**31 - 1)
 @given(ints)
 @example(0)
 @example(-1)
-def test_each_hash_has_its_number(place: int) -> None:
-    assert -(2**31) <= number_at(place) < 2**31
-    assert place_of(number_at(place)) == place
-    assert number_at(place_of(place)) == place
+def test_each_hash_has_its_number(hashed: int) -> None:
+    assert -(2**31) <= number_with_hash(hashed) < 2**31
+    assert hash_of(number_with_hash(hashed)) == hashed
+    assert number_with_hash(hash_of(hashed)) == hashed
