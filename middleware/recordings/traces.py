@@ -60,7 +60,7 @@ class Trace(msgspec.Struct):
         the model from which arrival times were drawn, as text, and ``seed``; None if they were measured.
     ``clock_offset``
         nanoseconds added to measured arrival times, because source and receiver count from different moments.
-    ``doubts``
+    ``warnings``
         what is likely to be wrong with the recording, or with how it was read.
     """
 
@@ -72,7 +72,7 @@ class Trace(msgspec.Struct):
     clock_offset: int = 0
     bad_lines: BadLines = msgspec.field(default_factory=BadLines)
     units: dict[str, str] = msgspec.field(default_factory=UNITS.copy)
-    doubts: list[str] = []
+    warnings: list[str] = msgspec.field(default_factory=list, name="doubts")
     version: int = 1
 
     @property
@@ -140,14 +140,14 @@ def gaps(path: Path, name: str) -> set[str]:
             raise TraceError(f"{file} cannot be read: {error}; prepare the trace again") from None
         for group in map(metadata.row_group, range(metadata.num_row_groups)):
             for column in map(group.column, range(group.num_columns)):
-                said = column.statistics
-                if said is None or not said.has_null_count or said.null_count:
+                statistics = column.statistics
+                if statistics is None or not statistics.has_null_count or statistics.null_count:
                     found.add(column.path_in_schema)
     return found
 
 
-def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: int = 65_536) -> Iterator[pa.RecordBatch]:
-    """Record batches of the ``wanted`` columns of one type, in arrival order. ``source`` is dictionary-encoded."""
+def columns(path: Path, trace: Trace, name: str, names: Sequence[str], rows: int = 65_536) -> Iterator[pa.RecordBatch]:
+    """Record batches of the ``names`` columns of one type, in arrival order. ``source`` is dictionary-encoded."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -156,8 +156,8 @@ def columns(path: Path, trace: Trace, name: str, wanted: Sequence[str], rows: in
         try:
             with pq.ParquetFile(file, read_dictionary=["source"]) as parquet:
                 read += parquet.metadata.num_rows
-                for batch in parquet.iter_batches(batch_size=rows, columns=list(wanted), use_threads=False):
-                    yield sound(batch.select(list(wanted)))
+                for batch in parquet.iter_batches(batch_size=rows, columns=list(names), use_threads=False):
+                    yield sound(batch.select(list(names)))
         except (pa.ArrowException, OSError, KeyError, ValueError) as error:
             raise TraceError(f"{file} cannot be read: {error}; prepare the trace again") from None
     if read != trace.types[name].events:

@@ -84,10 +84,10 @@ class FileInput:
             yield from followed(self._followers)
 
     def notes(self) -> list[str]:
-        """What there is to know of the files: doubts about units, lines left out."""
+        """Notes on the files: warnings about units, and the number of skipped lines."""
         first = [line for follower in self._followers for line in follower.bad]
         bad = self._read[1] if self._read is not None else BadLines(len(first), first)
-        notes = list(self.recording.doubts)
+        notes = list(self.recording.warnings)
         if bad.count:
             notes.append(f"left out {bad.count:,} broken line{'s' * (bad.count > 1)}")
             notes += [f"  {each.file}:{each.line}: {each.reason}" for each in bad.first[:5]]
@@ -181,7 +181,7 @@ def _guessed_mappings(paths: Sequence[str | Path], types: EventTypes | None) -> 
     """The mapping of each file by the names of its columns, and by the class of its name, if there are classes."""
     from middleware.recordings.files.guess import guessed, mapping_for
     from middleware.recordings.files.text import existing
-    from middleware.recordings.schemas.types import fields_wanted
+    from middleware.recordings.schemas.types import declared_fields
 
     found = []
     for file in existing(paths):
@@ -189,7 +189,7 @@ def _guessed_mappings(paths: Sequence[str | Path], types: EventTypes | None) -> 
             found.append(replace(guessed(file), files=(escape(str(file)),)))
         else:
             kind = _class_of(file, types)
-            found.append(mapping_for(file, type_name(kind), fields_wanted(kind)))
+            found.append(mapping_for(file, type_name(kind), declared_fields(kind)))
     return found
 
 

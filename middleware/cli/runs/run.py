@@ -138,8 +138,8 @@ def _introduce(plan: Scenario, screen: Console) -> bool:
 
     introduce(screen, plan.plan.name, plan.plan.about)
     recording = opened(plan)
-    for doubt in recording.doubts:
-        screen.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    for warning in recording.warnings:
+        screen.print(warning, style="yellow", markup=False, soft_wrap=True)
     return is_small(recording)
 
 
@@ -164,7 +164,7 @@ def _print_hint(result: ScenarioSummary, scenario: str, trace: Path, screen: Con
 def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = False, master: str | None = None) -> Path:
     """The scenario's trace, prepared if need be (``with_spark``, ``master``: by Spark); tells what there is to know of it."""
     from middleware.cli.runs.live import steps
-    from middleware.cli.runs.trace import show_broken_lines, show_doubts
+    from middleware.cli.runs.trace import show_broken_lines, show_warnings
     from middleware.model.quantities import spoken_duration
     from middleware.recordings.traces import load_trace
     from middleware.spark.prepare.prepared import prepared_trace
@@ -180,7 +180,7 @@ def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = Fals
         f"trace {folder}: {trace.events:,} events of {len(trace.sources())} sources, "
         f"{late / trace.events:.1%} late, the latest by {spoken_duration(worst)}"
     )
-    show_doubts(screen, trace)
+    show_warnings(screen, trace)
     show_broken_lines(screen, trace)
     return folder
 

@@ -79,8 +79,8 @@ def prepare(
         overrides = pairs("--delay-for", delay_for or [], "PATTERN=MODEL, such as 'sensor-4=constant(2s)'")
         delays = parse_delays(delay or "constant(0ms)", overrides, duplicates, seed)
     out = console(json)
-    for doubt in recording.doubts:
-        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    for warning in recording.warnings:
+        out.print(warning, style="yellow", markup=False, soft_wrap=True)
     with out.status("...") as status:
         try:
             made = write(
@@ -232,14 +232,14 @@ def _show(out: Console, folder: Path, trace: Trace) -> None:
     out.print(table)
     out.print(f"arrival: {f'{trace.delays}, seed {trace.seed or 0}' if trace.delays else 'measured'}")
     out.print(f"from: {', '.join(trace.origin)}", markup=False)
-    show_doubts(out, trace)
+    show_warnings(out, trace)
     show_broken_lines(out, trace, len(trace.bad_lines.first))
 
 
-def show_doubts(out: Console, trace: Trace) -> None:
+def show_warnings(out: Console, trace: Trace) -> None:
     """Say what is likely to be wrong with the recording."""
-    for doubt in trace.doubts:
-        out.print(doubt, style="yellow", markup=False, soft_wrap=True)
+    for warning in trace.warnings:
+        out.print(warning, style="yellow", markup=False, soft_wrap=True)
 
 
 def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:

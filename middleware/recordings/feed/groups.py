@@ -45,20 +45,20 @@ def row_groups(path: Path, trace: Trace, name: str) -> list[RowGroup]:
             if bounds is None or not bounds.has_min_max:
                 raise _unreadable(file, "it does not say which arrivals it holds")
             found.append(RowGroup(file, number, group.num_rows, int(bounds.min), int(bounds.max)))
-    read, said = sum(group.rows for group in found), trace.types[name].events
-    if read != said:
-        raise TraceError(f"{path}: {read} events of {name} where {DESCRIPTION} says {said}; prepare it again")
+    read, described = sum(group.rows for group in found), trace.types[name].events
+    if read != described:
+        raise TraceError(f"{path}: {read} events of {name} where {DESCRIPTION} says {described}; prepare it again")
     return found
 
 
-def read_group(group: RowGroup, wanted: Sequence[str]) -> pa.RecordBatch:
-    """The ``wanted`` columns of a row group as one record batch. ``source`` is dictionary-encoded. O(rows)."""
+def read_group(group: RowGroup, names: Sequence[str]) -> pa.RecordBatch:
+    """The ``names`` columns of a row group as one record batch. ``source`` is dictionary-encoded. O(rows)."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         with pq.ParquetFile(group.file, read_dictionary=["source"]) as parquet:
-            table = parquet.read_row_group(group.number, columns=list(wanted), use_threads=False).select(list(wanted))
+            table = parquet.read_row_group(group.number, columns=list(names), use_threads=False).select(list(names))
         table.validate(full=True)
     except (pa.ArrowException, OSError, KeyError, ValueError) as error:
         raise _unreadable(group.file, error) from None

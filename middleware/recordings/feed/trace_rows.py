@@ -61,7 +61,7 @@ class TypeRows:
         self._groups = row_groups(path, trace, name)
         self._lasts = [group.last for group in self._groups]
         self._firsts = [group.first for group in self._groups]
-        self._wanted = ["arrival", *wire_columns(trace, name)]
+        self._columns = ["arrival", *wire_columns(trace, name)]
         self._loaded: tuple[RowGroup, _Rows] | None = None
         self.read = 0
 
@@ -72,7 +72,7 @@ class TypeRows:
     def rows(self, group: RowGroup) -> _Rows:
         """The rows of a row group. O(rows), or O(1) for the group read last."""
         if self._loaded is None or self._loaded[0] is not group:
-            whole = read_group(group, self._wanted)
+            whole = read_group(group, self._columns)
             self.read += 1
             wire = whole.drop_columns(["arrival"])
             columns = in_wire_types(wire)
@@ -169,7 +169,7 @@ def frames(
             parts = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
             blocks = [stream.encoded(count) for stream, count in parts]
             if len(parts) > 1 and sum(counts) <= MOST_PLACES:
-                _place([head for head, _ in blocks], [stream.ahead(count) for stream, count in parts])
+                _write_arrival_order([head for head, _ in blocks], [stream.ahead(count) for stream, count in parts])
             if rows == 1 or sum(len(block) for _, block in blocks) <= LARGEST_BLOCK:
                 break
             rows //= 2
@@ -177,14 +177,14 @@ def frames(
         yield FeedFrame(blocks, sum(counts), last)
 
 
-def _place(heads: list[BlockHead], arrivals: list[Numbers]) -> None:
-    """Name the places of the events of each type in the order of arrival of all."""
+def _write_arrival_order(heads: list[BlockHead], arrivals: list[Numbers]) -> None:
+    """Write into each head the positions of its events in the common order of arrival."""
     import numpy as np
 
     order = np.argsort(np.concatenate(arrivals), kind="stable")
-    places = np.empty(len(order), "<u2")
-    places[order] = np.arange(len(order))
+    positions = np.empty(len(order), "<u2")
+    positions[order] = np.arange(len(order))
     start = 0
     for head in heads:
-        head.places = places[start : start + head.inserts].tobytes()
+        head.places = positions[start : start + head.inserts].tobytes()
         start += head.inserts

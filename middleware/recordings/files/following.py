@@ -44,7 +44,7 @@ class Follower:
         self._parse, self._quotes = parser_of(file, mapping)
         self._has_header = self._quotes is not None
         self._is_ending = False
-        """Whether another file has its place, so nothing follows."""
+        """Whether another file has replaced it, so nothing follows."""
         self._first, self._numbers = number * _MOST_ROWS, Counter[str]()
         self._text: BinaryIO | None = None
         self._header: bytes | None = None
@@ -55,7 +55,7 @@ class Follower:
     def take(self) -> list[Event]:
         """The events of whole lines that have come; empty if there are none.
 
-        A file that was cut short is read anew, as is one that was put in its place, once the old one is read to its end.
+        A file that was cut short is read anew, as is one that replaced it, once the old one is read to its end.
         """
         try:
             block = self._without_rest(self._block())
@@ -65,7 +65,7 @@ class Follower:
         if whole and self._quotes and not self._is_ending:
             rows = self._quotes.complete(whole)
             if not rows and len(block) < BLOCK_BYTES:
-                return []  # a quote is open: its row may go on in the lines that follow
+                return []  # a quote is open: its row may continue in the lines that follow
             whole = whole[:rows] or whole
         if not whole:
             if len(block) > MAX_LINE_BYTES:

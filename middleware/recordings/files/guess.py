@@ -45,7 +45,7 @@ _TAKEN = frozenset(dir(Event)) | {"namespace", "arrival"}
 def guessed(file: Path, delimiter: str = ",") -> Mapping:
     """The mapping of a file by the names and first values of its columns; the type is called as the file is.
 
-    Raises TraceError if no column looks like times, or if their unit is not plain.
+    Raises TraceError if no column looks like times, or if their unit is not evident.
     """
     table = head(file, delimiter)
     _check_delimiter(file, table, delimiter)
@@ -67,10 +67,10 @@ def guessed(file: Path, delimiter: str = ",") -> Mapping:
 def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, MappedField] | None = None) -> Mapping:
     """The mapping of a table, by its names and values. ``fields``: those that it must give, without columns; else all.
 
-    Raises TraceError with ``where`` if no column looks like times, if their unit is not plain, or if a field has no column.
+    Raises TraceError with ``where`` if no column looks like times, if their unit is not evident, or if a field has no column.
     """
     names = table.column_names
-    time = next((name for wanted in TIMES for name in names if name.lower() == wanted), None)
+    time = next((name for usual in TIMES for name in names if name.lower() == usual), None)
     time = time or next((name for name, kind in zip(names, table.schema.types, strict=True) if _is_time(kind)), None)
     if time is None:
         raise TraceError(f"{where}: no column looks like times ({listed(TIMES)}); it has {listed(names)}: write a mapping")
@@ -83,7 +83,7 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Ma
         )
     source = SourceColumn(column="source") if "source" in names else SourceColumn(value=type_name.rpartition(".")[2])
     taken = {time, *(("source",) if "source" in names else ()), *(("id", "level", "type", "change") if is_ours else ())}
-    chosen = _fields(table, taken) if fields is None else _wanted(names, fields, where)
+    chosen = _fields(table, taken) if fields is None else _declared_fields(names, fields, where)
     return Mapping(type_name, TimeColumn(time, unit), source, chosen, id="id" if is_ours else None)
 
 
@@ -164,7 +164,7 @@ def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
 
 
 def named(text: str) -> str:
-    """A text as the name of a field or a type: what no name may hold becomes ``_``; ``_`` at its end tells it from taken ones.
+    """A text as the name of a field or a type: what no name may hold becomes ``_``, and ``_`` follows a reserved name.
 
     >>> named("temp (F)"), named("2nd"), named("id")
     ('temp_F', 'n2nd', 'id_')
@@ -197,7 +197,7 @@ def _has_gaps(column: pa.ChunkedArray, kind: Kind) -> bool:
     )
 
 
-def _wanted(names: Sequence[str], fields: dict[str, MappedField], where: str) -> dict[str, MappedField]:
+def _declared_fields(names: Sequence[str], fields: dict[str, MappedField], where: str) -> dict[str, MappedField]:
     """The fields of a class from the columns of the same names, whatever their case."""
     by_name = {named(name).lower(): name for name in reversed(names)} | {name: name for name in names}
     found = {name: by_name.get(name, by_name.get(name.lower(), "")) for name in fields}
@@ -232,7 +232,9 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
         values = list(filter(_FLOAT.fullmatch, values))
     numbers = sorted(number for number in map(float, values) if 0 < number < math.inf)  # 0 often stands for none
     if values and not numbers and name not in _IN_NS:
-        raise TraceError(f"{where}: column {name} holds {values[0]}, which does not tell its unit: write a mapping that does")
+        raise TraceError(
+            f"{where}: column {name} holds {values[0]}, which does not show its unit: write a mapping with the unit"
+        )
     if not numbers:
         return "ns"  # whatever it is, there is nothing to read, or no date
     low, middle, high = (numbers[(len(numbers) - 1) * share // 100] for share in (1, 50, 99))
@@ -243,7 +245,7 @@ def _unit(name: str, column: pa.ChunkedArray, where: str) -> Unit:
         return fitting[0]
     if name in _IN_NS:
         return "ns"
-    raise TraceError(f"{where}: column {name} holds {middle:g}, which does not tell its unit: write a mapping that does")
+    raise TraceError(f"{where}: column {name} holds {middle:g}, which does not show its unit: write a mapping with the unit")
 
 
 def _kind_of_texts(texts: Iterable[str], as_numbers: bool) -> Kind:

@@ -15,7 +15,7 @@ from middleware.recordings.files.expressions import ColumnExpression, computed
 from middleware.recordings.files.formats import batches, format_of, head, is_text, parse_json_lines
 from middleware.recordings.files.header import columns_in
 from middleware.recordings.files.mapping import Mapping, load_mappings
-from middleware.recordings.files.moments import doubts
+from middleware.recordings.files.moments import unit_warnings
 from middleware.recordings.files.normal import normalised, salvage_rows
 from middleware.recordings.files.quotes import Quotes
 from middleware.recordings.files.recording import Chunk, NumberingByTime, Recording, RecordingPart
@@ -31,7 +31,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
     Raises TraceError for a file that cannot be read as its mapping says, or that has none.
     """
     mappings = load_mappings(mapping) if isinstance(mapping, str | Path) else list(mapping)
-    told = Path(mapping).name if isinstance(mapping, str | Path) else "found"
+    mapping_name = Path(mapping).name if isinstance(mapping, str | Path) else "found"
     files = existing(paths)
     _check_alike(mappings)
     chunks: list[Chunk] = []
@@ -41,9 +41,9 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
         tables.append(table := _table(one, file))
         chunks += [(len(tables) - 1, piece) for piece in table.pieces(len(chunks))]
         times = [(time.column, time.unit) for time in (one.ts, one.arrival if not one.align else None) if time]
-        found |= dict.fromkeys(doubts([file], times, one.delimiter, told, one.topics))
+        found |= dict.fromkeys(unit_warnings([file], times, one.delimiter, mapping_name, one.topics))
     return Recording(
-        reader=f"mapping {told}",
+        reader=f"mapping {mapping_name}",
         origin=[str(file) for file in files],
         chunks=chunks,
         read=_Reader(tables),
@@ -51,7 +51,7 @@ def mapped_recording(paths: Sequence[str | Path], mapping: str | Path | Sequence
         measured=mappings[0].arrival is not None,
         number=None if all(one.id for one in mappings) else NumberingByTime(),
         align=mappings[0].align,
-        doubts=tuple(found),
+        warnings=tuple(found),
     )
 
 
@@ -131,7 +131,7 @@ class _Table:
             if missing := [name for name in self.mapping.columns() if name not in names]:
                 raise TraceError(f"{self.file} has no column {', '.join(missing)}; it has {', '.join(names)}")
 
-    def _wanted(self) -> list[str]:
+    def _columns_used(self) -> list[str]:
         used = (column for one in self.expressions.values() for column in one.columns)
         return list(dict.fromkeys((*self.mapping.columns(), *used)))
 
@@ -142,18 +142,18 @@ class _Table:
         """Parses whole lines of the file."""
         import pyarrow as pa
 
-        wanted, delimiter = self._wanted(), self.mapping.delimiter
+        columns, delimiter = self._columns_used(), self.mapping.delimiter
         if format_of(self.file) == "jsonl":
-            return lambda block: self._of_lines(parse_json_lines(block, wanted))
-        names = columns_in([self.file], delimiter, wanted)
-        texts = dict.fromkeys(wanted, pa.string())
+            return lambda block: self._of_lines(parse_json_lines(block, columns))
+        names = columns_in([self.file], delimiter, columns)
+        texts = dict.fromkeys(columns, pa.string())
         return lambda block: self._of_lines(parse_csv(block, names, texts, delimiter, '"', over_lines=True))
 
     def quotes(self) -> Quotes | None:
         """How rows of the file go over lines; None if it is no CSV."""
         if format_of(self.file) != "csv":
             return None
-        return Quotes(self.mapping.delimiter, len(columns_in([self.file], self.mapping.delimiter, self._wanted())))
+        return Quotes(self.mapping.delimiter, len(columns_in([self.file], self.mapping.delimiter, self._columns_used())))
 
     def _of_lines(self, raw: pa.Table) -> pa.Table:
         return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)
@@ -164,7 +164,7 @@ class _Table:
         import pyarrow as pa
 
         rows = 0
-        for batch in batches(self.file, self._wanted(), self.mapping.topics):
+        for batch in batches(self.file, self._columns_used(), self.mapping.topics):
             tables, bad = salvage_rows(pa.Table.from_batches([batch]), self._normalised)
             for start, table in tables:
                 positions = (number << 40) + rows + start + np.arange(table.num_rows)

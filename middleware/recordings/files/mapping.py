@@ -132,10 +132,10 @@ def load_mappings(path: str | Path) -> list[Mapping]:
         raise TraceError(f"{where}: {error}") from None
 
 
-def mappings_of(said: AnyMapping[str, Any], where: str = "the mapping") -> list[Mapping]:
-    """The mappings that a dict says, as a mapping file does. Raises TraceError."""
+def mappings_of(given: AnyMapping[str, Any], where: str = "the mapping") -> list[Mapping]:
+    """The mappings in a dict that has the form of a mapping file. Raises TraceError."""
     try:
-        several = msgspec.convert(said, _Several).events if "events" in said else [msgspec.convert(said, Mapping)]
+        several = msgspec.convert(given, _Several).events if "events" in given else [msgspec.convert(given, Mapping)]
     except msgspec.ValidationError as error:
         raise TraceError(f"{where}: {error}") from None
     if not several:

@@ -16,7 +16,7 @@ ROWS = 100
 """The number of rows to look at."""
 
 UNITS: dict[Unit, int] = {"s": SECOND, "ms": 10**6, "us": 10**3, "ns": 1}
-"""Nanoseconds in the units in which times are told apart by their size."""
+"""Nanoseconds in the units that are distinguished by the size of times."""
 
 _YEAR = 31_556_952 * SECOND
 _EARLY, _LATE = 10 * _YEAR, UNIX_TIMES.stop
@@ -30,9 +30,9 @@ def first_values(file: Path, column: str, delimiter: str, topics: Sequence[str] 
 
 
 def check_times(where: str, unit: Unit, values: Iterable[object]) -> str | None:
-    """A doubt about the unit of a column of times, in words; None if there is none.
+    """A warning about the unit of a column of times, in words; None if there is none.
 
-    Times in 1970 may be intended, if a recording counts from its own start: they are a doubt. Raises TraceError for times
+    Times in 1970 may be intended, if a recording counts from its own start: they give a warning. Raises TraceError for times
     after 2100 that another unit would make dates of our time: nobody can mean them.
     """
     numbers = [number for value in values if (number := _number(value)) is not None]
@@ -61,16 +61,16 @@ def _number(value: object) -> int | None:
         return None
 
 
-def doubts(
+def unit_warnings(
     files: Sequence[Path],
     columns: Iterable[tuple[str, Unit]],
     delimiter: str,
     mapping: str,
     topics: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """The doubts about columns of times, given with their units, of the first file. Raises TraceError: see above."""
+    """Warnings about the units of columns of times, from the values in the first file. Raises TraceError: see above."""
     found = (
         check_times(f"the mapping {mapping}: column {column}", unit, first_values(files[0], column, delimiter, topics))
         for column, unit in columns
     )
-    return tuple(doubt for doubt in found if doubt is not None)
+    return tuple(warning for warning in found if warning is not None)

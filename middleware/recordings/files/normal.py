@@ -29,8 +29,8 @@ _LENGTHS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}
 """The number of decimals of a unit down to whole nanoseconds."""
 
-_PLAIN = frozenset("dmyYHMS")
-"""The directives of dates that are digits alone, of which Arrow and Python say the same."""
+_DIGIT_DIRECTIVES = frozenset("dmyYHMS")
+"""The directives of dates that are digits alone, which Arrow and Python read alike."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -49,7 +49,7 @@ def normalised(raw: pa.Table, mapping: Mapping, file: str = "", computed: AnyMap
     """
     import pyarrow as pa
 
-    raw = _chosen(plain_table(raw), mapping.only)
+    raw = _chosen(decode_texts(raw), mapping.only)
     table = {"ts": _time(raw, mapping.ts)}
     if mapping.arrival:
         table["arrival"] = _time(raw, mapping.arrival)
@@ -91,14 +91,14 @@ def salvage_rows(
     return tables, bad
 
 
-def plain_table(raw: pa.Table) -> pa.Table:
+def decode_texts(raw: pa.Table) -> pa.Table:
     """The table with texts of all of Arrow's kinds (dictionaries, large ones, views) as plain strings."""
     import pyarrow as pa
 
     fields = []
-    for place, field in enumerate(raw.schema):
+    for index, field in enumerate(raw.schema):
         if pa.types.is_dictionary(field.type):
-            raw = raw.set_column(place, field.name, spelled(raw.column(place)))
+            raw = raw.set_column(index, field.name, spelled(raw.column(index)))
         kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
         is_text = pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
         fields.append(field.with_type(pa.string() if is_text else kind))
@@ -365,7 +365,7 @@ def _offset(local: int, zone: ZoneInfo) -> int:
 
 
 def _formatted(column: pa.ChunkedArray, zone: str, form: str) -> pa.ChunkedArray:
-    """Dates in a format, as Python's ``strptime`` reads them, at a quarter of its cost where they are plain."""
+    """Dates in a format, as Python's ``strptime`` reads them, at a quarter of its cost where they are digits alone."""
     import numpy as np
     import pyarrow as pa
 
@@ -377,17 +377,17 @@ def _formatted(column: pa.ChunkedArray, zone: str, form: str) -> pa.ChunkedArray
         moments = (_zoned(text, form, named) - _EPOCH for text in column.to_pylist())
         return _timestamps([each // _MICROSECOND for each in moments], pa.timestamp("us", "UTC"))
     found, others = np.zeros(len(column), np.int64), np.arange(len(column))
-    if _PLAIN.issuperset(directives) and len({each.replace("y", "Y") for each in directives}) == len(directives):
-        found, others = _plain_dates(column, form)
-    for place in others.tolist():
-        found[place] = (_parsed(column[place].as_py(), form) - _EPOCH.replace(tzinfo=None)) // _MICROSECOND
+    if _DIGIT_DIRECTIVES.issuperset(directives) and len({each.replace("y", "Y") for each in directives}) == len(directives):
+        found, others = _digit_dates(column, form)
+    for index in others.tolist():
+        found[index] = (_parsed(column[index].as_py(), form) - _EPOCH.replace(tzinfo=None)) // _MICROSECOND
     return _in_zone(_timestamps(found, pa.timestamp("us")), zone)
 
 
-def _plain_dates(column: pa.ChunkedArray, form: str) -> tuple[Array, Array]:
-    """Dates of digits alone, in microseconds; and the places of those that Python must read, or refuse.
+def _digit_dates(column: pa.ChunkedArray, form: str) -> tuple[Array, Array]:
+    """Dates of digits alone, in microseconds; and the positions of those that Python must read, or refuse.
 
-    Arrow takes the C library's word: 31 February is 2 March, and blanks and digits may be left out. So its word counts only
+    Arrow reads as the C library does: 31 February is 2 March, and blanks and digits may be missing. So its value counts only
     for a text that is what it would write for the time that it read.
     """
     import numpy as np
@@ -408,7 +408,7 @@ def _timestamps(microseconds: Array | list[int], kind: pa.DataType) -> pa.Chunke
 
 
 def _zoned(text: str, form: str, is_named: bool) -> datetime:
-    """A date that tells its offset from UTC; or, ``is_named``, only the name of its zone.
+    """A date with its offset from UTC; or, ``is_named``, only the name of its zone.
 
     Python also accepts the names of the zone in which the machine is: times would depend on where they are read.
     """

@@ -9,7 +9,7 @@ from typing import NamedTuple
 MAX_ROW_BYTES = 1 << 20
 """A row over several lines is at most this long: so an unclosed quote is found without a look at the rest of the file."""
 
-MAX_HELD_BYTES = 16 << 20
+MAX_BUFFER_BYTES = 16 << 20
 """Lines are cut anywhere if no row surely starts within this many bytes."""
 
 _RUN = re.compile(rb'"+')
@@ -33,9 +33,9 @@ class Quotes:
         self._delimiter = delimiter.encode()
         end = re.escape(self._delimiter)
         text = rb'"[^"]*+(?:""[^"]*+)*+'
-        plain = rb'[^"\n' + end + rb"][^\n" + end + rb"]*+"
-        strict = rb"(?:" + text + rb'"(?=' + end + rb"|\r?\n)|" + plain + rb")?+"
-        loose = rb"(?:" + text + rb'"[^\n' + end + rb"]*+|" + plain + rb")?+"
+        bare = rb'[^"\n' + end + rb"][^\n" + end + rb"]*+"
+        strict = rb"(?:" + text + rb'"(?=' + end + rb"|\r?\n)|" + bare + rb")?+"
+        loose = rb"(?:" + text + rb'"[^\n' + end + rb"]*+|" + bare + rb")?+"
         self._row = re.compile(strict + rb"(?:" + end + strict + rb"){%d}\r?\n" % (columns - 1))
         self._line = re.compile(loose + rb"(?:" + end + loose + rb")*+\r?\n?")
         self._open = re.compile(rb"(?:" + strict + end + rb")*+" + text)
@@ -85,20 +85,20 @@ class Quotes:
 
     def whole(self, blocks: Iterable[bytes | None]) -> Iterator[bytes | None]:
         """Blocks of whole lines, cut anew where rows surely start; the first starts with a row."""
-        held, border = b"", 0
+        buffer, border = b"", 0
         for block in blocks:
-            if held and (block is None or len(held) > MAX_HELD_BYTES):
-                yield held
-                held = b""
-            if not held and (block is None or b'"' not in block):
+            if buffer and (block is None or len(buffer) > MAX_BUFFER_BYTES):
+                yield buffer
+                buffer = b""
+            if not buffer and (block is None or b'"' not in block):
                 yield block
                 continue
-            border = border if held else len(block or b"")
-            held += block or b""
-            at = self.sure_start(held, border) if border < len(held) else None
+            border = border if buffer else len(block or b"")
+            buffer += block or b""
+            at = self.sure_start(buffer, border) if border < len(buffer) else None
             if at is not None:
-                yield held[:at]
-                held = held[at:]
-                border = len(held)
-        if held:
-            yield held
+                yield buffer[:at]
+                buffer = buffer[at:]
+                border = len(buffer)
+        if buffer:
+            yield buffer

@@ -25,7 +25,7 @@ _TYPE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 _MOST_IDS = 2**63
 
 Chunk = Any
-"""Tells an executor which piece of a recording to read; anything that can be pickled."""
+"""Names for an executor the piece of a recording to read; anything that can be pickled."""
 
 
 class RecordingPart(NamedTuple):
@@ -73,7 +73,7 @@ class Recording:
         whether arrival was counted from another moment than ts: shift it so that the shortest delay becomes 0.
     ``header_lines``
         lines at the head of each file that are not events.
-    ``doubts``
+    ``warnings``
         what looks wrong about it, in words.
     """
 
@@ -86,7 +86,7 @@ class Recording:
     number: EventNumbering | None = None
     align: bool = False
     header_lines: int = 0
-    doubts: Sequence[str] = ()
+    warnings: Sequence[str] = ()
 
 
 def check_type_name(name: str) -> str:
@@ -119,8 +119,8 @@ class NumberingByTime:
         codes, ts = source_codes(table), to_array(table["ts"])
         if is_ascending(ts) and not codes.any():  # of one source, and sorted already
             return table.append_column("id", to_column(np.arange(len(ts))))
-        places = ranked(ts)
-        order = np.lexsort((to_array(table["_position"]), ts)) if places is None else places
+        order_if_distinct = ranked(ts)
+        order = np.lexsort((to_array(table["_position"]), ts)) if order_if_distinct is None else order_if_distinct
         order = order[np.argsort(codes[order], kind="stable")]
         sorted_codes = codes[order]
         starts = np.flatnonzero(np.diff(sorted_codes, prepend=-1))
@@ -196,7 +196,7 @@ def is_ascending(keys: npt.NDArray[np.int64]) -> bool:
 
 
 def ranked(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
-    """The places of keys in ascending order; None if some are equal. O(n log n), far faster than sorting by several keys."""
+    """The order that sorts the keys; None if some are equal. O(n log n), far faster than sorting by several keys."""
     import numpy as np
 
     order = np.argsort(keys)
@@ -204,7 +204,7 @@ def ranked(keys: npt.NDArray[np.int64]) -> npt.NDArray[np.int64] | None:
 
 
 def source_codes(table: pa.Table) -> npt.NDArray[np.int64]:
-    """A number for the source of each row: the place of its name among all of them in order."""
+    """A number for the source of each row: the rank of its name among all of them."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -62,8 +62,8 @@ def sorted_by_arrival(table: pa.Table, by_position: bool) -> pa.Table:
 
     if is_ascending(arrivals := to_array(table["arrival"])):
         return table
-    if (places := ranked(arrivals)) is not None:
-        return table.take(to_column(places))
+    if (order := ranked(arrivals)) is not None:
+        return table.take(to_column(order))
     position = to_array(table["_position"])
     if by_position:
         return table.take(to_column(np.lexsort((position, arrivals))))
@@ -100,8 +100,8 @@ def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumn
 def _sorted_by_time(table: pa.Table) -> pa.Table:
     """The table in order of time if no two rows have the same; else as it is, since more than time orders those."""
     times = to_array(table["ts"])
-    places = None if is_ascending(times) else ranked(times)
-    return table if places is None else table.take(to_column(places))
+    order = None if is_ascending(times) else ranked(times)
+    return table if order is None else table.take(to_column(order))
 
 
 def _offset(table: pa.Table) -> int:

@@ -22,7 +22,7 @@ class BadLine(msgspec.Struct, frozen=True):
 
 
 class BadLines(msgspec.Struct):
-    """The number of lines left out, and the first few of them."""
+    """The number of skipped lines, and the first of them."""
 
     count: int = 0
     first: list[BadLine] = []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
-"""A longer line is a broken one, and is never held as a whole."""
+"""A longer line is a broken one, and is never in memory as a whole."""
 BOM = b"\xef\xbb\xbf"
 """What some programs put before a text in UTF-8."""
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -175,8 +175,8 @@ def blocks(split: Split, size: int = BLOCK_BYTES, longest: int = MAX_LINE_BYTES)
         if split.end is not None and not _starts_line(text, split):
             position += _line(text, 0)[1]  # of a line that starts in the split before
         while split.end is None or position < split.end:
-            wanted = size if split.end is None else min(size, split.end - position)
-            block = text.read(min(wanted, longest))
+            most = size if split.end is None else min(size, split.end - position)
+            block = text.read(min(most, longest))
             if not block:
                 return
             last = block.rfind(b"\n") + 1
@@ -357,12 +357,12 @@ def _short(error: ValueError) -> str:
 def parse_csv(
     block: bytes,
     names: Sequence[str],
-    wanted: dict[str, pa.DataType],
+    types: dict[str, pa.DataType],
     delimiter: str = ",",
     quote: str | bool = False,
     over_lines: bool = False,
 ) -> pa.Table:
-    """The ``wanted`` columns (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit.
+    """The columns ``types`` (Arrow type by name) of CSV lines. Raises ValueError if any line does not fit.
 
     ``over_lines``: a quoted text may hold line breaks; else a quote that does not end on its line is an error.
     """
@@ -371,12 +371,12 @@ def parse_csv(
     from pyarrow import csv
 
     if not block.strip():
-        return pa.table({name: pa.array([], kind) for name, kind in wanted.items()})
+        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
     table = csv.read_csv(
         pa.BufferReader(block),
         csv.ReadOptions(use_threads=False, block_size=len(block) + 1, column_names=list(names)),
         csv.ParseOptions(delimiter=delimiter, quote_char=quote, newlines_in_values=over_lines and b'"' in block),
-        csv.ConvertOptions(column_types=wanted, include_columns=list(wanted), null_values=[], strings_can_be_null=False),
+        csv.ConvertOptions(column_types=types, include_columns=list(types), null_values=[], strings_can_be_null=False),
     )
     if quote and not over_lines and b'"' in block:
         for column in table.columns:

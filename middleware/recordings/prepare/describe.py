@@ -93,7 +93,7 @@ def _clashes(parts: Sequence[Path], fields: Mapping[str, str], repeated: pa.Tabl
 _LARGER = {10**3: "a thousand", 10**6: "a million", 10**9: "a thousand million"}
 
 
-def doubts(name: str, times: TypeTrace, is_mapped: bool) -> list[str]:
+def trace_warnings(name: str, times: TypeTrace, is_mapped: bool) -> list[str]:
     """What is likely to be wrong with a type's events: clashes, and times that would be of our days in another unit."""
     found = []
     if times.clashes:
@@ -102,11 +102,11 @@ def doubts(name: str, times: TypeTrace, is_mapped: bool) -> list[str]:
             "the first. Is the column of ids the right one?"
         )
     if is_mapped and not (times.first_ts in UNIX_TIMES and times.last_ts in UNIX_TIMES):
-        for factor, said in _LARGER.items():  # in a smaller unit, none of them could be written in nanoseconds
+        for factor, words in _LARGER.items():  # in a smaller unit, none of them could be written in nanoseconds
             first = times.first_ts * factor
             if first in UNIX_TIMES and times.last_ts * factor in UNIX_TIMES:
                 found.append(
-                    f"the times of {name} begin at {spoken_time(times.first_ts)}; in a unit {said} times larger they begin "
+                    f"the times of {name} begin at {spoken_time(times.first_ts)}; in a unit {words} times larger they begin "
                     f"at {spoken_time(first)}: is the unit of ts in the mapping right?"
                 )
     return found

@@ -45,7 +45,7 @@ def open_recording(
         )
     if generate is not None:
         if files:
-            raise TraceError(f"a generated recording reads no files: leave out {', '.join(map(str, files))}")
+            raise TraceError(f"a generated recording reads no files: drop {', '.join(map(str, files))}")
         return generated_recording(generate, seed, seconds)
     if mapping is not None:
         return mapped_recording(files, mapping)

@@ -32,8 +32,8 @@ def parse(names: Sequence[str], block: bytes) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = {"t": pa.timestamp("ns"), "id": pa.int64()} | dict.fromkeys(_NUMBERS, pa.float64())
-    raw = parse_csv(block, names, wanted)
+    types = {"t": pa.timestamp("ns"), "id": pa.int64()} | dict.fromkeys(_NUMBERS, pa.float64())
+    raw = parse_csv(block, names, types)
     table = {
         "ts": nanoseconds(raw["t"].cast(pa.int64()), 1),
         "source": pc.binary_join_element_wise("tag", raw["id"].cast(pa.string()), "-"),

@@ -67,9 +67,9 @@ def _packet(line: bytes) -> tuple[int, int, int, int, int]:
 
 
 class SequenceUnwrapper:
-    """Ids from sequence numbers of 16 bits: whenever they fall (a wrap, or a restarted node), another 65,536 is added.
+    """Ids from sequence numbers of 16 bits: whenever they drop (a wrap, or a restarted node), another 65,536 is added.
 
-    A node's packets in order of their first slot have rising numbers, so only wraps and restarts make them fall; copies of a
+    A node's packets in order of their first slot have rising numbers, so only wraps and restarts make them drop; copies of a
     packet have the same slot and number, and so get the same id.
     """
 
@@ -99,7 +99,7 @@ class SequenceUnwrapper:
         from pyspark.sql import functions as sql
 
         order = Window.partitionBy("source").orderBy("first_slot", "sequence")
-        fell = sql.lag("sequence", 1, 0).over(order) > sql.col("sequence")
-        marked = frame.withColumn("fell", sql.when(fell, 1).otherwise(0))
-        rounds = sql.sum("fell").over(order)
-        return marked.withColumn("id", (rounds * 65_536 + sql.col("sequence")).cast("bigint")).drop("fell")
+        dropped = sql.lag("sequence", 1, 0).over(order) > sql.col("sequence")
+        drops = frame.withColumn("dropped", sql.when(dropped, 1).otherwise(0))
+        rounds = sql.sum("dropped").over(order)
+        return drops.withColumn("id", (rounds * 65_536 + sql.col("sequence")).cast("bigint")).drop("dropped")

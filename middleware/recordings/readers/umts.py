@@ -47,8 +47,8 @@ def parse(names: Sequence[str], block: bytes) -> pa.Table:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    wanted = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
-    raw = parse_csv(block, names, wanted, ";", '"')
+    types = dict.fromkeys(_NUMBERS.values(), pa.int64()) | dict.fromkeys(_TEXTS.values(), pa.string())
+    raw = parse_csv(block, names, types, ";", '"')
     column = {name: raw[theirs] for name, theirs in (_NUMBERS | _TEXTS).items()}
     table = {
         "arrival": nanoseconds(column["arrival"], _MILLISECOND),

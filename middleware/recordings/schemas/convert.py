@@ -84,8 +84,8 @@ def json_schema(kind: EventType) -> dict[str, Any]:
         found = schema(plain_type(hint))
         properties[field] = {"anyOf": [found, {"type": "null"}]} if is_optional(hint) else found
     stamp = {"ts": "nanoseconds", "id": "with source, the event's identity", "source": "who says so"}
-    for name, told in stamp.items():
-        properties[name] = {"type": "string" if name == "source" else "integer", "description": told}
+    for name, description in stamp.items():
+        properties[name] = {"type": "string" if name == "source" else "integer", "description": description}
     needed = [field for field, hint in hints.items() if not is_optional(hint)]
     return {"title": type_name(kind), "type": "object", "properties": properties, "required": ["type", *needed, "ts"]}
 
@@ -161,25 +161,25 @@ def _avro_kind(name: str, kind: Any) -> Any:
 def _of_json_schema(schema: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
     needed = schema.get("required", ())
     fields = {}
-    for name, said in schema.get("properties", {}).items():
-        if name == "type" and "const" in said:
+    for name, own in schema.get("properties", {}).items():
+        if name == "type" and "const" in own:
             continue  # our own schemas name the type there
-        kind = _json_kind(name, said)
+        kind = _json_kind(name, own)
         fields[name] = kind if name in needed or name in STAMP or is_optional(kind) else kind | None
     return fields, schema.get("title", "")
 
 
-def _json_kind(name: str, said: Mapping[str, Any]) -> Any:
-    if "anyOf" in said or isinstance(said.get("type"), list):
-        options = said.get("anyOf") or [{"type": each} for each in said["type"]]
+def _json_kind(name: str, schema: Mapping[str, Any]) -> Any:
+    if "anyOf" in schema or isinstance(schema.get("type"), list):
+        options = schema.get("anyOf") or [{"type": each} for each in schema["type"]]
         rest = [each for each in options if each.get("type") != "null"]
         if len(rest) == 1:
             return _json_kind(name, rest[0]) | None if len(options) > 1 else _json_kind(name, rest[0])
-    elif said.get("type") == "array":
-        return list[_json_kind(name, said.get("items", {}))]  # type: ignore[misc]
-    elif said.get("type") in _JSON:
-        return _JSON[said["type"]]
-    raise EventError(f"the field {name} is {said!r}, which no field of an event can be")
+    elif schema.get("type") == "array":
+        return list[_json_kind(name, schema.get("items", {}))]  # type: ignore[misc]
+    elif schema.get("type") in _JSON:
+        return _JSON[schema["type"]]
+    raise EventError(f"the field {name} is {schema!r}, which no field of an event can be")
 
 
 def _mapped(kind: EventType, field: str, hint: Any, convert: Any) -> Any:

@@ -43,13 +43,13 @@ def event_type(name: str, fields: Mapping[str, Any], doc: str = "") -> EventType
     return made  # type: ignore[no-any-return]
 
 
-def fields_wanted(kind: EventType) -> dict[str, MappedField]:
+def declared_fields(kind: EventType) -> dict[str, MappedField]:
     """What a table is to give for each field of a class, by name. Raises EventError for a field that no column can hold."""
     found: dict[str, MappedField] = {}
     for name, hint in fields_of(kind).items():
-        plain = get_args(hint)[0] if get_origin(hint) is Annotated else hint
-        some = without_none(plain)
+        bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+        some = without_none(bare)
         if some not in KINDS.values():
             raise EventError(f"{type_name(kind)}.{name} is of {hint}: columns give int, float, str and bool, or None besides")
-        found[name] = MappedField(some.__name__, optional=some is not plain)
+        found[name] = MappedField(some.__name__, optional=some is not bare)
     return found

@@ -1,8 +1,8 @@
 """A match that kloppy has read, as columns: where players and ball were, and what people saw them do.
 
-Places are in metres from the middle of the pitch, z upwards; the home team plays towards larger x in both halves, if the files
-tell which way it plays (else places stay as they are, and kloppy warns). Times are ns since kick-off; a break lasts as long as
-the provider says, a second at least. ``home_7`` is player 7, ``away_7`` player 107, the ball 200, nobody 0.
+Positions are in metres from the middle of the pitch, z upwards. The home team plays towards larger x in both halves, if the
+files show which way it plays (else positions stay as they are, and kloppy warns). Times are ns since kick-off; a break lasts as
+long as the provider says, a second at least. ``home_7`` is player 7, ``away_7`` player 107, the ball 200, nobody 0.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ _AXES = ("x", "y", "z", "vx", "vy", "vz", "ax", "ay", "az")
 
 
 def positions(match: TrackingDataset) -> pa.Table:
-    """The columns of ``soccer.Position``: sensor, place (m), velocity (m/s) and acceleration (m/s2), differences of two frames.
+    """The columns of ``soccer.Position``: sensor, position (m), velocity (m/s), acceleration (m/s2): differences of two frames.
 
-    An event's id is the number of its frame in the files, from 0. A dead ball is silent till half a second before play goes on,
+    An event's id is the number of its frame in the files, from 0. A dead ball is silent till half a second before play resumes,
     as far as it is known to be dead; motions of the ball are those of ``ball_motions``.
     Raises TraceError if a player has no number on his shirt. O(frames * players).
     """
@@ -46,13 +46,13 @@ def positions(match: TrackingDataset) -> pa.Table:
     ts = np.fromiter(_times(match), np.int64, len(match.records))
     flipped = np.fromiter(map(_is_flipped, match.records), bool, len(match.records))
     alive = np.fromiter((frame.ball_state is not BallState.DEAD for frame in match.records), bool, len(match.records))
-    told = followed(alive, match.metadata.frame_rate)
+    in_view = followed(alive, match.metadata.frame_rate)
     longest = 1.5 * 1e9 / match.metadata.frame_rate
     parts = []
-    for sensor, (frames, places) in sorted(_tracks(match).items()):
+    for sensor, (frames, points) in sorted(_tracks(match).items()):
         at = np.asarray(frames)
-        motion = (ball_motions if sensor == BALL else motions)(ts[at], _metres(match, np.asarray(places), flipped[at]), longest)
-        kept = told[at] if sensor == BALL else np.ones(len(at), bool)
+        motion = (ball_motions if sensor == BALL else motions)(ts[at], _metres(match, np.asarray(points), flipped[at]), longest)
+        kept = in_view[at] if sensor == BALL else np.ones(len(at), bool)
         at, motion = at[kept], motion[kept]
         columns = {"ts": ts[at], "id": at, "source": pa.array([f"optical-{sensor:03}"] * len(at), pa.string())}
         columns |= {"_position": at * 1_000 + sensor, "sensor": np.full(len(at), sensor)}
@@ -63,7 +63,7 @@ def positions(match: TrackingDataset) -> pa.Table:
 def actions(match: EventDataset) -> pa.Table:
     """What people saw, as columns of ``soccer.Action``: what it was and its result (in kloppy's words), who did it where (m).
 
-    ``team`` is home, away or "", ``receiver`` that of a pass. An event whose place nobody wrote down has x and y of 0 and
+    ``team`` is home, away or "", ``receiver`` that of a pass. An event without a recorded position has x and y of 0 and
     ``placed`` false. O(events).
     """
     import numpy as np
@@ -72,7 +72,7 @@ def actions(match: EventDataset) -> pa.Table:
     records = match.records
     placed = [record.coordinates is not None for record in records]
     points = [_point(record.coordinates) if seen else _MIDDLE for record, seen in zip(records, placed, strict=True)]
-    places = _metres(match, np.asarray(points), np.fromiter(map(_is_flipped, records), bool, len(records)))
+    metres = _metres(match, np.asarray(points), np.fromiter(map(_is_flipped, records), bool, len(records)))
     numbers = np.arange(len(records))
     results = [getattr(record, "result", None) for record in records]
     return pa.table(
@@ -86,8 +86,8 @@ def actions(match: EventDataset) -> pa.Table:
             "team": pa.array([_side(record.team) for record in records], pa.string()),
             "player": pa.array([_number(record.player) for record in records], pa.int64()),
             "receiver": pa.array([_number(getattr(record, "receiver_player", None)) for record in records], pa.int64()),
-            "x": places[:, 0],
-            "y": places[:, 1],
+            "x": metres[:, 0],
+            "y": metres[:, 1],
             "placed": pa.array(placed, pa.bool_()),
         }
     )
@@ -98,9 +98,9 @@ def _tracks(match: TrackingDataset) -> dict[int, tuple[list[int], list[tuple[flo
     found: dict[int, tuple[list[int], list[tuple[float, float, float]]]] = {}
 
     def seen(sensor: int, frame: int, where: Any) -> None:
-        frames, places = found.setdefault(sensor, ([], []))
+        frames, points = found.setdefault(sensor, ([], []))
         frames.append(frame)
-        places.append(_point(where))
+        points.append(_point(where))
 
     for number, frame in enumerate(match.records):
         for player, data in frame.players_data.items():
@@ -115,15 +115,15 @@ def _point(where: Any) -> tuple[float, float, float]:
     return where.x, where.y, getattr(where, "z", None) or 0.0
 
 
-def _metres(match: Any, places: Floats, flipped: npt.NDArray[np.bool_]) -> Floats:
-    """Places of kloppy's pitch, from (0, 0) at the top left to (1, 1), in metres, exact to the micrometre."""
+def _metres(match: Any, points: Floats, flipped: npt.NDArray[np.bool_]) -> Floats:
+    """Positions on kloppy's pitch, from (0, 0) at the top left to (1, 1), in metres, exact to the micrometre."""
     import numpy as np
 
     pitch = match.metadata.pitch_dimensions
     sides = np.where(flipped, -1.0, 1.0)
-    x = (places[:, 0] - 0.5) * pitch.pitch_length * sides
-    y = (0.5 - places[:, 1]) * pitch.pitch_width * sides
-    return np.round(np.stack([x, y, places[:, 2]], axis=1), 6) + 0.0  # no negative zeros
+    x = (points[:, 0] - 0.5) * pitch.pitch_length * sides
+    y = (0.5 - points[:, 1]) * pitch.pitch_width * sides
+    return np.round(np.stack([x, y, points[:, 2]], axis=1), 6) + 0.0  # no negative zeros
 
 
 def _is_flipped(record: Any) -> bool:
@@ -154,15 +154,15 @@ def _times(match: Any) -> Iterator[int]:
 def _starts(records: Iterable[Any]) -> dict[int, timedelta]:
     """When each period began, since the first did: as its provider says, and after the former one's last record."""
     lasted: dict[int, timedelta] = {}
-    told: dict[int, Any] = {}  # a date, or a time since another moment
+    begins: dict[int, Any] = {}  # a date, or a time since another moment
     for record in records:
         period = record.period.id
         lasted[period] = max(lasted.get(period, record.timestamp), record.timestamp)
-        told[period] = record.period.start_timestamp
+        begins[period] = record.period.start_timestamp
     starts: dict[int, timedelta] = {}
     over, first = timedelta(0), None
     for period in sorted(lasted):
-        start = told[period]
+        start = begins[period]
         first = start if first is None else first
         since: timedelta = start - first if start is not None and type(start) is type(first) else over
         starts[period] = max(since, over)

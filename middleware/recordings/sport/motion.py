@@ -1,4 +1,4 @@
-"""Velocity and acceleration of what is only seen at places: differences backwards in time."""
+"""Velocity and acceleration of an object that is only seen at positions: differences backwards in time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     Floats = npt.NDArray[np.float64]
 
 
-def motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> Floats:
-    """Place (m), velocity (m/s) and acceleration (m/s2) at each time: the rows of ``places`` (n, 3) as an array (n, 9). O(n).
+def motions(ts: npt.NDArray[np.int64], positions: Floats, longest: float) -> Floats:
+    """Position (m), velocity (m/s) and acceleration (m/s2) at each time, as an array (n, 9); ``positions``: (n, 3). O(n).
 
     ``ts`` (ns) goes up. Velocity and acceleration are zero where nothing was seen within ``longest`` ns before, and both begin
     from zero after that.
@@ -20,20 +20,20 @@ def motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> Floats
     import numpy as np
 
     found = np.zeros((len(ts), 9))
-    found[:, :3] = places
+    found[:, :3] = positions
     passed = np.diff(ts)[:, None]
     followed, rate = passed <= longest, 1e9 / passed
-    found[1:, 3:6] = np.where(followed, (places[1:] - places[:-1]) * rate, 0.0)
+    found[1:, 3:6] = np.where(followed, (positions[1:] - positions[:-1]) * rate, 0.0)
     found[1:, 6:] = np.where(followed, (found[1:, 3:6] - found[:-1, 3:6]) * rate, 0.0)
     return found
 
 
 _AGAIN = 0.48
-"""Seconds before play goes on from which the ball is told: who restarts play must be near it when he kicks."""
+"""Seconds before play resumes from which the ball is recorded: who restarts play must be near it when he kicks."""
 
 
 def followed(alive: npt.NDArray[np.bool_], rate: float) -> npt.NDArray[np.bool_]:
-    """The frames (``rate`` a second) in which a ball is told: those in which it is alive, and the last half second before."""
+    """The frames (``rate`` a second) that show a ball: those in which it is alive, and the last half second before."""
     import numpy as np
 
     reach = round(_AGAIN * rate)
@@ -43,15 +43,15 @@ def followed(alive: npt.NDArray[np.bool_], rate: float) -> npt.NDArray[np.bool_]
 
 
 _REACH = 3
-"""Frames to either side from which the velocity before and after a moment is told."""
+"""Frames to either side from which the velocity before and after a moment is measured."""
 _CONTACT = 0.04
 """Seconds that a contact is taken to last: its acceleration is the change of velocity in that time."""
 _HIT = 2.5
-"""A smaller change of velocity (m/s) is noise: four times its deviation where places are off by 3 cm."""
+"""A smaller change of velocity (m/s) is noise: four times its deviation where positions are off by 3 cm."""
 
 
-def ball_motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> Floats:
-    """The same for a ball whose places are noisy: at 25 frames a second, differences of differences are mostly noise.
+def ball_motions(ts: npt.NDArray[np.int64], positions: Floats, longest: float) -> Floats:
+    """The same for a ball whose positions are noisy: at 25 frames a second, differences of differences are mostly noise.
 
     A contact is where velocity, over three frames before and after, changes by 2.5 m/s at least, and most of the frames around.
     There the acceleration is that of a contact of 40 ms; around it, it is zero. Velocity is the mean over up to two frames to
@@ -60,22 +60,22 @@ def ball_motions(ts: npt.NDArray[np.int64], places: Floats, longest: float) -> F
     import numpy as np
 
     found = np.zeros((len(ts), 9))
-    found[:, :3] = places
+    found[:, :3] = positions
     breaks = np.flatnonzero(np.diff(ts) > longest) + 1
     for run in np.split(np.arange(len(ts)), breaks):
         if len(run) > 1:
-            found[run, 3:] = _run(ts[run], places[run])
+            found[run, 3:] = _run(ts[run], positions[run])
     return found
 
 
-def _run(ts: npt.NDArray[np.int64], places: Floats) -> Floats:
+def _run(ts: npt.NDArray[np.int64], positions: Floats) -> Floats:
     """Velocity and acceleration in one run of frames without a gap."""
     import numpy as np
 
     n, number = len(ts), np.arange(len(ts))
 
     def velocity(low: npt.NDArray[np.int64], high: npt.NDArray[np.int64]) -> Floats:
-        found: Floats = (places[high] - places[low]) * (1e9 / np.maximum(ts[high] - ts[low], 1))[:, None]
+        found: Floats = (positions[high] - positions[low]) * (1e9 / np.maximum(ts[high] - ts[low], 1))[:, None]
         return found
 
     low, high = np.maximum(number - _REACH, 0), np.minimum(number + _REACH, n - 1)

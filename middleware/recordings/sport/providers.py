@@ -16,7 +16,7 @@ from middleware.recordings.sport.match import ACTION, POSITION, actions, positio
 
 
 class Provider(NamedTuple):
-    """kloppy's module and function for a provider, the arguments that name its files, whether they tell the pitch's size."""
+    """kloppy's module and function for a provider, the arguments that name its files, whether they have the pitch's size."""
 
     module: str
     function: str
@@ -57,17 +57,17 @@ def match_recording(provider: str, paths: Sequence[str | Path]) -> Recording:
     It is read as a whole, in one process: a minute and a half, and 2 GiB, for a match of 90 minutes. Raises TraceError if files
     are missing; reading does, too, if kloppy is, or cannot read them.
     """
-    files, wanted = existing(paths), PROVIDERS[provider].files
-    if len(files) != len(wanted):
-        raise TraceError(f"{provider} reads {len(wanted)} files: {', '.join(wanted)}, in this order; {len(files)} given")
-    assumed = "the files do not tell how large the pitch was: it is taken to be 105 m long and 68 m wide"
+    files, needed = existing(paths), PROVIDERS[provider].files
+    if len(files) != len(needed):
+        raise TraceError(f"{provider} reads {len(needed)} files: {', '.join(needed)}, in this order; {len(files)} given")
+    assumed = "the files do not give the size of the pitch: it is taken to be 105 m long and 68 m wide"
     return Recording(
         reader=provider,
         origin=[str(file) for file in files],
         chunks=[tuple(map(str, files))],
         read=_Reader(provider),
         file_of=[str(files[-1])],
-        doubts=() if PROVIDERS[provider].measured else (assumed,),
+        warnings=() if PROVIDERS[provider].measured else (assumed,),
     )
 
 
@@ -88,8 +88,10 @@ class _Reader:
         try:
             match = load(**dict(zip(arguments, files, strict=True)), coordinates="kloppy")
         except Exception as error:  # kloppy passes on whatever a file that is something else makes its parsers raise
-            told = ", ".join(f"{name}: {file}" for name, file in zip(arguments, files, strict=True))
-            raise TraceError(f"kloppy cannot read this as {self.provider} ({told}): {type(error).__name__}: {error}") from error
+            named_files = ", ".join(f"{name}: {file}" for name, file in zip(arguments, files, strict=True))
+            raise TraceError(
+                f"kloppy cannot read this as {self.provider} ({named_files}): {type(error).__name__}: {error}"
+            ) from error
         if not match.records:
             raise TraceError(f"{', '.join(files)}: kloppy finds nothing in it as {self.provider}")
         return match

@@ -40,9 +40,9 @@ def parquet_file(events: Sequence[Event]) -> bytes:
     import pyarrow.parquet as pq
 
     out, table = pa.BufferOutputStream(), results_table(events)
-    for place, column in enumerate(table.columns):  # Parquet has no records without entries
+    for index, column in enumerate(table.columns):  # Parquet has no records without entries
         if _has_empty_records(column.type):
-            table = table.set_column(place, table.field(place).name, as_column(column.to_pylist(), pa.string()))
+            table = table.set_column(index, table.field(index).name, as_column(column.to_pylist(), pa.string()))
     pq.write_table(table, out, compression="zstd")
     return bytes(out.getvalue())
 

@@ -13,7 +13,7 @@ from middleware.model.words import listed
 from middleware.recordings.files.expressions import ColumnExpression, computed
 from middleware.recordings.files.mapping import Mapping
 from middleware.recordings.files.moments import check_times
-from middleware.recordings.files.normal import normalised, plain_table, salvage_rows
+from middleware.recordings.files.normal import decode_texts, normalised, salvage_rows
 from middleware.recordings.files.recording import NumberingByTime, Recording, RecordingPart
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def table_of(frame: Any) -> pa.Table:
         raise TraceError(f"the table cannot be read: {'; '.join(map(str, error.args))}") from None
     if len(set(table.column_names)) < table.num_columns:
         raise TraceError(f"the table has two columns of the same name: {listed(table.column_names)}")
-    return plain_table(table)
+    return decode_texts(table)
 
 
 def _of_pandas(frame: Any) -> pa.Table:
@@ -71,14 +71,14 @@ def _of_pandas(frame: Any) -> pa.Table:
 def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
     """Tables in memory, each with its mapping, as a recording. Raises TraceError if a column is missing."""
     chunks: list[_Rows] = []
-    doubts: list[str] = []
+    found_warnings: list[str] = []
     for table, mapping in tables:
         if missing := [name for name in mapping.columns() if name not in table.column_names]:
             raise TraceError(f"the table has no column {', '.join(missing)}; it has {', '.join(table.column_names)}")
         head = table.slice(0, 1_000)
         chunks.append(_Rows(table, mapping, computed(mapping, head), len(chunks)))
         found = check_times(f"column {mapping.ts.column}", mapping.ts.unit, filter(None, head[mapping.ts.column].to_pylist()))
-        doubts += [found] if found else []
+        found_warnings += [found] if found else []
     mappings = [mapping for _, mapping in tables]
     return Recording(
         reader="tables",
@@ -90,7 +90,7 @@ def table_recording(tables: Sequence[tuple[pa.Table, Mapping]]) -> Recording:
         number=None if all(one.id for one in mappings) else NumberingByTime(),
         align=mappings[0].align,
         header_lines=-1,  # rows count from 0, as in a frame
-        doubts=doubts,
+        warnings=found_warnings,
     )
 
 

@@ -19,7 +19,7 @@ from middleware.model.words import listed
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.policies import Policies
 from middleware.recordings.files.recording import Recording
-from middleware.recordings.schemas.types import fields_wanted
+from middleware.recordings.schemas.types import declared_fields
 from middleware.runtime import engine
 from middleware.runtime.engine import Run
 from middleware.runtime.local.arrivals import ArrivedColumns
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from middleware.recordings.files.tally import BadLines
 
 _SAMPLE = 1_000
-"""Rows that tell the unit of times."""
+"""Rows that are read to find the unit of times."""
 
 _SHOWN = 3
 """How many broken rows an error names."""
@@ -124,8 +124,8 @@ def events_in(
     from middleware.recordings.files.recording_reading import read_columns
 
     recording = _recording(source, paths, types, mapping)
-    for doubt in recording.doubts:
-        warnings.warn(doubt, stacklevel=3)
+    for warning in recording.warnings:
+        warnings.warn(warning, stacklevel=3)
     found, read = read_columns(recording, types)
     if read.bad.count:
         raise _broken(read.bad, sum(read.rows.values()))
@@ -171,7 +171,7 @@ def _by_type(sources: AnyMapping[EventType, Any]) -> Recording:
 
     tables, files, mappings = [], [], []
     for kind, source in sources.items():
-        name, fields = type_name(kind), fields_wanted(kind)
+        name, fields = type_name(kind), declared_fields(kind)
         if not (paths := _paths(source)):
             sample = _sample(table := table_of(source))
             tables.append((table, of_class(mapping_of(sample, name, "the table", fields), sample, "the table")))
@@ -225,14 +225,14 @@ def _the_one(types: EventTypes) -> EventType:
 def _check_fits(mapping: Mapping, types: EventTypes) -> None:
     if mapping.type not in types:
         raise TraceError(f"the mapping gives {mapping.type}, which no detector reads; they read {listed(types)}")
-    declared = fields_wanted(types[mapping.type])
+    declared = declared_fields(types[mapping.type])
     if missing := [name for name in declared if name not in mapping.fields]:
         raise TraceError(f"the mapping of {mapping.type} lacks the field {listed(missing)}")
 
 
 def _broken(bad: BadLines, good: int) -> TraceError:
-    places = [f"{'row' if each.file == 'the table' else 'line'} {each.line}: {each.reason}" for each in bad.first[:_SHOWN]]
+    reasons = [f"{'row' if each.file == 'the table' else 'line'} {each.line}: {each.reason}" for each in bad.first[:_SHOWN]]
     where = bad.first[0].file if bad.first else "the table"
     return TraceError(
-        f"{where}: {bad.count:,} of {bad.count + good:,} rows do not fit: {'; '.join(places)}: mend them, or leave them out"
+        f"{where}: {bad.count:,} of {bad.count + good:,} rows do not fit: {'; '.join(reasons)}: mend them, or skip them"
     )

@@ -23,7 +23,7 @@ from middleware.recordings.files.recording import BASE_COLUMNS, Recording
 from middleware.recordings.files.tally import StagingResult
 from middleware.recordings.files.text import expanded
 from middleware.recordings.prepare.delays import Delays, Empirical, Samples, measured_delays
-from middleware.recordings.prepare.describe import describe, doubts
+from middleware.recordings.prepare.describe import describe, trace_warnings
 from middleware.recordings.traces import DESCRIPTION, Trace, type_folder
 from middleware.spark.by_value import make_portable
 from middleware.spark.jobs import interruptible
@@ -202,7 +202,7 @@ def _described(
         seed=delays.seed if delays else None,
         clock_offset=offset,
         bad_lines=staged.bad,
-        doubts=[each for name, one in types.items() for each in doubts(name, one, is_mapped)],
+        warnings=[each for name, one in types.items() for each in trace_warnings(name, one, is_mapped)],
     )
 
 

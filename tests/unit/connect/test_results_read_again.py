@@ -171,7 +171,7 @@ def test_doubtful_units_are_told_and_odd_ones_have_their_reason(tmp_path: Path) 
     with pytest.warns(UserWarning, match='unit = "s" meant'):
         run(pa.table({"time": [1_700_000_000], "v": [1]}), [Sorting()], mapping=mapping)
     (tmp_path / "odd.csv").write_text("time,v\n-5,1\n")
-    with pytest.raises(TraceError, match="holds -5, which does not tell its unit"):
+    with pytest.raises(TraceError, match="holds -5, which does not show its unit"):
         run(tmp_path / "odd.csv", [Sorting()])
     (tmp_path / "wide.csv").write_text("time,v\n1700000000,1,\n")
     with pytest.raises(TraceError, match="columns"):

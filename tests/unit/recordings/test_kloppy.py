@@ -176,7 +176,7 @@ def test_shares_of_a_pitch_become_metres_of_one_of_usual_size_and_that_is_said(t
     ]
     assert {e.x for e in found if e.sensor == 125} == {26.25, 25.2}
     assert {(e.x, e.y) for e in found if e.sensor == BALL} == {(0.0, -17.0)}  # kloppy turns Metrica's y around
-    assert "105 m" in match_recording("metrica", files).doubts[0]
+    assert "105 m" in match_recording("metrica", files).warnings[0]
 
 
 def write_statsbomb(folder: Path) -> list[Path]:

@@ -24,10 +24,10 @@ def test_every_wrong_unit_is_told_with_the_likely_one(said: str, true: str) -> N
     if said == true:
         assert check_times("column time", said, values) is None
     elif LENGTHS[said] > LENGTHS[true]:
-        doubt = check_times("column time", said, values)
-        assert doubt is not None
-        assert f'2023-11-14 in {true}; is unit = "{true}" meant?' in doubt
-        assert "is 1970-01-" in doubt
+        warning = check_times("column time", said, values)
+        assert warning is not None
+        assert f'2023-11-14 in {true}; is unit = "{true}" meant?' in warning
+        assert "is 1970-01-" in warning
     else:
         with pytest.raises(TraceError, match=f'the year [0-9,]+ in {said}, and 2023-11-14 in {true}: write unit = "{true}"'):
             check_times("column time", said, values)
@@ -36,7 +36,7 @@ def test_every_wrong_unit_is_told_with_the_likely_one(said: str, true: str) -> N
 @pytest.mark.parametrize(
     ("unit", "value"), [("s", 0), ("s", 12.5), ("ms", 90_000), ("us", 1), ("ns", 47), ("s", -3), ("ps", NOW)]
 )
-def test_a_recording_that_counts_from_its_own_start_is_not_doubted(unit: str, value: float) -> None:
+def test_a_recording_that_counts_from_its_own_start_gives_no_warning(unit: str, value: float) -> None:
     assert check_times("column time", unit, [value, "x", None]) is None
 
 
@@ -55,9 +55,9 @@ def test_a_mapping_is_held_against_its_file(tmp_path: Path, kind: str) -> None:
         file.write_text(f"time,who\n{NOW},a\n{NOW + 1}.5,b\n")
     else:
         pq.write_table(pa.table({"time": [NOW, NOW + 1], "who": ["a", "b"]}), file)
-    assert open_recording([file], mapping=mapping(tmp_path, "s")).doubts == ()
-    (doubt,) = open_recording([file], mapping=mapping(tmp_path, "ms")).doubts
-    assert doubt.startswith("the mapping map.toml: column time: 1,700,000,00")
+    assert open_recording([file], mapping=mapping(tmp_path, "s")).warnings == ()
+    (warning,) = open_recording([file], mapping=mapping(tmp_path, "ms")).warnings
+    assert warning.startswith("the mapping map.toml: column time: 1,700,000,00")
     arrival = 'arrival = { column = "time", unit = "ms" }\n'
-    assert len(open_recording([file], mapping=mapping(tmp_path, "s", arrival)).doubts) == 1
-    assert open_recording([file], mapping=mapping(tmp_path, "s", arrival + "align = true\n")).doubts == ()
+    assert len(open_recording([file], mapping=mapping(tmp_path, "s", arrival)).warnings) == 1
+    assert open_recording([file], mapping=mapping(tmp_path, "s", arrival + "align = true\n")).warnings == ()

@@ -110,7 +110,7 @@ def test_why_not_shows_the_values_of_a_condition(trace: Path) -> None:
         (["EVENT Shelf s", "TRACE", "--why-not", "7"], "SOURCE:ID; the query reads shop.shelf:1 to shop.shelf:3"),
         (["EVENT Shelf s", "TRACE", "--why-not", "shop.shelf:99"], "no event shop.shelf:99"),
         (["EVENT Shelf s", "TRACE", "--why-not", "shelf:1"], "that the query reads: shop.shelf:1 to shop.shelf:3"),
-        (["EVENT Shelf s", "TABLE"], "column time holds 1, which does not tell its unit: write a mapping"),
+        (["EVENT Shelf s", "TABLE"], "column time holds 1, which does not show its unit: write a mapping"),
     ],
 )
 def test_mistakes(trace: Path, arguments: list[str], complaint: str) -> None:

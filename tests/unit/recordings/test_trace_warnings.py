@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from middleware.recordings.prepare.describe import describe, doubts
+from middleware.recordings.prepare.describe import describe, trace_warnings
 from middleware.recordings.traces import TypeTrace, type_folder
 
 NOW = 1_700_000_000 * 10**9
@@ -23,18 +23,18 @@ def described(folder: Path, rows: list[tuple[int, int, str, float | None]]) -> T
     return describe(folder, "Heat", {"celsius": "double"})
 
 
-def test_repeats_are_told_from_clashes(tmp_path: Path) -> None:
+def test_clashes_are_distinguished_from_repeats(tmp_path: Path) -> None:
     first = (NOW, 1, "a", 20.0)
     found = described(tmp_path, [first, (NOW, 1, "b", 20.0), first, (NOW, 1, "a", 21.0), (NOW + 1, 1, "b", 20.0), first])
     assert (found.duplicates, found.clashes) == (4, 2)
-    (doubt,) = doubts("Heat", found, is_mapped=True)
-    assert doubt.startswith("2 events of Heat have the source and id of another one")
+    (warning,) = trace_warnings("Heat", found, is_mapped=True)
+    assert warning.startswith("2 events of Heat have the source and id of another one")
 
 
-def test_repeats_alone_are_no_doubt(tmp_path: Path) -> None:
+def test_repeats_alone_give_no_warning(tmp_path: Path) -> None:
     found = described(tmp_path, [(NOW, 1, "a", None), (NOW, 1, "a", None), (NOW, 2, "a", float("nan"))])
     assert (found.duplicates, found.clashes) == (1, 0)
-    assert doubts("Heat", found, is_mapped=True) == []
+    assert trace_warnings("Heat", found, is_mapped=True) == []
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def test_repeats_alone_are_no_doubt(tmp_path: Path) -> None:
 )
 def test_times_in_a_wrong_unit_are_noticed(tmp_path: Path, factor: float, told: str) -> None:
     found = described(tmp_path, [(int(NOW * factor), 1, "a", 1.0), (int((NOW + 10**12) * factor), 2, "a", 1.0)])
-    (doubt,) = doubts("Heat", found, is_mapped=True)
-    assert told in doubt
-    assert "2023-11-14" in doubt
-    assert doubts("Heat", found, is_mapped=False) == []
+    (warning,) = trace_warnings("Heat", found, is_mapped=True)
+    assert told in warning
+    assert "2023-11-14" in warning
+    assert trace_warnings("Heat", found, is_mapped=False) == []
 
 
-def test_times_that_count_from_the_beginning_of_the_recording_are_no_doubt(tmp_path: Path) -> None:
+def test_times_that_count_from_the_beginning_of_the_recording_give_no_warning(tmp_path: Path) -> None:
     found = described(tmp_path, [(0, 1, "a", 1.0), (3_600 * 10**9, 2, "a", 1.0)])
-    assert doubts("Heat", found, is_mapped=True) == []
+    assert trace_warnings("Heat", found, is_mapped=True) == []
