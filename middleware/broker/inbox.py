@@ -62,7 +62,7 @@ class Inbox:
             if kind == name and origin[0] == "publisher" and (oldest is None or oldest <= until)
         }
 
-    def tell_again(self) -> None:
+    def announce_again(self) -> None:
         """Give the detectors what has been promised, though it has not changed."""
         self._known = None
 

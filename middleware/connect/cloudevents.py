@@ -120,13 +120,13 @@ class CloudEventsSource:
         self._taken += came
         self._answer([posted for posted in came if not posted.keys], None)
         numbered = self._numbering.numbers([key for posted in came for key in posted.keys], time.time_ns())
-        times = [said for posted in came for said in posted.times]
+        times = [own_time for posted in came for own_time in posted.times]
         return Messages(
             [topic for posted in came for topic in posted.topics],
             [body for posted in came for body in posted.bodies],
             [self._source] * len(times),
             [number for number, _ in numbered],
-            [at if said is None else said for said, (_, at) in zip(times, numbered, strict=True)],
+            [at if own_time is None else own_time for own_time, (_, at) in zip(times, numbered, strict=True)],
             [posted for posted in came for _ in posted.keys],
         )
 

@@ -227,15 +227,15 @@ class Connectors:
                     return
                 _log.info("connected", end=label)
 
-                def told(number: int) -> None:
+                def count(number: int) -> None:
                     self.counts[label] = before + number
 
-                deliver(subscriber, sink, until=END + 1, on_delivery=told)
+                deliver(subscriber, sink, until=END + 1, on_delivery=count)
 
         self._keep_trying(label, attempt)
 
     def _await_node(self, subscriber: Subscriber) -> None:
-        """Wait until the node knows what is wanted; for other nodes of the mesh only shortly: they may be away."""
+        """Wait until the node knows the subscription; for other nodes of the mesh only shortly: they may be away."""
         while not self._over.is_set():
             try:
                 subscriber.wait_ready(_READY)

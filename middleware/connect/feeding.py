@@ -18,10 +18,10 @@ from middleware.model.words import counted
 from middleware.runtime.clients import Publisher
 from middleware.runtime.storage.late_ledger import Ledger
 
-MOST_HELD = 20_000
+MOST_UNACKNOWLEDGED = 20_000
 """Messages that are published and not acknowledged yet, at most."""
 
-LONGEST_HELD = 0.2
+LONGEST_UNACKNOWLEDGED = 0.2
 """Seconds after which messages are acknowledged though others go on coming."""
 
 _WAIT = 0.25
@@ -32,7 +32,7 @@ class Feed:
     """Feeds a node from one source after another: each serves until its server is lost.
 
     ``taken``, ``unread``: messages acknowledged so far as events, and as none; a repeat counts again.
-    ``is_over``: asked often; once it says True, what is held is acknowledged, and ``run`` returns.
+    ``is_over``: asked often; once it says True, all that was received is acknowledged, and ``run`` returns.
     ``disorder``: by how much (ns) what is older may come after what is newer, in one part of a source: then watermarks follow
     the slowest part of which more is there to be read, and one that is ahead of it makes nothing late.
     """
@@ -57,32 +57,33 @@ class Feed:
             self._publisher.advance(self._reader.types, self._promised)
 
     def run(self, source: Source) -> None:
-        """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what is held then comes again."""
-        held: list[Messages] = []
-        coming: dict[str, int] = {}  # what parts reach with what is held
+        """Feed until it is over. Raises UnreachableError, SourceError, NetworkError: what was not acknowledged comes again."""
+        unacknowledged: list[Messages] = []
+        coming: dict[str, int] = {}  # the times that parts reach with these messages
         count = 0
         sent: list[Blocks] = []
         unread: list[UnreadableMessage] = []
         began = 0.0
         self.begin()
         while True:
-            messages = Messages() if self._is_over() else source.receive(0.0 if held else _WAIT)
+            messages = Messages() if self._is_over() else source.receive(0.0 if unacknowledged else _WAIT)
             if messages:
-                began = began if held else time.monotonic()
+                began = began if unacknowledged else time.monotonic()
                 blocks, others = self._reader.blocks(messages, None if self._disorder is None else coming)
                 self._publish(blocks)
-                held.append(messages)
+                unacknowledged.append(messages)
                 count += len(messages)
                 sent += blocks
                 unread += others
-            if held and (not messages or count >= MOST_HELD or time.monotonic() - began > LONGEST_HELD):
+            is_due = count >= MOST_UNACKNOWLEDGED or time.monotonic() - began > LONGEST_UNACKNOWLEDGED
+            if unacknowledged and (not messages or is_due):
                 self._store(sent, unread)
                 self._note(coming)
-                source.acknowledge(Messages.joined(held))
+                source.acknowledge(Messages.joined(unacknowledged))
                 self.taken += sum(head.count for blocks in sent for head, _ in blocks)
                 self.unread += len(unread)
-                held, sent, unread, coming, count = [], [], [], {}, 0
-            if not held:
+                unacknowledged, sent, unread, coming, count = [], [], [], {}, 0
+            if not unacknowledged:
                 self._promise(source)
             if not messages and self._is_over():
                 return

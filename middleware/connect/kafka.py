@@ -108,7 +108,7 @@ class KafkaSource:
     def receive(self, timeout: float) -> Messages:
         """See Source."""
         if self._is_over:
-            raise UnreachableError(f"kafka://{self._connection.servers}: it goes on behind what is gone")
+            raise UnreachableError(f"kafka://{self._connection.servers}: it resumes behind the deleted messages")
         try:
             came: list[Any] = self._consumer.consume(1, max(timeout, _A_MOMENT))
             if came:
@@ -134,7 +134,7 @@ class KafkaSource:
         )
 
     def _without_ends(self, came: list[Any]) -> list[Any]:
-        """The messages among these, and what is said of ends noted. Raises UnreachableError, SourceError."""
+        """The messages among these, and the ends of partitions noted. Raises UnreachableError, SourceError."""
         found = []
         for each in came:
             source, failed = self._source(each.topic(), each.partition()), each.error()
@@ -150,7 +150,7 @@ class KafkaSource:
         return found
 
     def _gap(self, topic: str, partition: int, offset: int) -> OffsetGap:
-        """What stands for messages from an offset on that the broker has no more. The next source goes on behind them:
+        """What stands for messages from an offset on that the broker has no more. The next source resumes behind them:
         librdkafka leaves the partition alone.
         """
         first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)
@@ -180,7 +180,7 @@ class KafkaSource:
                 raise KafkaException(each.error)
 
     def _check_topics(self, topics: Collection[str]) -> None:
-        """Raise UnreachableError if one was made again under this consumer, which then goes on in the middle of the new one."""
+        """Raise UnreachableError if one was made again under this consumer, which then resumes in the middle of the new one."""
         ids = self._ids(topics)
         if again := [topic for topic in topics if ids.get(topic, "") != self._topic_ids.get(topic, "")]:
             parts = [each for each in self._consumer.assignment() if each.topic in again]
@@ -206,10 +206,10 @@ def _json(event: Event) -> bytes:
 class KafkaSink:
     """Events as JSON objects, or in Avro, each with its identity as the key: finals exactly once, by transactions.
 
-    The mark goes into the same transaction, with the offset of the group ``slackline-out-NAME``; so readers must read committed
-    messages only. Of early changes, a revision is the next message of its key, and a withdrawal a tombstone: in a compacted
-    topic the last of each key is what stands. Of two sinks of one name, the first is shut out; so is one whose transaction took
-    too long. It begins anew, from the mark.
+    The sink's position goes into the same transaction, with the offset of the group ``slackline-out-NAME``: readers must read
+    committed messages only. Of early changes, a revision is the next message of its key, and a withdrawal a tombstone: in a
+    compacted topic the last of each key is what stands. Of two sinks of one name, the first is shut out; so is one whose
+    transaction took too long. It begins anew, from the position.
 
     ``address``
         kafka://HOST:PORT[,HOST:PORT]/TOPIC, in which ``{type}`` stands for the event type.
@@ -234,15 +234,15 @@ class KafkaSink:
         try:
             connection.reach(self._consumer)
             self._producer.init_transactions(ANSWERS_WITHIN)  # ends what a former one has left open, and shuts it out
-            self.position = self._kept_mark()
+            self.position = self._stored_position()
         except BaseException as error:
             self.close()
             if isinstance(error, KafkaException):
                 raise connection.judged(error.args[0], SinkError) from None
             raise
 
-    def _kept_mark(self) -> Mark | None:
-        """The latest mark: it is kept with the topic of the last event that was written with it."""
+    def _stored_position(self) -> Mark | None:
+        """The position of the last final written: it is kept with the topic of the last event that was written with it."""
         form = re.compile(re.escape(self._connection.topic).replace(re.escape("{type}"), ".+"))
         topics = [topic for topic in self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics if form.fullmatch(topic)]
         kept = (
@@ -254,9 +254,9 @@ class KafkaSink:
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
-        mark = ORDER(events[-1])
-        self._transact([(event, self._encode(event)) for event in events], mark)
-        self.position = mark
+        position = ORDER(events[-1])
+        self._transact([(event, self._encode(event)) for event in events], position)
+        self.position = position
 
     def apply(self, changes: Sequence[Change]) -> None:
         """See ChangeSink."""
@@ -266,18 +266,18 @@ class KafkaSink:
             None,
         )
 
-    def _transact(self, records: Sequence[tuple[Event, bytes | None]], mark: Mark | None) -> None:
+    def _transact(self, records: Sequence[tuple[Event, bytes | None]], position: Mark | None) -> None:
         producer = self._producer
         try:
             producer.begin_transaction()
             for event, value in records:
                 self._produce(event, value)
-            if mark is not None:
+            if position is not None:
                 producer.flush(ANSWERS_WITHIN)  # its topic is there once it has events
-                place = self._topic_of(records[-1][0])
-                told = TopicPartition(place, 0, 1, metadata=msgspec.json.encode(mark).decode())
+                topic = self._topic_of(records[-1][0])
+                offset = TopicPartition(topic, 0, 1, metadata=msgspec.json.encode(position).decode())
                 group = self._consumer.consumer_group_metadata()
-                producer.send_offsets_to_transaction([told], group, ANSWERS_WITHIN)
+                producer.send_offsets_to_transaction([offset], group, ANSWERS_WITHIN)
             producer.commit_transaction(3 * ANSWERS_WITHIN)
         except KafkaException as error:  # made anew, it ends this transaction first
             failure = self._connection.judged(error.args[0], SinkError)

@@ -62,7 +62,7 @@ class KafkaConnection:
                 consumer.list_topics(timeout=1)
                 return
             except KafkaException:
-                consumer.poll(0)  # what the library has to say, it says here
+                consumer.poll(0)  # the library's callbacks run here
                 self.check()
                 if left == 1:
                     raise
@@ -95,5 +95,5 @@ class OffsetGap(NamedTuple):
         return 0, time.time_ns() // MILLISECOND
 
     def value(self) -> bytes:
-        told = f"the broker has deleted {self.of}/{self.part} from offset {self.start} to {self.stop - 1} before it was read"
-        return MissingMessage(told.encode())
+        reason = f"the broker has deleted {self.of}/{self.part} from offset {self.start} to {self.stop - 1} before it was read"
+        return MissingMessage(reason.encode())

@@ -1,4 +1,4 @@
-"""Lines of text as a source: a TCP server that sends them, or a file that grows. Neither can be told what was stored.
+"""Lines of text as a source: a TCP server that sends them, or a file that grows. Neither can know what was stored.
 
 So what was received and not acknowledged is kept here, and given again by the next attempt of the same process. After a restart
 a file is read from its first line again, and the node knows what it has had; a server sends what it sends.
@@ -40,13 +40,13 @@ _PAUSE = 0.05
 """Seconds between two looks at a file that has not grown."""
 
 _QUIET = 2.0
-"""Seconds after which it is told that a line waits for its end."""
+"""Seconds after which the log reports a line that waits for its end."""
 
 _log = structlog.get_logger()
 
 
 class LineEvents:
-    """The events of lines; what is none of them is told with the reason."""
+    """The events of lines; a line that is no event is reported with the reason."""
 
     def __init__(self, plan: LineSource) -> None:
         self._event_type, self._type = plan.event_type, type_name(plan.event_type)
@@ -99,7 +99,7 @@ class _Text(Protocol):
 
 
 class Lines:
-    """See Source. One object for all attempts: it keeps what was not acknowledged. Lines are numbered by place, from 1.
+    """See Source. One object for all attempts: it keeps what was not acknowledged. Lines are numbered by position, from 1.
 
     ``arrivals``: knows when each came.
     """
@@ -109,10 +109,10 @@ class Lines:
         self._number = 0
         self._rest = b""
         self._is_skipping = False
-        """Whether the rest of a line that is too long is left out."""
-        self._held: deque[Message] = deque()
+        """Whether the rest of a line that is too long is skipped."""
+        self._unacknowledged: deque[Message] = deque()
         self._given = 0
-        """How many of those held were given by this attempt."""
+        """How many of them this attempt gave."""
         self._quiet_since: float | None = None
 
     def opened(self) -> Lines:
@@ -123,12 +123,12 @@ class Lines:
 
     def receive(self, timeout: float) -> Messages:
         """See Source."""
-        if self._given == len(self._held):
+        if self._given == len(self._unacknowledged):
             block = self._text.read(timeout)
-            self._held.extend(self._split(block))
-            self._tell_of_rest(block)
-        found = Messages.of(islice(self._held, self._given, None))
-        self._given = len(self._held)
+            self._unacknowledged.extend(self._split(block))
+            self._report_rest(block)
+        found = Messages.of(islice(self._unacknowledged, self._given, None))
+        self._given = len(self._unacknowledged)
         return found
 
     def _split(self, block: bytes) -> list[Message]:
@@ -157,7 +157,7 @@ class Lines:
         numbered = enumerate(zip(lines, times, strict=True), first)
         return [Message("", line, self._source, number, at, why) for number, ((line, why), at) in numbered]
 
-    def _tell_of_rest(self, block: bytes) -> None:
+    def _report_rest(self, block: bytes) -> None:
         """Log once that a line waits for its end."""
         if block or not self._rest:
             self._quiet_since = time.monotonic() if block else None
@@ -168,7 +168,7 @@ class Lines:
     def acknowledge(self, messages: Messages) -> None:
         """See Source; they are the oldest of those received."""
         for _ in messages:
-            self._held.popleft()
+            self._unacknowledged.popleft()
         self._given -= len(messages)
 
     def close(self) -> None:

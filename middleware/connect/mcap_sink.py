@@ -38,8 +38,8 @@ _stamp = msgspec.json.Decoder(_Stamp).decode
 
 
 class McapSink:
-    """Finals as MCAP, exactly once, whatever is killed and when; ``to``: FILE.mcap, which has one mark (``name`` tells
-    nothing).
+    """Finals as MCAP, exactly once, whatever is killed and when; ``to``: FILE.mcap, which has one position (``name`` is not
+    used).
 
     Log time and publish time are both the time of occurrence (ns), which cannot be below 0 there. Closing costs O(all events),
     those of earlier runs included; of types that only these had, the schema says no more than that they are objects.

@@ -33,8 +33,8 @@ class MqttClient:
 
     ``address``: mqtt://USER:PASSWORD@HOST:PORT, or mqtts:// with TLS. ``window``: the most messages under way; the broker's
     own limit may be lower. ``received``: messages that nobody has taken yet. ``lost``: why there is no connection any more.
-    ``largest``: the most bytes that the broker takes in one packet, if it says so. ``numbers_subscriptions``: whether it tells
-    for which subscription a message comes.
+    ``largest``: the most bytes that the broker takes in one packet, if announced. ``numbers_subscriptions``: whether it names
+    the subscription for which a message comes.
     """
 
     def __init__(self, address: str, name: str, window: int, expiry: int) -> None:

@@ -30,7 +30,7 @@ _REFUSED = (
     OverflowError,
     UnicodeEncodeError,
 )
-"""The database has no place for an event."""
+"""The database has no column type for an event."""
 
 _LONGEST_SOURCE = 500
 _SIMPLE = {int: "bigint", float: "double precision", str: "text", bool: "boolean", bytes: "bytea"}
@@ -70,15 +70,15 @@ class _Table(NamedTuple):
 class PostgresSink:
     """Rows in one table for each event type: its fields as columns, and (source, id) as the key.
 
-    A table is made when the first event of its type comes; one that is there is checked. The mark is in the same transaction as
-    the rows, in ``slackline_marks``: each final is there once, whatever is killed. Early changes are upserts and deletions. An
-    event with a value that the database refuses (a text with NUL, say) is a row in ``slackline_rejected``, with the reason, in
-    the same transaction; the others go on.
+    A table is made when the first event of its type comes; one that is there is checked. The sink's position is in the same
+    transaction as the rows, in ``slackline_marks``: each final is there once, whatever is killed. Early changes are upserts and
+    deletions. An event with a value that the database refuses (a text with NUL, say) is a row in ``slackline_rejected``, with
+    the reason, in the same transaction; the others are written.
 
     ``address``
         as libpq takes it: postgresql://USER@HOST/DATABASE?sslmode=...; passwords are better in PGPASSWORD or ~/.pgpass.
     ``name``
-        of the mark. One process at a time may use it: others wait until its connection ends.
+        of the position. One process at a time may use it: others wait until its connection ends.
     ``schema``
         where the tables are; it must exist. ``prefix``: what their names begin with.
     """
@@ -256,7 +256,7 @@ def _by_type(events: Sequence[Event]) -> dict[EventType, list[Event]]:
 
 
 def _column_type(annotation: Any) -> str:
-    """The type of a column for a field; whatever has no plain one is JSON."""
+    """The type of a column for a field; a field without one is JSON."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _column_type(arguments[0])

@@ -1,7 +1,7 @@
 """PostgreSQL as a source: the rows of tables as they are inserted or updated, by logical decoding.
 
-A replication slot keeps in the server what was not acknowledged: a row comes again until then, with the same place in the same
-transaction.
+A replication slot keeps in the server what was not acknowledged: a row comes again until then, with the same position in the
+same transaction.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class PostgresSource:
             self.acknowledge(Messages())
 
     def _has_identities(self) -> bool:
-        """Whether all tables have what tells their rows apart; false if none has: were updates published, PostgreSQL would
+        """Whether all tables have what distinguishes their rows; false if none has: were updates published, PostgreSQL would
         refuse each that an application makes. Raises SourceError if only some have.
         """
         without = []
@@ -195,16 +195,16 @@ class PostgresSource:
         return Messages()
 
     def _messages(self, transactions: Sequence[_Transaction]) -> Messages:
-        """Rows by their place in the transaction; how many it has is a part of its key, so that its numbers are its own."""
+        """Rows by their position in the transaction; how many it has is a part of its key, so that its numbers are its own."""
         counts = [len(each.bodies) for each in transactions]
-        # with the time, as a server that was put back to an older state writes other rows to the same places
+        # with the time, as a server that was put back to an older state writes other rows to the same positions
         keys = [(b"%x/%x/%x" % (each.end, count, each.at), True) for each, count in zip(transactions, counts, strict=True)]
         ids: list[int] = []
         for (last, _), count in zip(self._numbering.numbers(keys, time.time_ns(), counts), counts, strict=True):
             ids += range(last - count + 1, last + 1)
-        wanted = set(self._tables)
+        own = set(self._tables)
         return Messages(
-            [table if table in wanted else table.partition(".")[2] for each in transactions for table in each.tables],
+            [table if table in own else table.partition(".")[2] for each in transactions for table in each.tables],
             [body for each in transactions for body in each.bodies],
             [self._source] * len(ids),
             ids,
@@ -289,19 +289,19 @@ class _Decoder:
 
 def _object(data: bytes, columns: Columns) -> bytes:
     """The new row as a JSON object."""
-    place, size, row = 5, len(data), list[bytes]()  # behind the kind of message and the table
+    offset, size, row = 5, len(data), list[bytes]()  # behind the kind of message and the table
     whole: list[bytes] | None = None
-    while place < size:  # of an update, the old row may stand before the new one
-        is_whole = data[place] == _OLD
-        place += 3  # N, or K or O for the old one; and the number of columns
+    while offset < size:  # of an update, the old row may stand before the new one
+        is_whole = data[offset] == _OLD
+        offset += 3  # N, or K or O for the old one; and the number of columns
         row = []
         for at, (_, form) in enumerate(columns):
-            kind = data[place]
-            place += 1
+            kind = data[offset]
+            offset += 1
             if kind == _TEXT:
-                start = place + 4
-                place = start + int.from_bytes(data[place:start])
-                row.append(form(data[start:place]))
+                start = offset + 4
+                offset = start + int.from_bytes(data[offset:start])
+                row.append(form(data[start:offset]))
             elif kind == _NULL:
                 row.append(b"null")
             else:  # a long value that the update has left as it was: the log has it in the old row, or not at all

@@ -34,8 +34,8 @@ PATIENCE = 1.0
 MOST_READERS = 1_000
 """Readers that may be connected at once."""
 
-_MOST_SAID = 4096
-"""Bytes in a message of a reader; all that readers say is dropped."""
+_MOST_RECEIVED = 4096
+"""Bytes in a message of a reader; all messages of readers are dropped."""
 
 _STARTS_WITHIN = 10.0
 _AT_ONCE = MOST_UNSENT // 4
@@ -80,7 +80,7 @@ class WebSocketSink:
             create_connection=_counted(self._connections),
             compression=None,
             open_timeout=REQUEST_TIME,
-            max_size=_MOST_SAID,
+            max_size=_MOST_RECEIVED,
             max_queue=1,
         )
 

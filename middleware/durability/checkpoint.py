@@ -2,7 +2,7 @@
 
 All pieces show the state at the end of one record, however many steps are taken in between: the whole shares nothing with the
 running state, and lanes are copied when they are touched. Each piece carries a checksum over itself and the pieces before it,
-and the last one is marked as such: a damaged, missing or foreign piece is found.
+and the last one has a tag of its own: a damaged, missing or foreign piece is found.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ Slicing = Callable[[Callable[[Any], None]], Bytes]
 
 
 class AtOnce:
-    """The plain ``Slicing``: all is written when the first bytes are asked for."""
+    """The ``Slicing`` in one piece: all is written when the first bytes are asked for."""
 
     def __init__(self, write: Callable[[Any], None]) -> None:
         self._write: Callable[[Any], None] | None = write

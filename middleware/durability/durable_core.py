@@ -1,6 +1,6 @@
 """A node that keeps a log, without its I/O: what a step sends leaves only when the step's record is stored.
 
-Pure. The owner runs steps as with a plain broker; ``settle`` gives it what to write and what to send, and ``stored`` tells
+Pure. The owner runs steps as without a log; ``settle`` gives it what to write and what to send, and ``stored`` tells
 the core that a write is safe. See docs/decisions/009.
 """
 
@@ -154,7 +154,7 @@ class DurableCore:
         self.faults: dict[str, str] = {}
         self._begun: PendingCheckpoint | None = None
         self._types, self._known, self._slicing = types, known or {}, slicing
-        self._held: deque[tuple[int, Effects]] = deque()
+        self._unsent: deque[tuple[int, Effects]] = deque()
         self._owed = list(rejected)
         self._halted: set[str] = set()  # as noted in this life: in replay, units may stop sooner than they did in the last one
         self._given: list[RejectedEvent] = []
@@ -168,9 +168,9 @@ class DurableCore:
         return self._begun is not None
 
     @property
-    def unlisted(self) -> list[RejectedEvent]:
+    def unreported(self) -> list[RejectedEvent]:
         """Raw events that were rejected, and that the owner may not have listed yet."""
-        return self._owed + self._given + [each for _, outgoing in self._held for each in outgoing.rejected]
+        return self._owed + self._given + [each for _, outgoing in self._unsent for each in outgoing.rejected]
 
     def _begin(self) -> None:
         """A step begins: what the last one returned has been listed."""
@@ -182,7 +182,7 @@ class DurableCore:
         anything: what the step sends is returned by ``stored`` then."""
         self._begin()
         self._now = now
-        if not self._held:
+        if not self._unsent:
             self._free_at = now
         elif now - self._free_at > _STALLED:
             self.broker.wait_longer(now)
@@ -195,7 +195,7 @@ class DurableCore:
         if self.log.number <= self._stored:
             effects.add(outgoing)
         elif outgoing:
-            self._hold(outgoing, now)
+            self._defer(outgoing, now)
         self._given += effects.rejected
         self._is_over = True
         if record is None:
@@ -213,15 +213,15 @@ class DurableCore:
             self._halted.update(halted)
             self.log.halted(sorted(halted))
 
-    def _hold(self, outgoing: Effects, now: int) -> None:
+    def _defer(self, outgoing: Effects, now: int) -> None:
         """Keep what a step sends until its record is stored; of frames repeated while the disk stalls, only the last."""
         number = self.log.number
-        if self._held and self._held[-1][0] == number and now - self._free_at > _STALLED:
-            last = self._held[-1][1]
+        if self._unsent and self._unsent[-1][0] == number and now - self._free_at > _STALLED:
+            last = self._unsent[-1][1]
             last.add(outgoing)
             last.sends = latest(last.sends)
         else:
-            self._held.append((number, outgoing))
+            self._unsent.append((number, outgoing))
 
     def stored(self, number: int, oldest: int = 0) -> Effects:
         """All records up to this one are safe: what waited for them may leave. The log begins after offset ``oldest``."""
@@ -230,8 +230,8 @@ class DurableCore:
         self._stored = max(number, self._stored)
         self.log.kept(number)
         effects = Effects()
-        while self._held and self._held[0][0] <= number:
-            effects.add(self._held.popleft()[1])
+        while self._unsent and self._unsent[0][0] <= number:
+            effects.add(self._unsent.popleft()[1])
             self._free_at = self._now
         self._given += effects.rejected
         return effects
@@ -245,7 +245,7 @@ class DurableCore:
             except UnsavedError as error:
                 self.faults = error.faults
                 return None
-            state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unlisted}
+            state = {"units": units, "broker": state_of(self.broker), "journal": self.log.state(), "turned": self.unreported}
             self._begun = PendingCheckpoint(self.log.number, state, self._parts, self._types, self._known, self._slicing)
         return self.resume(0)
 

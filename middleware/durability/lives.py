@@ -43,7 +43,7 @@ def log_of(broker: Broker) -> Log:
 
 
 def state_of(broker: Broker) -> dict[str, Any]:
-    """What a checkpoint holds of a broker, at a step's end, as plain values; ids that were seen follow in its parts."""
+    """The state of a broker at a step's end, as values of Python's own types; ids that were seen follow in its parts."""
     ingress = broker.ingress
     ingress.seen.begin()
     return {

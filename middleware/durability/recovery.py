@@ -34,7 +34,7 @@ class RecoveryResult(msgspec.Struct):
     ``withheld``: corrections of results that had been called final. There are none unless detectors have changed: then
     finals stay as they were. ``unreadable``: events in the log that could not be read when they came either.
     ``known``: the fields of the event types that the log may hold. ``changed``: the code is not that of the checkpoint: write
-    a new checkpoint at once, or nothing tells the next life which code this one ran.
+    a new checkpoint at once, or the next life does not know which code this one ran.
     """
 
     checkpoint: bool = False
@@ -48,37 +48,37 @@ class RecoveryResult(msgspec.Struct):
     changed: bool = True
 
 
-class _Replayed:
-    """What replayed records have published: as it was ``made`` then, and as it is now, where it ``stood`` as someone wanted it.
+class _Replay:
+    """The results of replayed records: as ``published`` in the former life, and as ``replayed`` now, of subscribed types.
 
-    Neither holds what was published of a type before the log left out changes of it: no reader goes on from there.
+    Neither has results of a type from before the log skipped changes of it: no reader resumes from there.
     ``unsubscribed``: by identity, the other results as they are now, or None if they are withdrawn. ``stopped``: types of which
-    nothing more comes. ``told``: those that readers were told of.
+    nothing more comes. ``reported``: those of them that readers know of.
     """
 
     def __init__(self) -> None:
-        self.made: list[Change] = []
-        self.stood: list[Change] = []
+        self.published: list[Change] = []
+        self.replayed: list[Change] = []
         self.unsubscribed: dict[Identity, Event | None] = {}
         self.stopped: set[str] = set()
-        self.told: set[str] = set()
+        self.reported: set[str] = set()
 
     def publish(self, delta: Delta, is_subscribed: bool) -> None:
         """A replayed step publishes changes of a type."""
         if is_subscribed:
-            self.stood += delta.changes()
+            self.replayed += delta.changes()
         else:
             self._forget(delta.changes())
 
-    def broken(self, entry: LogBreak) -> None:
-        """Changes are missing in the log here. O(changes) where it left out what nobody wanted."""
+    def note_break(self, entry: LogBreak) -> None:
+        """Changes are missing in the log here. O(changes) where it skipped changes without a subscriber."""
         if entry.unsubscribed and entry.here:
             left = frozenset(entry.here)
-            self.made = [change for change in self.made if _type_of(change) not in left]
-            self._forget([change for change in self.stood if _type_of(change) in left])
-            self.stood = [change for change in self.stood if _type_of(change) not in left]
+            self.published = [change for change in self.published if _type_of(change) not in left]
+            self._forget([change for change in self.replayed if _type_of(change) in left])
+            self.replayed = [change for change in self.replayed if _type_of(change) not in left]
         elif not entry.names:
-            self.told.update(entry.here)
+            self.reported.update(entry.here)
 
     def _forget(self, changes: Iterable[Change]) -> None:
         for change in changes:
@@ -119,27 +119,27 @@ def recover(
                 _restore(broker, hierarchy, stored, result)
             result.changed |= not set(types) <= result.known.keys()
     fresh = hierarchy.finals().keys() - former if rebuild and hierarchy is not None else ()
-    replayed = _replayed(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
+    replay = _replay_records(broker, hierarchy, types, records, result, None if rebuild else result.known, fresh)
     correction = Delta()
     if hierarchy is not None:
         present = hierarchy.finals()
         gone = {name: final for name, final in log.state()["finals"].items() if name not in present}
-        floors = _floors(hierarchy.promised_without(fresh), replayed.made, gone)
-        made, stood = consolidate(replayed.made), consolidate(replayed.stood)
+        floors = _floors(hierarchy.promised_without(fresh), replay.published, gone)
+        published, replayed = consolidate(replay.published), consolidate(replay.replayed)
         correction = correcting(
-            made, stood, replayed.unsubscribed | {IDENTITY(event): event for event in hierarchy.provisional()}
+            published, replayed, replay.unsubscribed | {IDENTITY(event): event for event in hierarchy.provisional()}
         )
         correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
         lives.resume(broker, hierarchy.promised, hierarchy.reached)
     else:
         lives.resume(broker, {})
     if rebuild:
-        broker.inbox.tell_again()  # units that the replayed steps did not know have heard of no promise yet
+        broker.inbox.announce_again()  # units that the replayed steps did not know have had no promise yet
     result.corrected = len(correction)
-    return result, Batch(correction.by_type(), stopped=sorted(replayed.stopped - replayed.told))
+    return result, Batch(correction.by_type(), stopped=sorted(replay.stopped - replay.reported))
 
 
-def _replayed(
+def _replay_records(
     broker: Broker,
     hierarchy: Recoverable | None,
     types: EventTypes,
@@ -147,15 +147,15 @@ def _replayed(
     result: RecoveryResult,
     known: Mapping[str, str] | None,
     fresh: Collection[str],
-) -> _Replayed:
+) -> _Replay:
     """Replay records.
 
     ``known``: types of which nothing may be lost, even if they are not registered any more. None for a rebuild: then any may
-    be lost, and units that had stopped may go on, as their code may have been mended. ``fresh``: units that the log does not
+    be lost, and units that had stopped may resume, as their code may have been mended. ``fresh``: units that the log does not
     know: what is final for them follows from what was promised, as in life.
     """
     codec, drops = EventCodec(types), Drops()
-    found = _Replayed()
+    replay = _Replay()
     lost = Drops()
     for record in records:
         result.records += 1
@@ -164,29 +164,29 @@ def _replayed(
         batch = lives.replay(broker, record)
         for entry in record.entries:
             if type(entry) is LocalBlock:
-                found.made += codec.decode(entry.head, entry.block, drops).changes()
+                replay.published += codec.decode(entry.head, entry.block, drops).changes()
             elif type(entry) is RejectedEvents:
                 result.rejected += entry.rejected
             elif type(entry) is LogBreak:
-                found.broken(entry)
+                replay.note_break(entry)
             elif type(entry) is UnitStops and hierarchy is not None and known is not None:
-                found.stood += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
+                replay.replayed += [change for delta in hierarchy.halt(entry.names) for change in delta.changes()]
         before, result.unreadable = result.unreadable, _unreadable(drops) + _unreadable(broker.drops)
         if result.unreadable > before:
             lost += _lost(record, broker.subscriptions, codec, known or {})
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, dict.fromkeys(fresh) | record.finals):
-                found.stopped.update(published.stopped)
+                replay.stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
-                    found.publish(delta, broker.log.is_subscribed(name))
+                    replay.publish(delta, broker.log.is_subscribed(name))
     if lost:
         counts = ", ".join(f"{count} of {name}" for name, count in sorted(lost.items()))
         raise StateError(
             f"stored events cannot be read any more: {counts}; put their types back as they were and give changed events new "
             "names, or start the node in a new state folder, without what it knew"
         )
-    return found
+    return replay
 
 
 def _restore(broker: Broker, hierarchy: Recoverable | None, checkpoint: StoredCheckpoint, result: RecoveryResult) -> None:
@@ -228,11 +228,11 @@ def _check_unmoved(record: Record, hierarchy: Recoverable, codec: EventCodec) ->
             if head.raw or head.type not in hierarchy.promised:
                 continue
             delta = codec.decode(head, block, Drops())
-            told = (*delta.inserts, *delta.retracts, *(new for _, new in delta.revises))
-            if moved := {event.source for event in told} & hierarchy.finals().keys():
+            results = (*delta.inserts, *delta.retracts, *(new for _, new in delta.revises))
+            if moved := {event.source for event in results} & hierarchy.finals().keys():
                 raise StateError(
                     f"{', '.join(sorted(moved))} ran on another node up to now, and readers here have its results from there: "
-                    "made here again, they would be told twice, and the other node would withdraw some. Let it run where it "
+                    "made here again, they would be sent twice, and the other node would withdraw some. Let it run where it "
                     "ran, or start all nodes in new state folders"
                 )
 
@@ -264,23 +264,23 @@ def _lost(record: Record, reads: Collection[str], codec: EventCodec, needed: Map
     return +lost
 
 
-def correcting(made: Delta, stood: Delta, others: Mapping[Identity, Event | None]) -> Delta:
-    """The delta from the state of consumers who took ``made`` to that of consumers who took ``stood``, both from one start.
+def correcting(published: Delta, replayed: Delta, others: Mapping[Identity, Event | None]) -> Delta:
+    """The delta that brings consumers from ``published`` to ``replayed``, both from one start.
 
-    ``others``: the results that are not final, with those that nobody wanted when they came. Replay may make a result, or
-    withdraw it, before somebody wants its type, where the former life did so after, or the reverse. O(changes).
+    ``others``: the results that are not final, with those that had no subscriber when they came. Replay may make a result, or
+    withdraw it, before the first subscription to its type, where the former life did so after, or the reverse. O(changes).
     """
-    told, stands = _by_identity(made), _by_identity(stood)
-    k_plus = dict(zip(map(IDENTITY, stood.inserts), stood.k_plus, strict=True)) if stood.k_plus is not None else {}
+    before, after = _by_identity(published), _by_identity(replayed)
+    k_plus = dict(zip(map(IDENTITY, replayed.inserts), replayed.k_plus, strict=True)) if replayed.k_plus is not None else {}
     delta = Delta()
-    for identity in told.keys() | stands.keys():
-        if identity in stands:
-            now = stands[identity][1]
-            was = told[identity][1] if identity in told else stands[identity][0]
+    for identity in before.keys() | after.keys():
+        if identity in after:
+            now = after[identity][1]
+            was = before[identity][1] if identity in before else after[identity][0]
         else:
-            now, was = others.get(identity), told[identity][1]  # untouched in replay while anyone wanted its type
+            now, was = others.get(identity), before[identity][1]  # untouched in replay while anyone subscribed to its type
         if was is not None and now is not None and was.__class__ is now.__class__:
-            if not _is_told(was, now):
+            if not _has_same_value(was, now):
                 delta.revises.append((was, now))
             continue
         if was is not None:
@@ -295,13 +295,13 @@ def correcting(made: Delta, stood: Delta, others: Mapping[Identity, Event | None
     return delta
 
 
-def _is_told(was: Event, now: Event) -> bool:
+def _has_same_value(was: Event, now: Event) -> bool:
     """Whether a consumer that got the one has the other. If ``exactly`` does not know a type, its form on the wire decides."""
     return was == now and (exactly(was, now) or encode(was) == encode(now))
 
 
 def _floors(before: Mapping[str, int], made: Iterable[Change], gone: Mapping[str, int]) -> dict[str, int]:
-    """What had been promised of each type: ``before`` by units that are here; by those ``gone``, as far as results tell."""
+    """What had been promised of each type: ``before`` by units that are here; by those ``gone``, as far as results show."""
     floors = dict(before)
     for change in made:
         if isinstance(change, Watermark) or change.event.source not in gone:

@@ -30,7 +30,7 @@ _LENGTH = 8
 
 
 class WritingEnded(BaseException):
-    """A file raises it to end the writing, as what is written is not wanted any more."""
+    """A file raises it to end the writing, as its result is not needed any more."""
 
 
 _fields = msgspec.msgpack.Decoder(dict[str, str]).decode
@@ -132,7 +132,7 @@ def _event(event_type: EventType, *values: Any) -> Event:
 
 
 def _named_type(name: str) -> EventType:
-    raise StateError(f"{name} is for a codec to look up")  # the unpickler puts its registry in the place of this function
+    raise StateError(f"{name} is for a codec to look up")  # the unpickler replaces this function by its registry
 
 
 _TOGETHER = 256
@@ -154,7 +154,7 @@ class _Read(list[Any]):
         self.extend([chunk])
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickled again, it is a plain list: the snapshot of an operation may hold what the operation was restored from."""
+        """Pickled again, it is a list: the snapshot of an operation may hold what the operation was restored from."""
         return list, (), None, iter(self)
 
 

@@ -163,8 +163,8 @@ def _peers(make: _Maker, status: Status, vitals: Vitals) -> Iterator[Metric]:
     yield gauge("queued_longest_bytes", longest, each(lambda role: max(queued[role], default=0)), ["role"])
     unacked = "What was sent and not acknowledged yet: credit in use."
     yield gauge("unacked_bytes", unacked, each(lambda role: sum(p.link.unacked_bytes for p in by_role[role])), ["role"])
-    held = {origin.name for stream in status.streams.values() for origin in stream.origins if origin.credit_paused}
-    yield make.single("publishers_held", "Publishers without credit, because a reader has no room.", len(held))
+    paused = {origin.name for stream in status.streams.values() for origin in stream.origins if origin.credit_paused}
+    yield make.single("publishers_held", "Publishers without credit, because a reader has no room.", len(paused))
     here = {peer.name for peer in by_role["node"]}
     others = {(name,): name in here for name in vitals.nodes}
     yield gauge("node_up", "Whether a node of the configuration is attached.", others, ["peer"])

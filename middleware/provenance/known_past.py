@@ -50,10 +50,10 @@ class ResultChange(msgspec.Struct):
     by: list[Arrival] = []
 
 
-def closure(wanted: EventType, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
+def closure(result_type: EventType, detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     """The detectors that an event of this type can depend on, by name, including those that publish it."""
     found: dict[str, Detector] = {}
-    types = {wanted}
+    types = {result_type}
     while more := {
         name: each for name, each in detectors.items() if name not in found and not types.isdisjoint(each.publishes)
     }:
@@ -66,7 +66,7 @@ class Past:
     """See the module.
 
     ``detectors``
-        those that results of the type ``wanted`` depend on, by name.
+        those that results of the type ``result_type`` depend on, by name.
     ``roots``
         the types that they read but none of them publishes.
     ``raw``
@@ -75,9 +75,9 @@ class Past:
         by detector, the raw events whose last retraction or revision came too late for it; its owner sets it.
     """
 
-    def __init__(self, wanted: EventType, detectors: Mapping[str, Detector]) -> None:
-        self.wanted = wanted
-        self.detectors = closure(wanted, detectors)
+    def __init__(self, result_type: EventType, detectors: Mapping[str, Detector]) -> None:
+        self.result_type = result_type
+        self.detectors = closure(result_type, detectors)
         made = {kind for each in self.detectors.values() for kind in each.publishes}
         read = {kind for each in self.detectors.values() for kind in each.subscribes}
         self.roots = read - made
@@ -109,9 +109,9 @@ class Past:
         return self._arrived.get(identity)
 
     def results(self) -> Iterator[Event]:
-        """All results of the wanted type ever published, each as published last."""
+        """All results of the type ever published, each as published last."""
         for moments in self._moments.values():
-            if moments[-1].change.event.__class__ is self.wanted:
+            if moments[-1].change.event.__class__ is self.result_type:
                 yield moments[-1].change.event
 
     def kept(self) -> dict[str, dict[Identity, Event]]:

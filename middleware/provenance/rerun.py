@@ -61,10 +61,12 @@ class Rerun:
         self._levels = levels(detectors)
         results: list[Event] = []
         for name in sorted(detectors, key=lambda each: self._levels[each]):
-            kinds, excused, own = set(detectors[name].subscribes), late.get(name, ()), kept.get(name, {})
+            kinds, late_events, own = set(detectors[name].subscribes), late.get(name, ()), kept.get(name, {})
             there = [*(event for event in raw if IDENTITY(event) not in own), *own.values()]
             inputs = [
-                event for event in there if event.__class__ in kinds and event.ts <= until and IDENTITY(event) not in excused
+                event
+                for event in there
+                if event.__class__ in kinds and event.ts <= until and IDENTITY(event) not in late_events
             ]
             inputs += [event for event in results if event.__class__ in kinds]
             inputs.sort(key=ORDER)
@@ -158,8 +160,8 @@ class _Prefix(Sequence[Event]):
     def __len__(self) -> int:
         return self._length
 
-    def __getitem__(self, place: Any) -> Any:
-        return self._events[: self._length][place] if isinstance(place, slice) or place < 0 else self._events[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self._events[: self._length][index] if isinstance(index, slice) or index < 0 else self._events[index]
 
 
 def _rebuilt(detector: Detector, taken: Sequence[Event]) -> Detector:

@@ -89,20 +89,20 @@ class Why(msgspec.Struct):
 
     def lines(self, state: bool = False) -> list[str]:
         """The answer for people, line by line. ``state``: with the detector's state before and after."""
-        told = [
+        found = [
             about(self.event),
             f"  {'stands' if self.stands else 'does not stand'}; id {self.event.id} of {self.event.source}",
         ]
-        told += ["history:", *(f"  {line}" for moment in self.history for line in _of_moment(moment))] if self.history else []
+        found += ["history:", *(f"  {line}" for moment in self.history for line in _of_moment(moment))] if self.history else []
         if self.cause is not None:
-            told += ["rests on:", *_tree(self.cause, 1, set())]
+            found += ["rests on:", *_tree(self.cause, 1, set())]
         if state and (self.before or self.after):
-            told += ["state of its detector, before -> after:", *(f"  {line}" for line in _changes(self.before, self.after))]
-        return [*told, *self.notes]
+            found += ["state of its detector, before -> after:", *(f"  {line}" for line in _changes(self.before, self.after))]
+        return [*found, *self.notes]
 
 
 def explain(event: Event, past: Past, late: Mapping[str, Collection[Identity]] | None = None) -> Why:
-    """Why a result came, or went. ``late``: by detector, the raw events that it listed as late, and so left out.
+    """Why a result came, or went. ``late``: by detector, the raw events that it reported as late, and so skipped.
 
     O(n log n) for n raw events of the relevant types, up to the result, and at most about BUDGET detector calls.
     """
@@ -123,7 +123,7 @@ class _Question:
         made = self._rerun.made.get(IDENTITY(event))
         history = self._past.moments(IDENTITY(event))
         stands = made is not None and alike(made.event, event) and not (history and isinstance(history[-1].change, Retract))
-        why = Why(event, stands, [self._with_reason(moment, place) for place, moment in enumerate(history)])
+        why = Why(event, stands, [self._with_reason(moment, index) for index, moment in enumerate(history)])
         why.notes += [f"{name} stopped when it was run again: {raised}" for name, raised in self._rerun.stopped.items()]
         if made is not None and stands:
             why.cause = self._cause(made.event)
@@ -183,13 +183,13 @@ class _Question:
 
     # -- what corrected it --------------------------------------------------------------------------------------------
 
-    def _with_reason(self, moment: ResultChange, place: int) -> ResultChange:
+    def _with_reason(self, moment: ResultChange, index: int) -> ResultChange:
         """A moment with the late arrivals that caused it; the first moment has some only if it came late."""
         event, step = moment.change.event, moment.step
-        if not place and event.ts >= step.clock:  # it came as soon as it could
+        if not index and event.ts >= step.clock:  # it came as soon as it could
             return moment
         found = {IDENTITY(each.event): each for each in self._late(event, step, set())}
-        if not found and place:
+        if not found and index:
             found = {IDENTITY(each.event): each for each in self._behind(event, step)}
         return ResultChange(moment.change, step, sorted(found.values(), key=lambda each: ORDER(each.event), reverse=True))
 
@@ -199,11 +199,11 @@ class _Question:
         if detector is None or IDENTITY(event) in met:
             return
         met.add(IDENTITY(event))
-        key, wanted = key_function(detector), self._key_of(event, detector)
+        key, own_key = key_function(detector), self._key_of(event, detector)
         for each in changed(step):
             if each.__class__ not in detector.subscribes or each.ts > event.ts + detector.backdate:
                 continue
-            if key is not None and wanted is not _ANY and _applied(key, each) != wanted:
+            if key is not None and own_key is not _ANY and _applied(key, each) != own_key:
                 continue
             if each.__class__ not in self._past.roots:
                 if (made_in := self._made_in(each, step)) is not None:
@@ -269,7 +269,7 @@ def _bunches(events: Sequence[Event]) -> list[Bunch]:
 # -- in words ---------------------------------------------------------------------------------------------------------
 
 
-def place_of(step: NodeStep) -> str:
+def name_step(step: NodeStep) -> str:
     """A step in words: its node, its number, and its time."""
     at = f", after {spoken_duration(step.at)} of running" if step.at is not None else ""
     return f"{f'{step.node}, ' if step.node else ''}step {step.number}{at}"
@@ -278,11 +278,11 @@ def place_of(step: NodeStep) -> str:
 def _of_moment(moment: ResultChange) -> Iterator[str]:
     change = moment.change
     if isinstance(change, Insert):
-        yield f"{place_of(moment.step)}: published: {about(change.event)}"
+        yield f"{name_step(moment.step)}: published: {about(change.event)}"
     elif isinstance(change, Revise):
-        yield f"{place_of(moment.step)}: revised: {', '.join(_changes(_said(change.old), _said(change.event)))}"
+        yield f"{name_step(moment.step)}: revised: {', '.join(_changes(_values(change.old), _values(change.event)))}"
     else:
-        yield f"{place_of(moment.step)}: withdrawn"
+        yield f"{name_step(moment.step)}: withdrawn"
     for late in moment.by[:MOST_LISTED]:
         behind = spoken_duration(late.behind)
         yield f"  because this came late, by {behind}: {about(late.event)} (of {late.event.source})"
@@ -290,12 +290,12 @@ def _of_moment(moment: ResultChange) -> Iterator[str]:
         yield f"  and {len(moment.by) - MOST_LISTED:,} more that came late in this step"
 
 
-def _said(event: Event) -> dict[str, Any]:
+def _values(event: Event) -> dict[str, Any]:
     return {name: getattr(event, name) for name in (*field_names(event.__class__), "ts")}
 
 
 def _changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """The differences, name by name; equal values are left out."""
+    """The differences, name by name; equal values are skipped."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return [f"{name} {_cut(before.get(name, '-'))} -> {_cut(after.get(name, '-'))}" for name in names] or [
         "nothing has changed"
@@ -307,17 +307,17 @@ def _cut(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:199]}…"
 
 
-def _tree(cause: Cause, depth: int, told: set[Identity]) -> Iterator[str]:
+def _tree(cause: Cause, depth: int, shown: set[Identity]) -> Iterator[str]:
     """The causes of a cause, indented below it."""
     for each in cause.of:
         margin, by = "  " * depth, f" (by {each.detector})" if each.detector else f" (of {each.event.source}"
         if not each.detector:
-            by += f", came in {place_of(each.step)})" if each.step is not None else ")"
-        again = IDENTITY(each.event) in told and (each.of or each.more)
+            by += f", came in {name_step(each.step)})" if each.step is not None else ")"
+        again = IDENTITY(each.event) in shown and (each.of or each.more)
         yield f"{margin}{about(each.event)}{by}{', see above' if again else ''}"
         if not again:
-            told.add(IDENTITY(each.event))
-            yield from _tree(each, depth + 1, told)
+            shown.add(IDENTITY(each.event))
+            yield from _tree(each, depth + 1, shown)
     for bunch in cause.more:
         span = spoken_time(bunch.first) + (f" to {spoken_time(bunch.last)}" if bunch.last != bunch.first else "")
         yield f"{'  ' * depth}and {bunch.count:,} {bunch.type} of {span}"

@@ -165,9 +165,9 @@ def _without(part: str, of: Callable[..., dict[str, Any]]) -> Callable[..., dict
 def output_before_the_log(patch: pytest.MonkeyPatch) -> None:
     def hasty(self: DurableCore, now: int) -> tuple[Effects, Write | None]:
         effects, write = settle(self, now)
-        for _, outgoing in self._held:
+        for _, outgoing in self._unsent:
             effects.sends += outgoing.sends
-        self._held.clear()
+        self._unsent.clear()
         return effects, write
 
     settle = DurableCore.settle

@@ -97,7 +97,7 @@ def _fitting(past: Past, asked: ResultFilter, words: list[str]) -> list[Event]:
     fitting = sorted((event for event in past.results() if asked.fits(event, past)), key=ORDER)
     if not fitting:
         some = [_as_line(event) for event in sorted(past.results(), key=ORDER)[:_SHOWN]]
-        name = type_name(asked.wanted)
+        name = type_name(asked.result_type)
         error = RunError(f"no {name} fits {' '.join(words) or 'that'}")
         for line in some or [f"no {name} was ever published there"]:
             error.add_note(line)
@@ -108,8 +108,8 @@ def _fitting(past: Past, asked: ResultFilter, words: list[str]) -> list[Event]:
 class ResultFilter:
     """What a result is to be like."""
 
-    def __init__(self, wanted: EventType, words: list[str]) -> None:
-        self.wanted = wanted
+    def __init__(self, result_type: EventType, words: list[str]) -> None:
+        self.result_type = result_type
         self.before: int | None = None
         self._after: int | None = None
         self._time_of_day = False
@@ -118,7 +118,7 @@ class ResultFilter:
         rest = iter(words)
         for word in rest:
             name, equals, value = word.partition("=")
-            if equals and name in wanted.__struct_fields__:
+            if equals and name in result_type.__struct_fields__:
                 self._fields[name] = value
             elif word in ("after", "before"):
                 at = moment_of(next(rest, ""))
@@ -126,7 +126,7 @@ class ResultFilter:
             elif word == "corrected":
                 self._corrected = True
             else:
-                fields = ", ".join(wanted.__struct_fields__)
+                fields = ", ".join(result_type.__struct_fields__)
                 raise typer.BadParameter(
                     f"{word!r}: write FIELD=VALUE (fields: {fields}), after TIME, before TIME, or corrected"
                 )
@@ -167,10 +167,10 @@ def _from_logs(
     if stray := [each for each in logs if each.node not in plan.placement]:
         raise ScenarioError(f"{stray[0].file} is the log of node {stray[0].node!r}, which {plan.plan.name} does not have")
     here = {name: plan.detectors[name] for each in logs for name in plan.placement[each.node]}
-    past = Past(asked.wanted, here)
+    past = Past(asked.result_type, here)
     if not past.detectors:
         raise ScenarioError(
-            f"none of the nodes {', '.join(each.node for each in logs)} makes {type_name(asked.wanted)}: give others' logs"
+            f"none of the nodes {', '.join(each.node for each in logs)} makes {type_name(asked.result_type)}: give others' logs"
         )
     late: dict[str, set[Identity]] = {}
     notes = []
@@ -201,14 +201,14 @@ def _from_trace(
     from middleware.runtime.engine import recorded
     from middleware.runtime.local.intake import prepare_events
 
-    detectors = closure(asked.wanted, plan.detectors)
+    detectors = closure(asked.result_type, plan.detectors)
     kinds = {kind for each in detectors.values() for kind in each.subscribes}
     latest = max(each.max_lateness for each in load_trace(trace).types.values())
     with step(screen, f"{', '.join(detectors)} run again over {trace}"):
         chunks = takewhile(lambda chunk: asked.needs(min(chunk, key=TS).ts, latest), read_trace(trace, plan.types))
         counted = (event for chunk in chunks for event in chunk if event.__class__ in kinds)
         events = prepare_events(event for event in counted if asked.needs(event.ts, latest))
-        past, run = recorded(asked.wanted, events, detectors, policies=plan.policies(0.0))
+        past, run = recorded(asked.result_type, events, detectors, policies=plan.policies(0.0))
     note = "the trace was run again to find this: a live run may have corrected other results, but its finals are the same"
     return past, run.late_identities(), [note]
 

@@ -68,7 +68,7 @@ class Avro:
             raise EventError(f"the message does not fit the schema of {schema.file.name}: {error!r}") from None
         if left := len(body) - data.tell():
             raise EventError(f"the message is longer by {left} bytes than the schema of {schema.file.name} says")
-        return {name: _plain(value) for name, value in found.items()}  # type: ignore[union-attr]
+        return {name: _to_builtins(value) for name, value in found.items()}  # type: ignore[union-attr]
 
     def _schema_of(self, body: bytes) -> tuple[_Schema, int]:
         """The schema of a message, and where its content begins."""
@@ -99,9 +99,9 @@ class Avro:
     def _schema_for(self, name: str) -> tuple[int | None, _Schema]:
         if self._bare is not None:
             return None, self._bare
-        for wanted in (name, name.rpartition(".")[2]):
+        for candidate in (name, name.rpartition(".")[2]):
             for number, schema in self._numbered.items():
-                if schema.name == wanted:
+                if schema.name == candidate:
                     return number, schema
         known = ", ".join(schema.name for schema in self._numbered.values())
         raise SinkError(f"{name}: avro has no schema of this name; it has {known}")
@@ -109,15 +109,15 @@ class Avro:
 
 def _schema(file: Path) -> _Schema:
     try:
-        said = json.loads(file.read_text(encoding="utf-8"))
-        parsed = fastavro.parse_schema(said)
+        schema = json.loads(file.read_text(encoding="utf-8"))
+        parsed = fastavro.parse_schema(schema)
     except (OSError, ValueError, fastavro.schema.SchemaParseException, KeyError, TypeError) as error:
         raise ScenarioError(f"avro: the schema of {file} cannot be read: {error!r}") from None
-    if not (isinstance(said, dict) and said.get("type") == "record"):
+    if not (isinstance(schema, dict) and schema.get("type") == "record"):
         raise ScenarioError(f"avro: the schema of {file} is none of a record, which has fields by name")
     if danger := _danger(parsed, (), {}):
         raise ScenarioError(f"avro: the schema of {file} has {danger}")
-    kind = next((field["type"] for field in said["fields"] if field["name"] == "ts"), "long")
+    kind = next((field["type"] for field in schema["fields"] if field["name"] == "ts"), "long")
     kinds = kind if isinstance(kind, list) else [kind]  # it may be null, too
     logical = {each["logicalType"] for each in kinds if isinstance(each, dict) and "logicalType" in each}
     if len(logical) > 1 or logical - _UNITS.keys():
@@ -170,7 +170,7 @@ def _has_bytes(kind: Any, known: Mapping[str, Any]) -> bool:
             return _has_bytes(within, known)
 
 
-def _plain(value: Any) -> Any:
+def _to_builtins(value: Any) -> Any:
     """A value as JSON has it, bytes and decimals as they are: times in ISO 8601."""
     match value:
         case datetime() | date() | time():
@@ -178,8 +178,8 @@ def _plain(value: Any) -> Any:
         case UUID():
             return str(value)
         case dict():
-            return {name: _plain(each) for name, each in value.items()}
+            return {name: _to_builtins(each) for name, each in value.items()}
         case list():
-            return list(map(_plain, value))
+            return list(map(_to_builtins, value))
         case _:
             return value

@@ -36,7 +36,7 @@ _NOT_FOUND = (AttributeError, IndexError)
 NOT_IN_BLOCKS = (*NOT_READ, *_NOT_FOUND, OverflowError, UnicodeEncodeError)
 """The errors of a block with a message that is no event, that only the careful way can read, or that cannot be sent."""
 
-_PLAIN = (int, float, str, bool, type(None))
+_JSON_TYPES = (int, float, str, bool, type(None))
 _STAMP = (("ts", int | float | str, UNSET), ("id", Int64, 0), ("source", str, ""), ("level", Literal[0], 0))
 _STAMP_KEYS = {"ts": "ts", "id": "slackline:id", "source": "slackline:source", "level": "slackline:level"}
 """Identities come from paths, or from the connector: then what a message has under these keys is replaced."""
@@ -62,7 +62,7 @@ class _NoFormError(Exception):
 
 
 def form(event_type: EventType, paths: Mapping[str, Path], times: Times) -> ReadBlock | None:
-    """The fast way to read messages of a type; None where fields are neither plain values nor lists of them.
+    """The fast way to read messages of a type; None where fields are neither values of JSON nor lists of them.
 
     ``paths``: as ``MessageReader`` has them.
     """
@@ -90,17 +90,17 @@ def _decoder(event_type: EventType, paths: Mapping[str, Path]) -> tuple[Callable
     *own, _, _, _, _ = msgspec.structs.fields(event_type)
     if event_type.__struct_config__.tag is not None or hasattr(event_type, "__post_init__"):
         raise _NoFormError
-    if not all(_is_plain(each.type) for each in own):
+    if not all(_is_same_in_json(each.type) for each in own):
         raise _NoFormError
     if any(own_key(each.name, event_type) != each.name and each.name not in paths for each in own):
         raise _NoFormError  # it is looked for under two keys
     leaves = {(own_key(each.name, event_type),): _Leaf(each.type, each.default, each.default_factory) for each in own}
-    wanted = [(paths.get(each.name, key), leaf) for each, (key, leaf) in zip(own, leaves.items(), strict=True)]
+    paths_of_leaves = [(paths.get(each.name, key), leaf) for each, (key, leaf) in zip(own, leaves.items(), strict=True)]
     for name, kind, default in _STAMP:
         stamp = _Leaf(kind) if name in paths else _Leaf(kind | UnsetType, default)
-        wanted.append((paths.get(name, (_STAMP_KEYS[name],)), stamp))
+        paths_of_leaves.append((paths.get(name, (_STAMP_KEYS[name],)), stamp))
     tree: _Tree = {}
-    columns = [_column(_put(tree, path, leaf), leaf) for path, leaf in wanted]
+    columns = [_column(_put(tree, path, leaf), leaf) for path, leaf in paths_of_leaves]
     return msgspec.json.Decoder(_struct(event_type.__name__, tree)).decode, columns
 
 
@@ -157,10 +157,10 @@ def _column(names: list[str], leaf: _Leaf) -> Column:
     if not last.isdecimal():
         get: Callable[[Any], Any] = attrgetter(".".join(names))
     else:
-        array, place = attrgetter(".".join(above)), int(last)
+        array, index = attrgetter(".".join(above)), int(last)
 
         def get(form: Any) -> Any:
-            return array(form)[place]
+            return array(form)[index]
 
     if not above or leaf.default is NODEFAULT is leaf.factory:
         return partial(map, get)
@@ -174,13 +174,13 @@ def _column(names: list[str], leaf: _Leaf) -> Column:
     return partial(map, found)
 
 
-def _is_plain(annotation: Any) -> bool:
+def _is_same_in_json(annotation: Any) -> bool:
     """Whether values of this type mean the same to msgspec in JSON as in Python."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return _is_plain(arguments[0])
+        return _is_same_in_json(arguments[0])
     if origin in (typing.Union, types.UnionType):
-        return all(map(_is_plain, arguments))
+        return all(map(_is_same_in_json, arguments))
     if origin in (list, tuple):
-        return all(each is ... or _is_plain(each) for each in arguments)
-    return annotation in _PLAIN
+        return all(each is ... or _is_same_in_json(each) for each in arguments)
+    return annotation in _JSON_TYPES

@@ -1,4 +1,4 @@
-"""Rows of events as blocks for a node: what messages say goes on as bytes, and no event object is made on the way."""
+"""Rows of events as blocks for a node: the content of messages stays bytes, and no event object is made on the way."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Row = tuple[Any, ...]
 Blocks = list[tuple[BlockHead, bytes]]
 """What goes in one frame, see ``Publisher.publish_blocks``."""
 
-TS_PLACE, _ID, _SOURCE = -4, -3, -2
+TS_INDEX, _ID, _SOURCE = -4, -3, -2
 _ROWS_A_FRAME = 4_096
 
 
@@ -30,10 +30,10 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
     if len(kinds := set(types)) == 1:
         blocks = [_block(kinds.pop(), rows, None)]
     else:
-        places: dict[EventType, list[int]] = {}
-        for place, event_type in enumerate(types):
-            places.setdefault(event_type, []).append(place)
-        blocks = [_block(kind, [rows[place] for place in own], own) for kind, own in places.items()]
+        by_type: dict[EventType, list[int]] = {}
+        for index, event_type in enumerate(types):
+            by_type.setdefault(event_type, []).append(index)
+        blocks = [_block(kind, [rows[index] for index in own], own) for kind, own in by_type.items()]
     if len(rows) > 1 and sum(len(block) for _, block in blocks) > 2 * BLOCK_TARGET:
         middle = len(rows) // 2
         yield from _frames(types[:middle], rows[:middle])
@@ -42,10 +42,10 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
         yield blocks
 
 
-def _block(event_type: EventType, rows: Sequence[Row], places: list[int] | None) -> tuple[BlockHead, bytes]:
-    times, ids, sources = ([row[place] for row in rows] for place in (TS_PLACE, _ID, _SOURCE))
+def _block(event_type: EventType, rows: Sequence[Row], positions: list[int] | None) -> tuple[BlockHead, bytes]:
+    times, ids, sources = ([row[index] for row in rows] for index in (TS_INDEX, _ID, _SOURCE))
     head = BlockHead(type_name(event_type), len(rows), raw=True, runs=_runs(sources, ids), oldest=min(times), newest=max(times))
-    head.places, head.form = packed(places), form_of(event_type)
+    head.places, head.form = packed(positions), form_of(event_type)
     return head, encode(rows)
 
 

@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import astuple
 
 from middleware.connect.messages.forms import NOT_IN_BLOCKS, NOT_READ, ReadBlock, form
-from middleware.connect.messages.message_blocks import TS_PLACE, Blocks, Row, frames
+from middleware.connect.messages.message_blocks import TS_INDEX, Blocks, Row, frames
 from middleware.connect.messages.source import Message, Messages, MissingMessage, matches
 from middleware.link.codec import LARGEST_BLOCK, encode
 from middleware.model.errors import EventError, ScenarioError
@@ -147,22 +147,22 @@ class MessageReader:
                 found = self._read(kind, messages, unread)
             else:
                 found = found or [None] * len(messages)
-                places = [place for place, each in enumerate(kinds) if each is kind]
-                for place, row in zip(places, self._read(kind, messages.at_places(places), unread), strict=True):
-                    found[place] = row
+                indexes = [index for index, each in enumerate(kinds) if each is kind]
+                for index, row in zip(indexes, self._read(kind, messages.select(indexes), unread), strict=True):
+                    found[index] = row
         if reached is not None:
             for source, row in zip(messages.sources, found, strict=True):
                 if row is not None:
-                    reached[source] = max(row[TS_PLACE], reached.get(source, NEVER))
+                    reached[source] = max(row[TS_INDEX], reached.get(source, NEVER))
         types = [kind for kind, row in zip(kinds, found, strict=True) if kind is not None and row is not None]
         return types, [row for row in found if row is not None], unread
 
     def _read(self, kind: EventType | None, messages: Messages, unread: list[UnreadableMessage]) -> list[Row | None]:
-        """The rows of messages of one type, None for one that is no event: it is listed. A block that cannot be read as it
+        """The rows of messages of one type, None for one that is no event: it is reported. A block that cannot be read as it
         is, or would be too large to be sent, is cut in halves. O(n) if all are events, O(n log n) for any.
         """
         if kind is None:
-            unread += [UnreadableMessage(each, "", f"nothing is said of the topic {each.topic!r}") for each in messages]
+            unread += [UnreadableMessage(each, "", f"no event type is given for the topic {each.topic!r}") for each in messages]
             return [None] * len(messages)
         try:
             rows = self._ways[kind](messages)
@@ -173,8 +173,8 @@ class MessageReader:
         except NOT_IN_BLOCKS:
             pass
         if len(messages) > 1:
-            places, middle = range(len(messages)), len(messages) // 2
-            halves = (messages.at_places(places[:middle]), messages.at_places(places[middle:]))
+            indexes, middle = range(len(messages)), len(messages) // 2
+            halves = (messages.select(indexes[:middle]), messages.select(indexes[middle:]))
             return [row for half in halves for row in self._read(kind, half, unread)]
         try:
             row = self._with_care(kind, messages[0])
@@ -191,7 +191,7 @@ class MessageReader:
         return [self._with_care(event_type, message) for message in messages]
 
     def _with_care(self, event_type: EventType, message: Message) -> Row:
-        """By way of a dict, any event type can be read; here it is said why a message is no event."""
+        """By way of a dict, any event type can be read; here a message that is no event gets its reason."""
         if isinstance(message.body, MissingMessage):
             raise EventError(message.body.decode())
         record = self._decode(message.body)

@@ -12,7 +12,7 @@ from msgspec.structs import astuple
 
 
 class MissingMessage(bytes):
-    """In place of a body: why a server has the message no more. It is listed with that reason."""
+    """In place of a body: why a server has the message no more. It is reported with that reason."""
 
 
 class Message(msgspec.Struct, frozen=True, gc=False):
@@ -61,15 +61,15 @@ class Messages(msgspec.Struct, frozen=True, gc=False):
     def __len__(self) -> int:
         return len(self.ids)
 
-    def __getitem__(self, place: int) -> Message:
-        return Message(*(column[place] for column in astuple(self)))
+    def __getitem__(self, index: int) -> Message:
+        return Message(*(column[index] for column in astuple(self)))
 
     def __iter__(self) -> Iterator[Message]:
         return map(Message, *astuple(self))
 
-    def at_places(self, places: Sequence[int]) -> Messages:
-        """Those at these places. O(places)."""
-        return Messages(*([column[place] for place in places] for column in astuple(self)))
+    def select(self, indexes: Sequence[int]) -> Messages:
+        """The messages at these indexes. O(indexes)."""
+        return Messages(*([column[index] for index in indexes] for column in astuple(self)))
 
 
 class SourceSpec(NamedTuple):
@@ -78,7 +78,7 @@ class SourceSpec(NamedTuple):
     ``address``, ``name``
         where the server is, and what the input is called there: its session, its group.
     ``topics``
-        patterns of the topics that are wanted.
+        patterns of the topics to subscribe to.
     ``folder``
         for what must outlast the process.
     ``has_own_times``
@@ -127,8 +127,8 @@ def matches(pattern: str, topic: str) -> bool:
     >>> matches("rtls/+/position", "rtls/7/position"), matches("rtls/#", "rtls"), matches("rtls/+", "rtls/7/position")
     (True, True, False)
     """
-    wanted, there = pattern.split("/"), topic.split("/")
-    if wanted[-1] == "#":
-        wanted.pop()
-        there = there[: len(wanted)]
-    return len(wanted) == len(there) and all(one in ("+", other) for one, other in zip(wanted, there, strict=True))
+    parts, there = pattern.split("/"), topic.split("/")
+    if parts[-1] == "#":
+        parts.pop()
+        there = there[: len(parts)]
+    return len(parts) == len(there) and all(one in ("+", other) for one, other in zip(parts, there, strict=True))

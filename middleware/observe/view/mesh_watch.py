@@ -171,7 +171,7 @@ class MeshWatch:
                     self._call_view(lambda film, events=news: film.scene.found(events))  # type: ignore[misc]
 
     def _samples(self, subscriber: Subscriber) -> None:
-        """Decode a few blocks a second of each type; the others are dropped undecoded."""
+        """Decode some blocks a second of each type; the others are dropped undecoded."""
         codec, read_at = EventCodec(self._types), dict[str, float]()
         while not self._over.is_set():
             latest: dict[str, tuple[BlockHead, bytes]] = {}

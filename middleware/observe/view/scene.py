@@ -28,7 +28,7 @@ class Scene(Protocol):
     ``fixed``
         what never changes (such as the lines of a pitch), as JSON values.
     ``samples``
-        names of event types of which a few blocks a second are enough; the others are dropped undecoded.
+        names of event types that are sampled at some blocks a second; the others are dropped undecoded.
     """
 
     script: Path

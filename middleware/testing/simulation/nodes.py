@@ -86,7 +86,7 @@ class _Running:
             broker.wall_is(self._wall + self._simulation.now, self._local(self._simulation.now))
 
     @property
-    def unlisted(self) -> list[RejectedEvent]:
+    def unreported(self) -> list[RejectedEvent]:
         """Raw changes that were rejected, but may not be listed yet."""
         return []
 
@@ -221,9 +221,9 @@ class DurableNode(_Running):
         simulation.add(self)
 
     @property
-    def unlisted(self) -> list[RejectedEvent]:
+    def unreported(self) -> list[RejectedEvent]:
         """See above."""
-        return self.core.unlisted
+        return self.core.unreported
 
     def given(self) -> set[Claim]:
         """See above; includes changes not stored yet."""

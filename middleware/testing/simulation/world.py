@@ -527,7 +527,7 @@ class Loss:
         self._finals = {sink.name: list(sink.finals) for sink in world.sinks}
         for each in world.nodes.values():
             world.note_rejections(each.rejected)
-            world.note_rejections(each.unlisted)
+            world.note_rejections(each.unreported)
         said = set(map(claim_of, world.said))
         to_come = {name: said - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
         self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})

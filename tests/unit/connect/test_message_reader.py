@@ -86,7 +86,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
         ({"tag": "a", "x": 1, "ts": True}, "hub/7/location", "True is no time"),
         ({"tag": "a", "x": 1, "ts": 2**70}, "hub/7/location", "ts"),
         (b"[" * 100_000, "hub/7/location", "recursion"),
-        ({}, "hub/location", "nothing is said of the topic 'hub/location'"),
+        ({}, "hub/location", "no event type is given for the topic 'hub/location'"),
     ],
 )
 def test_what_is_no_event_is_named_with_its_reason_and_the_others_come(content: object, topic: str, reason: str) -> None:

@@ -69,7 +69,7 @@ def _shifting(rng: random.Random, factor: float) -> Policies:
 
 
 def _let_nodes_promise_for_idle(plan: WorldPlan, rng: random.Random) -> None:
-    """Sources fall silent and resume too late, while nodes with slow disks crash: many events are rejected but unlisted."""
+    """Sources fall silent and resume too late, while nodes with slow disks crash: many events are rejected but unreported."""
     for source in plan.sources:
         source.promises = source.offers = True
         source.start = source.dies = 0
