@@ -7,15 +7,15 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from middleware import native
-from middleware.model.columns.arrays import to_column
-from middleware.model.columns.rows import reader_of
+from middleware.model.block.arrays import to_column
+from middleware.model.block.rows import reader_of
 from middleware.model.event import Event, EventType
 from middleware.model.schema import arrow_schema, fields_of, without_none
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.columns.columns import EventColumns
+    from middleware.model.block.block import Block
     from middleware.native._core import Stamping
 
 Given = tuple[Any, Any]
@@ -44,11 +44,11 @@ def _plain(hint: Any) -> type | None:
     return kind if kind in _PLAIN else None
 
 
-def keys(columns: EventColumns, fields: Sequence[str]) -> Any:
+def keys(columns: Block, fields: Sequence[str]) -> Any:
     """Keys for the native core: (), an array of integers, codes and the list of what they stand for, or a list of tuples."""
     import pyarrow as pa
 
-    from middleware.model.columns.rows import values
+    from middleware.model.block.rows import values
 
     if not fields:
         return ()
@@ -73,9 +73,9 @@ class ResultColumns:
     def __init__(self, event_type: EventType, source: str, level: int) -> None:
         import pyarrow as pa
 
-        from middleware.model.columns.columns import EventColumns
+        from middleware.model.block.block import Block
 
-        self._pa, self._columns, self._event_type = pa, EventColumns, event_type
+        self._pa, self._columns, self._event_type = pa, Block, event_type
         self._source, self._level, self._reader = source, level, reader_of(event_type)
         fields = list(arrow_schema(event_type))
         stamp = [pa.field("ts", pa.int64(), False), pa.field("id", pa.int64(), False)]
@@ -83,7 +83,7 @@ class ResultColumns:
         self._kinds, self._int64 = [field.type for field in fields[:-3]], pa.int64()
         self._schema = pa.schema([*fields[:-3], *stamp])
 
-    def made(self, columns: Sequence[Given | Later], times: Any, ids: Any, in_time: bool = False) -> EventColumns:
+    def made(self, columns: Sequence[Given | Later], times: Any, ids: Any, in_time: bool = False) -> Block:
         """Results from their fields' columns, in order, times and ids; a block is made of them when it is asked for.
 
         ``in_time``: whether they are in order of time.
@@ -94,7 +94,7 @@ class ResultColumns:
             times = np.array(times, np.int64)
         return self._columns(self._event_type, None, None, times, partial(self._block, columns, times, ids), in_time)
 
-    def _block(self, columns: Sequence[Given | Later], times: Any, ids: Any) -> pa.RecordBatch | native.Block:
+    def _block(self, columns: Sequence[Given | Later], times: Any, ids: Any) -> pa.RecordBatch | native.CoreBlock:
         """By the core, where it has all columns as they are. O(values)."""
         given = [each for each in columns if not callable(each)]
         if self._reader is not None and len(given) == len(columns):
@@ -141,6 +141,6 @@ def has_plain_columns(event_type: EventType) -> bool:
     return all(kind is not None for kind in plain_kinds(event_type).values())
 
 
-def joined(columns: EventColumns | None, events: list[Event]) -> list[Event]:
+def joined(columns: Block | None, events: list[Event]) -> list[Event]:
     """Results as events, where some have no place in columns."""
     return events if columns is None else [*columns.events(), *events]

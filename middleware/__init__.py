@@ -7,8 +7,8 @@ used: ``import middleware`` stays light. Everything else has its own folder (doc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from middleware.model.block.block import Block
 from middleware.model.change import Change, Delta, Insert, Retract, Revise, Watermark
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.errors import SlacklineError
 from middleware.model.event import END, Event, EventTypes
@@ -45,11 +45,11 @@ __all__ = [
     "END",
     "AsyncPublisher",
     "AsyncSubscriber",
+    "Block",
     "Change",
     "Delta",
     "Detector",
     "Event",
-    "EventColumns",
     "EventTypes",
     "Insert",
     "Keys",

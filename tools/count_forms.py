@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ATTRIBUTES = {"columns", "in_columns", "places", "is_columns", "has_columns"}
-_CLASSES = {"EventColumns", "ArrivedColumns", "HeldColumns", "Interleaved", "Columns", "Block", "RecordBatch"}
+_CLASSES = {"Block", "ArrivedColumns", "WaitingBlocks", "MixedBlock", "AnyBlock", "RecordBatch"}
 
 
 def _tests(tree: ast.AST) -> Iterator[ast.expr]:

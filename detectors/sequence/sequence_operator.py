@@ -18,8 +18,8 @@ from detectors.sequence.strategies.matcher import Matcher
 from detectors.sequence.strategies.matches import Fail, Identify, Match, MatchChanges, first_of, last_of
 from detectors.sequence.strategies.native_plan import specification
 from middleware import native
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, converted
 from middleware.model.later import Later
@@ -182,19 +182,19 @@ class SequenceOperation(Operation):
             out = withheld(self, difference(before, after), self._misfit)
         return out if columns is None else Delta(columns, [], out.retracts)
 
-    def takes(self, columns: EventColumns) -> bool:
+    def takes(self, columns: Block) -> bool:
         return columns.event_type in self._readable
 
     def _changes(
         self, delta: Delta, retracts: list[Event], emitted: int, final: int
-    ) -> tuple[list[Row], list[Row], EventColumns | None]:
+    ) -> tuple[list[Row], list[Row], Block | None]:
         """Rows of new and of withdrawn matches; new ones as columns, if they can be and none replaces a withdrawn one."""
         pieces = delta.given.pieces if delta.given is not None else ()
         if pieces and all(map(self.takes, pieces)):
             given = [(piece.event_type, piece, piece.in_core) for piece in pieces]
             if (found := self._feed(given, retracts, emitted, final)) is not None:
                 made, withdrawn, block = found
-                columns = None if block is None else EventColumns.from_block(self._plan.result, block, in_time=True)
+                columns = None if block is None else Block.from_core(self._plan.result, block, in_time=True)
                 return made, withdrawn, columns
         return *self._apply(delta.inserts, retracts, emitted, final), None
 

@@ -14,16 +14,16 @@ from detectors.operator_columns import Given, ResultColumns, keys, plain_kinds
 from detectors.outcomes import packed, unpacked
 from detectors.window.kinds import Hopping
 from middleware import native
+from middleware.model.block.arrays import integers
+from middleware.model.block.recipe import recipe
 from middleware.model.change import Delta
-from middleware.model.columns.arrays import integers
-from middleware.model.columns.making import recipe
 from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stable_hash
 from middleware.model.identity import canonical
 from middleware.model.operator import Operation, Snapshot
 from middleware.model.schema import fields_of
 
 if TYPE_CHECKING:
-    from middleware.model.columns.columns import EventColumns
+    from middleware.model.block.block import Block
     from middleware.native._core import WindowChanges, WindowColumns
 
 MOST_STEPS = 1_024
@@ -182,7 +182,7 @@ class SteppedOperation(Operation):
         key = keys(columns, self._steps.key) if places.key is None else places.key
         return self._windows.feed(columns.in_core, key, places.columns, upto, final, retracts, self._as_columns)
 
-    def takes(self, columns: EventColumns) -> bool:
+    def takes(self, columns: Block) -> bool:
         return self._found(columns.event_type) is not None
 
     def _found(self, event_type: EventType) -> ColumnPlaces | None:
@@ -195,7 +195,7 @@ class SteppedOperation(Operation):
         """Whether columns of this type can be taken as they are."""
         return self._steps.suits(event_type)
 
-    def _columns_of(self, given: WindowColumns | None) -> EventColumns | None:
+    def _columns_of(self, given: WindowColumns | None) -> Block | None:
         """New results as columns, from what the native core gives."""
         if given is None:
             return None

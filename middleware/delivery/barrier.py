@@ -8,9 +8,9 @@ from typing import Any
 
 from middleware.broker.routing import is_subscribed
 from middleware.delivery.tables import fitting, has_form
+from middleware.model.block.block import Block
+from middleware.model.block.waiting_blocks import WaitingBlocks, in_order
 from middleware.model.change import Batch, Delta, grouped
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.held import HeldColumns, in_order
 from middleware.model.event import END, NEVER, Event, type_name
 from middleware.native import HeldEvents, by_class
 from middleware.ordering.slack.measuring import survey
@@ -46,7 +46,7 @@ class Barrier:
         self._promised = {name: NEVER for name in patterns if not name.endswith("*")}
         self._held = HeldEvents()
         self._newest = NEVER
-        self._columns = HeldColumns()
+        self._columns = WaitingBlocks()
         self._undisturbed = 0  # events since the last withdrawal or revision
 
     def __len__(self) -> int:
@@ -77,7 +77,7 @@ class Barrier:
             free[name] = Delta(each if same is None else _merged([same.inserts, each.events()]))
         return free
 
-    def take_columns(self, *batches: Batch, drops: Counter[str]) -> dict[str, EventColumns]:
+    def take_columns(self, *batches: Batch, drops: Counter[str]) -> dict[str, Block]:
         """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
 
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
@@ -139,12 +139,13 @@ class Barrier:
             self._retract(delta)
         for delta in deltas:
             self._revise(delta)
-            columns = delta.columns
-            blocks = [] if columns is None else columns.in_blocks() if in_columns else columns.blocks if takes_blocks else []
-            if columns is None or not blocks:
+            if (block := delta.columns) is not None and (
+                block.as_core_blocks() if in_columns else takes_blocks and block.core_blocks
+            ):
+                if below := self._columns.put(block, self.watermark):
+                    self.violations[_BELOW] += below
+            else:
                 self._hold(delta.inserts)
-            elif below := self._columns.put(columns, self.watermark):
-                self.violations[_BELOW] += below
         self._promise(batch)
 
     def _begin(self, batch: Batch) -> None:
@@ -179,7 +180,7 @@ class Barrier:
         count = len(self)
         self._joins = True
         self._held.clear()
-        self._columns = HeldColumns()
+        self._columns = WaitingBlocks()
         return count
 
     def _retract(self, delta: Delta) -> None:
@@ -208,14 +209,14 @@ class Barrier:
             self._newest = max(self._newest, free[-1].ts)
         return free
 
-    def _free_columns(self) -> dict[str, EventColumns]:
+    def _free_columns(self) -> dict[str, Block]:
         free = self._columns.released(self.watermark)
         self._newest = max([self._newest, *(each.newest for each in free.values())])
         return free
 
     def __getstate__(self) -> dict[str, Any]:
         self._held.hold(self._columns.spill(), NEVER)
-        self._columns = HeldColumns()
+        self._columns = WaitingBlocks()
         return vars(self) | {"_held": self._held.events()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -32,10 +32,10 @@ from middleware.link.codec import (
 from middleware.link.encoding import as_rows, encode_delta, kind_of
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME, Gathering
+from middleware.model.block.arrays import to_array, to_column
+from middleware.model.block.block import Block
+from middleware.model.block.rows import source_codes
 from middleware.model.change import Delta, grouped
-from middleware.model.columns.arrays import to_array, to_column
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import source_codes
 from middleware.model.errors import EventError
 from middleware.model.event import (
     END,
@@ -200,14 +200,14 @@ class Publication:
         if self.number(source) == reached:
             self._numbers[source] = first
 
-    def columns(self, table: pa.RecordBatch | pa.Table, event_type: EventType, source: str) -> EventColumns:
+    def columns(self, table: pa.RecordBatch | pa.Table, event_type: EventType, source: str) -> Block:
         """The rows of a table as raw events, numbered if it has no ids: see ``Publisher.publish_table``."""
         import numpy as np
 
         first = self._numbers.get(source, 0)
         if is_numbered := not {"id", "source"}.intersection(table.schema.names):
             table = table.append_column("id", to_column(np.arange(first, first + len(table), dtype=np.int64)))
-        columns = EventColumns.of(event_type, table, source)
+        columns = Block.of(event_type, table, source)
         names, _ = source_codes(columns.batch)
         if misnamed := next((name for name in names if name and not is_source(name)), None):
             raise EventError(f"{type_name(event_type)}: {_too_long(misnamed)}; nothing was sent")
@@ -216,9 +216,7 @@ class Publication:
         self._numbers[source] = first + len(table) if is_numbered else first
         return columns
 
-    def tables(
-        self, tables: Mapping[EventType, pa.RecordBatch | pa.Table], source: str
-    ) -> tuple[list[EventColumns], list[Numbers]]:
+    def tables(self, tables: Mapping[EventType, pa.RecordBatch | pa.Table], source: str) -> tuple[list[Block], list[Numbers]]:
         """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
         import numpy as np
         import pyarrow as pa
@@ -247,7 +245,7 @@ class Publication:
         return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])
 
     def slices(
-        self, tables: Sequence[EventColumns], places: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
+        self, tables: Sequence[Block], places: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
     ) -> Iterator[Frame]:
         """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``places``: of the events of each
         in the order in which all of them came, growing; None for a single type. Raises EventError for a row that is too
@@ -355,8 +353,8 @@ def _names(types: Iterable[EventType | str]) -> Iterator[str]:
 
 
 def _parts(
-    tables: Sequence[EventColumns], places: Sequence[Numbers] | None, start: int, stop: int
-) -> Iterator[tuple[EventColumns, Numbers | None]]:
+    tables: Sequence[Block], places: Sequence[Numbers] | None, start: int, stop: int
+) -> Iterator[tuple[Block, Numbers | None]]:
     """What each table has of the events from ``start`` to before ``stop``, in the order in which all came, and their places."""
     for at, columns in enumerate(tables):
         low, high = places[at].searchsorted([start, stop]) if places else (start, stop)
@@ -364,7 +362,7 @@ def _parts(
             yield part, places[at][low:high] - start if places else None
 
 
-def _cut(tables: Sequence[EventColumns], places: Sequence[Numbers] | None, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _cut(tables: Sequence[Block], places: Sequence[Numbers] | None, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """These events in spans of which no block is too large. Raises EventError if one of them is."""
     largest, name = max((part.batch.nbytes, type_name(part.event_type)) for part, _ in _parts(tables, places, start, stop))
     if largest <= LARGEST_BLOCK // 2 or (stop - start == 1 and largest <= LARGEST_BLOCK - _HEADING):

@@ -37,8 +37,8 @@ from middleware.link.codec import (
     encode,
 )
 from middleware.link.frames import Parts, payload_size
+from middleware.model.block.block import Block, has_columns
 from middleware.model.change import Batch, Change, Delta, Insert, Retract, Revise, Watermark, combined, grouped
-from middleware.model.columns.columns import EventColumns, has_columns
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import END, NEVER, ORDER, Event, EventType, type_name
 
@@ -332,7 +332,7 @@ class Subscription:
             self._cursor.moved((last.line, last.offset), batch.deltas.values(), finals, barrier)
         return self._cursor.fresh(finals)
 
-    def _finals_in_columns(self, barrier: Barrier, arrived: Arrived) -> dict[str, EventColumns]:
+    def _finals_in_columns(self, barrier: Barrier, arrived: Arrived) -> dict[str, Block]:
         free = barrier.take_columns(*self._steps(arrived), drops=self.drops)
         self._advance(_latest_watermarks(arrived))
         return free

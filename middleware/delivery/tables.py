@@ -7,8 +7,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from middleware import native
+from middleware.model.block.block import Block, has_columns, spelled_out
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns, has_columns, spelled_out
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType
 from middleware.model.schema import arrow_schema
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def finals_table(columns: EventColumns) -> pa.Table:
+def finals_table(columns: Block) -> pa.Table:
     """Events as a table: the fields of their type, ts (ns), id, source, level. O(rows) for the texts of sources."""
     import pyarrow as pa
 
-    block, schema = columns.block, _schema(columns.event_type)
+    block, schema = columns.core_block, _schema(columns.event_type)
     if block is not None:  # what Arrow would do loads a module at the first call: 60 ms
         stamps = pa.record_batch(native.spelled_out(block)).columns
         return pa.Table.from_arrays([*columns.batch.columns[: len(schema) - len(stamps)], *stamps], schema=schema)
@@ -44,20 +44,20 @@ def has_form(event_type: EventType, count: int, drops: Counter[str]) -> bool:
     return False
 
 
-def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> EventColumns:
+def fitting(event_type: EventType, events: list[Event], drops: Counter[str]) -> Block:
     """Events as columns, without those with a value that no column holds (a number of more than 64 bits), which are counted.
     Raises EventError for a type that has no columns. O(values)."""
     try:
-        return EventColumns.from_events(event_type, events)
+        return Block.from_events(event_type, events)
     except EventError:
         kept = [event for event in events if _fits(event_type, event)]
     drops["a value has no place in a column"] += len(events) - len(kept)
-    return EventColumns.from_events(event_type, kept)
+    return Block.from_events(event_type, kept)
 
 
 def _fits(event_type: EventType, event: Event) -> bool:
     try:
-        EventColumns.from_events(event_type, [event])
+        Block.from_events(event_type, [event])
     except EventError:
         return False
     return True
@@ -78,4 +78,4 @@ def changes_table(event_type: EventType, delta: Delta, drops: Counter[str]) -> p
 
 def empty_table(event_type: EventType, with_op: bool) -> pa.Table:
     """Such a table without rows."""
-    return changes_table(event_type, Delta(), Counter()) if with_op else finals_table(EventColumns.from_events(event_type, []))
+    return changes_table(event_type, Delta(), Counter()) if with_op else finals_table(Block.from_events(event_type, []))

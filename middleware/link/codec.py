@@ -17,10 +17,10 @@ import msgspec
 from middleware import native
 from middleware.link.columnar import takes_columns, unpack_columns
 from middleware.link.frames import Count, Name, Parts
+from middleware.model.block.arrays import to_array
+from middleware.model.block.block import Block, has_own_form
+from middleware.model.block.rows import reader_of
 from middleware.model.change import Delta
-from middleware.model.columns.arrays import to_array
-from middleware.model.columns.columns import EventColumns, has_own_form
-from middleware.model.columns.rows import reader_of
 from middleware.model.errors import EventError, WireError
 from middleware.model.event import (
     END,
@@ -43,7 +43,7 @@ from middleware.native import span
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.columns.arrays import Array, Places
+    from middleware.model.block.arrays import Array, Places
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
@@ -347,7 +347,7 @@ class _TypeCodec:
         named = [f"{name} ({getattr(kind, '__name__', kind)})" for name, kind in zip(names, kinds, strict=True)]
         return f"fields of other kinds: {', '.join(named)}"
 
-    def read(self, head: BlockHead, block: bytes) -> native.Block | None:
+    def read(self, head: BlockHead, block: bytes) -> native.CoreBlock | None:
         """A block of insertions, read by the native core. None if it cannot: another way reads it, or says why. O(bytes)."""
         if self._reader is None:
             return None
@@ -422,7 +422,7 @@ class EventCodec:
             read = codec.read(head, block) if head.columns or (head.plain and head.inserts >= FEWEST_ROWS) else None
             if read is not None and not (head.raw and _needs_look(head, read)):
                 if head.columns or head.inserts >= self._fewest:
-                    return Delta(EventColumns.from_block(codec.event_type, read), early=head.since)
+                    return Delta(Block.from_core(codec.event_type, read), early=head.since)
                 return Delta(read.events(0, len(read)), early=head.since)
             if head.columns:
                 return _of_columns(head, _columns(codec, head, block), drops)
@@ -472,22 +472,22 @@ class EventCodec:
         return codec
 
 
-def _columns(codec: _TypeCodec, head: BlockHead, block: bytes) -> EventColumns:
+def _columns(codec: _TypeCodec, head: BlockHead, block: bytes) -> Block:
     """The events in a block in columns. Raises WireError, EventError: such a block is refused as a whole."""
     if head.count != head.inserts:
         raise WireError("malformed columns: they hold new events only")
     batch = unpack_columns(block, head.inserts)
-    found = EventColumns.of(codec.event_type, batch)
+    found = Block.of(codec.event_type, batch)
     codec.accept(block, batch)
     return found
 
 
-def _needs_look(head: BlockHead, block: native.Block) -> bool:
+def _needs_look(head: BlockHead, block: native.CoreBlock) -> bool:
     """Whether a block from a publisher may hold what publishers may not send: see ``_raw``."""
     return block.has_levels or (head.newest is not None and block.newest > head.newest)
 
 
-def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
+def _of_columns(head: BlockHead, columns: Block, drops: Drops) -> Delta:
     """The delta of a block in columns, without what a publisher may not send: see ``_raw``."""
     newest, batch = head.newest, columns.batch
     if head.raw and newest is not None and len(columns) and (beyond := columns.times > newest).any():
@@ -498,7 +498,7 @@ def _of_columns(head: BlockHead, columns: EventColumns, drops: Drops) -> Delta:
         if count := int(derived.sum()):
             drops["level of a derived event"] += count
             columns = columns.filter(~derived)
-        columns = EventColumns(columns.event_type, columns.batch.drop_columns(["level"]))
+        columns = Block(columns.event_type, columns.batch.drop_columns(["level"]))
     return Delta(columns, early=head.since)
 
 

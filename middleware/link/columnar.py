@@ -14,7 +14,7 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import TYPE_CHECKING, Any
 
-from middleware.model.columns.rows import values
+from middleware.model.block.rows import values
 from middleware.model.errors import WireError
 
 if TYPE_CHECKING:

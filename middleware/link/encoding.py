@@ -11,9 +11,9 @@ from msgspec.structs import astuple
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_ROWS, LARGEST_BLOCK, BlockHead, Run, encode, packed
 from middleware.link.columnar import MOST_ROWS, pack_columns, records_of, unpack_columns
+from middleware.model.block.block import Block
+from middleware.model.block.rows import reader_of
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import reader_of
 from middleware.model.errors import WireError
 from middleware.model.event import MAX_TS, MIN_TS, EventType
 from middleware.model.schema import form_of
@@ -21,7 +21,7 @@ from middleware.model.values.carried import settled, takes_any
 from middleware.model.values.nesting import check_nesting, may_nest
 
 if TYPE_CHECKING:
-    from middleware.model.columns.arrays import Places
+    from middleware.model.block.arrays import Places
 
 
 def encode_delta(
@@ -56,10 +56,10 @@ def encode_delta(
 
 
 def _encode_columns(
-    name: str, columns: EventColumns, raw: bool, runs: list[Run] | None, places: Places | None, since: int | None = None
+    name: str, columns: Block, raw: bool, runs: list[Run] | None, places: Places | None, since: int | None = None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
-    block, count = columns.block, len(columns)
+    block, count = columns.core_block, len(columns)
     size = columns.batch.nbytes if block is None else block.size
     rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
     blocks = []
@@ -81,9 +81,9 @@ def kind_of(delta: Delta) -> EventType | None:
     return some.__class__ if some is not None else None
 
 
-def _block(columns: EventColumns, start: int, stop: int) -> bytes:
+def _block(columns: Block, start: int, stop: int) -> bytes:
     """Some of the events in columns: by the core, if their columns are just as the type's, else by Arrow. O(values)."""
-    whole, reader = columns.block, reader_of(columns.event_type)
+    whole, reader = columns.core_block, reader_of(columns.event_type)
     if whole is not None and stop - start == len(whole):
         return whole.columns()
     block = native.pack(reader, columns.in_core, start, stop) if reader is not None else None

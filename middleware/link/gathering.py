@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from middleware import native
 from middleware.link.codec import BLOCK_TARGET, FEWEST_IN_COLUMNS, BlockHead
-from middleware.model.columns.rows import reader_of
+from middleware.model.block.rows import reader_of
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.schema import form_of
 

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.model.columns.columns import EventColumns, as_block
+from middleware.model.block.block import Block, as_block
 from middleware.model.event import IDENTITY, NEVER, TS, Event, Identity, type_name
 from middleware.model.values.state import same_event
 from middleware.native import by_class, survey_events
 
 if TYPE_CHECKING:
-    from middleware.model.columns.arrays import Places
-    from middleware.model.columns.interleaved import Columns
+    from middleware.model.block.arrays import Places
+    from middleware.model.block.mixed_block import AnyBlock
 
 
 class Insert(msgspec.Struct, frozen=True, tag=True):
@@ -71,13 +71,13 @@ class Delta:
 
     def __init__(
         self,
-        new: list[Event] | Columns | None = None,
+        new: list[Event] | AnyBlock | None = None,
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
         early: list[int] | int | None = None,
         places: Places | None = None,
     ) -> None:
-        self.new: list[Event] | Columns = new if new is not None else []
+        self.new: list[Event] | AnyBlock = new if new is not None else []
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
         self.early, self.places = early, places
@@ -89,16 +89,16 @@ class Delta:
         return new if isinstance(new, list) else new.events()
 
     @property
-    def given(self) -> Columns | None:
+    def given(self) -> AnyBlock | None:
         """New events that came as columns, of one type or of several; None if they came as rows."""
         new = self.new
         return None if isinstance(new, list) else new
 
     @property
-    def columns(self) -> EventColumns | None:
+    def columns(self) -> Block | None:
         """New events that came as columns of one type; None if they did not."""
         new = self.new
-        return new if isinstance(new, EventColumns) else None
+        return new if isinstance(new, Block) else None
 
     @property
     def inserted(self) -> int:
@@ -165,11 +165,11 @@ class Delta:
         return parts
 
 
-def _newest(new: list[Event] | Columns) -> int:
+def _newest(new: list[Event] | AnyBlock) -> int:
     return max(map(TS, new), default=NEVER) if isinstance(new, list) else new.newest
 
 
-def _above(new: list[Event] | Columns, since: int) -> list[int] | None:
+def _above(new: list[Event] | AnyBlock, since: int) -> list[int] | None:
     """By how much (ns) each event is later than a time; None if none is. O(n), and makes no object of columns."""
     newest = _newest(new)
     if newest <= since:
@@ -238,7 +238,7 @@ def early_of(deltas: Iterable[Delta]) -> list[int] | int | None:
     return [early for delta in given for early in delta.k_plus or [0] * delta.inserted]
 
 
-def _as_columns(deltas: Sequence[Delta]) -> EventColumns | None:
+def _as_columns(deltas: Sequence[Delta]) -> Block | None:
     """The new events of several deltas as columns, if they are of one type, and at least half of them came so."""
     columns = [own for delta in deltas if (own := delta.columns) is not None]
     count, total = sum(map(len, columns)), sum(delta.inserted for delta in deltas)

@@ -11,8 +11,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 
-from middleware.model.columns.batches import BatchResult, rows_of
-from middleware.model.columns.columns import EventColumns
+from middleware.model.batch_results import BatchResult, rows_of
+from middleware.model.block.block import Block
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import MAX_TS, Event, EventType, check_event_type, type_name
 from middleware.model.values.attributes import (
@@ -83,9 +83,9 @@ class Detector:
         """Take the next event in order; return None, an event, or an iterable of events."""
         if not takes_batches(type(self)):
             raise DetectorError(f"{type(self).__name__} has no on_event(self, event): it is the one method a detector needs")
-        return [result for _, result in batch_results(self, EventColumns(event.__class__, None, [event]))]
+        return [result for _, result in batch_results(self, Block(event.__class__, None, [event]))]
 
-    def on_batch(self, events: EventColumns) -> BatchResult:
+    def on_batch(self, events: Block) -> BatchResult:
         """Take the next events in order, at least one, as columns: written in place of ``on_event``, where numpy is faster.
 
         ``events`` are of the one type that the detector reads, and of all its keys: ``events.array("x")`` is a field as an
@@ -247,7 +247,7 @@ def takes_batches(kind: type[Detector]) -> bool:
     return kind.on_batch is not Detector.on_batch
 
 
-def batch_results(detector: Detector, events: EventColumns) -> list[tuple[int, Event]]:
+def batch_results(detector: Detector, events: Block) -> list[tuple[int, Event]]:
     """Give a detector the next events as one batch; returns its results in order of the rows that lead to them.
 
     Raises DetectorError for what is no result, and whatever the detector raises.

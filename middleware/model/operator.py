@@ -24,7 +24,7 @@ from middleware.model.values.carried import carried, carrier, legible
 from middleware.native import by_class
 
 if TYPE_CHECKING:
-    from middleware.model.columns.columns import EventColumns
+    from middleware.model.block.block import Block
 
 Snapshot = Any
 """The running state of an operation as plain values, in a form that only the operation knows."""
@@ -68,7 +68,7 @@ class Operation:
         """
         raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
 
-    def takes(self, columns: EventColumns) -> bool:
+    def takes(self, columns: Block) -> bool:
         """Whether ``apply`` takes columns of this type as they are: if not, it is given several of them at once as events."""
         return False
 

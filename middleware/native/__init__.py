@@ -11,7 +11,7 @@ from middleware.model.errors import ENDING, WindowError
 from middleware.model.event import ORDER, Event
 from middleware.model.values.state import same_state
 
-_VERSION = 57
+_VERSION = 58
 """Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
@@ -33,9 +33,9 @@ if VERSION != _VERSION:
     raise ImportError(_install(f"is of version {VERSION}, and this Slackline needs {_VERSION}"))
 
 from middleware.native._core import (  # noqa: E402  # there is none of another version
-    Block,
     BlockReader,
     ColumnCondition,
+    CoreBlock,
     Counts,
     EventBatch,
     Fiba,
@@ -80,9 +80,9 @@ from middleware.native._core import (  # noqa: E402  # there is none of another 
 give_model(event=Event, order=ORDER, same_state=same_state, ending=ENDING, window_error=WindowError)
 
 __all__ = [
-    "Block",
     "BlockReader",
     "ColumnCondition",
+    "CoreBlock",
     "Counts",
     "EventBatch",
     "Fiba",

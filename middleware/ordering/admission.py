@@ -5,22 +5,22 @@ from __future__ import annotations
 from itertools import compress
 from typing import TYPE_CHECKING, cast
 
+from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.change import Delta
-from middleware.model.columns.interleaved import Columns
 from middleware.model.event import Event
 from middleware.ordering.slack.measuring import Less, less_k_plus, measure, survey
 from middleware.ordering.timeline import Timeline
 
 if TYPE_CHECKING:
-    from middleware.model.columns.arrays import Array
+    from middleware.model.block.arrays import Array
 
 
-Admitted = tuple["list[Event] | Columns", list[Event], bool]
+Admitted = tuple["list[Event] | AnyBlock", list[Event], bool]
 """The events in time, in their order of arrival; the late events, at or before ``final``, which enter no result; and whether
 each event in time is later than all before it."""
 
 
-def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | Columns, mark: int | None, more: bool) -> Admitted:
+def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | AnyBlock, mark: int | None, more: bool) -> Admitted:
     """Measure the delays of new events, move the clock, and part late events from the others. O(n).
 
     ``arrived``: all that is new in ``delta``, at least one event. ``mark``, ``more``: see ``Unit.push``.
@@ -42,13 +42,13 @@ def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | Columns, mark
 
 
 def _parted(
-    arrived: list[Event] | Columns, less: Less | None, final: int
-) -> tuple[list[Event], list[Event] | Columns, Less | None]:
+    arrived: list[Event] | AnyBlock, less: Less | None, final: int
+) -> tuple[list[Event], list[Event] | AnyBlock, Less | None]:
     """The late events; the others, and their times less K+. O(n)."""
     if type(arrived) is list:
         in_time = [event.ts > final for event in arrived]
         late = [event for event in arrived if event.ts <= final]
         return late, list(compress(arrived, in_time)), None if less is None else list(compress(cast(list[int], less), in_time))
-    columns = cast(Columns, arrived)
+    columns = cast(AnyBlock, arrived)
     good = columns.times > final
     return list(columns.filter(~good).events()), columns.filter(good), None if less is None else cast("Array", less)[good]

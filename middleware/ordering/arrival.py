@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from itertools import accumulate, chain
 from operator import itemgetter
 
+from middleware.model.block.block import Block
+from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.change import Delta, combined, early_of
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.interleaved import Interleaved
 
 
 def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
@@ -52,9 +52,9 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
     return whole
 
 
-def _interleaved(parts: list[Delta], given: list[Delta], columns: list[EventColumns]) -> Delta:
+def _interleaved(parts: list[Delta], given: list[Delta], columns: list[Block]) -> Delta:
     """The same for columns."""
-    came = Interleaved(columns, [part.places for part in given])
+    came = MixedBlock(columns, [part.places for part in given])
     early = early_of(given)
     if isinstance(early, list):
         early = [early[at] for at in came.order.tolist()]

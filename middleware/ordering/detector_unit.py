@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.change import Delta, composed
-from middleware.model.columns.interleaved import Columns
 from middleware.model.detector import Detector, constants, key_function
 from middleware.model.errors import ENDING, DetectorError
 from middleware.model.event import END, NEVER, TS, Event
@@ -90,7 +90,7 @@ class DetectorUnit(Unit):
 
     # -- what comes in, and what is ready -------------------------------------------------------------------------------
 
-    def _columns_of(self, delta: Delta) -> Columns | None:
+    def _columns_of(self, delta: Delta) -> AnyBlock | None:
         """Columns stay columns if many come, but not beside rows: of an event that comes twice the first counts."""
         keeps = self._runs.keep_columns(delta, self._waiting, self._columns)
         if not keeps and delta.inserted:

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.change import Delta, composed
-from middleware.model.columns.interleaved import Columns
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operator
 from middleware.native import split
@@ -72,7 +72,7 @@ class OperatorUnit(Unit):
 
     # -- what comes in, and what is ready -------------------------------------------------------------------------------
 
-    def _columns_of(self, delta: Delta) -> Columns | None:
+    def _columns_of(self, delta: Delta) -> AnyBlock | None:
         return delta.given
 
     def _arrange(self, events: list[Event], top: int) -> Ready:

@@ -12,9 +12,9 @@ from copy import copy
 from itertools import compress
 from typing import TYPE_CHECKING, Any, cast
 
+from middleware.model.block.mixed_block import AnyBlock, together
+from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.change import Delta
-from middleware.model.columns.held import HeldColumns
-from middleware.model.columns.interleaved import Columns, together
 from middleware.model.detector import Detector
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, TS, Event, Identity, type_name
@@ -79,7 +79,7 @@ class Unit(ABC):
         self._newest = NEVER  # the latest result that was forgotten
         self._backdate = detector.backdate
         self._waiting = Waiting()
-        self._columns = HeldColumns()  # what waits as columns
+        self._columns = WaitingBlocks()  # what waits as columns
         self._failing = Failing()
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
@@ -204,7 +204,7 @@ class Unit(ABC):
     def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
         """Let new events in: they move the clock, and those that are late are listed."""
         columns = self._columns_of(delta) if self.halted is None else None
-        arrived: list[Event] | Columns = delta.inserts if columns is None else columns
+        arrived: list[Event] | AnyBlock = delta.inserts if columns is None else columns
         if not len(arrived):
             return NOTHING
         self._received += len(arrived)
@@ -213,12 +213,12 @@ class Unit(ABC):
         if late:
             self._list_late(late, "insert")
         if columns is not None:
-            return Ready([], [], cast(Columns, events) if len(events) else None, is_ordered)
+            return Ready([], [], cast(AnyBlock, events) if len(events) else None, is_ordered)
         rows = cast(list[Event], events)
         return Ready(rows, []) if is_ordered else self._arrange(rows, top)
 
     @abstractmethod
-    def _columns_of(self, delta: Delta) -> Columns | None:
+    def _columns_of(self, delta: Delta) -> AnyBlock | None:
         """New events that stay columns."""
 
     @abstractmethod
@@ -293,7 +293,7 @@ class Unit(ABC):
             emitted = timeline.emit(timeline.newest if self._emits_before_clock and not timeline.alpha else NEVER)
         if self._columns or (columns is not None and self._has_to_wait(arrived.is_ordered)):
             for piece in columns.pieces if columns is not None else ():
-                if piece.in_blocks():
+                if piece.as_core_blocks():
                     self._columns.put(piece)
                 else:
                     self._duplicates += self._waiting.add(piece.events(), NEVER)[1]

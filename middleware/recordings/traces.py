@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
-from middleware.model.columns.arrays import sound
-from middleware.model.columns.rows import values
+from middleware.model.block.arrays import sound
+from middleware.model.block.rows import values
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventType, EventTypes, field_names
 from middleware.recordings.files.recording import check_type_name

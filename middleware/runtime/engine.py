@@ -56,7 +56,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     """The result of a run.
 
     ``finals``
-        final results by detector name, in total order: lists of events, or ``EventColumns``, where operators over tables give
+        final results by detector name, in total order: lists of events, or ``Block``, where operators over tables give
         columns, which make their events when they are looked at.
     ``late``
         by detector name, the ledger of events that came beyond the allowed lateness and were left out.

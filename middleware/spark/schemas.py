@@ -17,8 +17,8 @@ import msgspec
 from msgspec import inspect
 from msgspec.structs import astuple
 
-from middleware.model.columns.columns import EventColumns, spelled_out
-from middleware.model.columns.rows import needs_conversion, values
+from middleware.model.block.block import Block, spelled_out
+from middleware.model.block.rows import needs_conversion, values
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, check_event_type, type_name
 from middleware.model.schema import arrow_schema
@@ -71,7 +71,7 @@ class EventSchema:
         self.columns: list[EventColumn] = [*own, *stamp]
         self._list = list[event_type]  # type: ignore[valid-type]
         self.has_columns = self._is_arrow_schema()
-        """Whether the columns hold the fields' values as they are, as those of ``EventColumns`` do."""
+        """Whether the columns hold the fields' values as they are, as those of ``Block`` do."""
 
     def _column(self, field: inspect.Field) -> EventColumn:
         try:
@@ -103,11 +103,11 @@ class EventSchema:
     def batch(self, events: Sequence[Event]) -> pa.RecordBatch:
         """Events of this type as a record batch, in order. Raises EventError for a value that no column can hold. O(n).
 
-        Of ``EventColumns`` no event is made, if their columns say all that there is to say.
+        Of ``Block`` no event is made, if their columns say all that there is to say.
         """
         import pyarrow as pa
 
-        if isinstance(events, EventColumns) and self.has_columns and not needs_conversion(self.type):
+        if isinstance(events, Block) and self.has_columns and not needs_conversion(self.type):
             given = spelled_out(events.batch)
             return pa.RecordBatch.from_arrays([given[name] for name in self.arrow.names], schema=self.arrow)
         rows = zip(*map(astuple, events), strict=True) if events else [()] * len(self.columns)
@@ -133,7 +133,7 @@ class EventSchema:
             given = [column.name for column in self.columns if column.name in columns]
             for column in self.columns:
                 _check_nulls(self.name, column, columns.get(column.name))
-            return EventColumns(self.type, pa.record_batch([columns[name] for name in given], names=given)).events()
+            return Block(self.type, pa.record_batch([columns[name] for name in given], names=given)).events()
         length = len(columns["ts"])
         lists = [_values(self.name, column, columns[column.name]) for column in self.columns if column.name in columns]
         if "level" not in columns:

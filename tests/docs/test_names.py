@@ -29,7 +29,7 @@ NOUNS = {"Feed"}
 PARTICIPLES = {
     *("Counted", "Marked", "Unmarked"),  # what users write or read: a kind of windows, events of a match
     *("Derived", "Echoed", "Held", "Seen", "Slotted"),  # event types, and a detector, of simulated worlds
-    *("Interleaved", "Listed", "Packed", "Passed", "Pickled", "Placed", "Published", "Resumed", "Terminated"),
+    *("Listed", "Packed", "Passed", "Pickled", "Placed", "Published", "Resumed", "Terminated"),
 }
 """Classes that are still named for what has happened to them. The first two lines stay; the others shrink."""
 

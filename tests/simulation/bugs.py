@@ -46,8 +46,8 @@ from middleware.link.codec import Gap, Interest, Payload, Resumed, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
 from middleware.model import detector
+from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.change import Delta
-from middleware.model.columns.held import HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, TS
 from middleware.model.identity import named
@@ -565,7 +565,7 @@ def columns_that_wait_in_a_unit_left_out_of_checkpoints(patch: pytest.MonkeyPatc
 
 @bug
 def columns_held_back_that_were_withdrawn_released(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(HeldColumns, "pick", lambda self, ids: iter(()))
+    patch.setattr(WaitingBlocks, "pick", lambda self, ids: iter(()))
 
 
 # -- operators --------------------------------------------------------------------------------------------------------

@@ -40,8 +40,8 @@ from slackline_benchmarks.workload import (
 )
 
 from detectors.sequence.sequence_operator import SequenceQuery
+from middleware.model.block.block import Block
 from middleware.model.change import grouped
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes
 from middleware.ordering.hierarchy import Hierarchy
@@ -206,9 +206,7 @@ def _tables(events: list[Event]) -> dict[type[Event], Any]:
     for delta in grouped(events).values():
         kind = type(delta.inserts[0])
         arrivals = delta.places if delta.places is not None else range(len(delta.inserts))
-        tables[kind] = EventColumns.from_events(kind, delta.inserts).batch.append_column(
-            "arrival", pa.array(arrivals, pa.int64())
-        )
+        tables[kind] = Block.from_events(kind, delta.inserts).batch.append_column("arrival", pa.array(arrivals, pa.int64()))
     return tables
 
 

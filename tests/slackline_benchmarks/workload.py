@@ -15,8 +15,8 @@ import numpy as np
 from middleware.delivery.barrier import Barrier
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import MILLISECOND, SECOND
@@ -228,11 +228,11 @@ def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
     return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
 
 
-Block = list[tuple[EventColumns, Any]]
+Portion = list[tuple[Block, Any]]
 """What arrives at once, as columns: those of each type, and their places in the order of arrival, an array, as in a node."""
 
 
-def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Block]:
+def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Portion]:
     """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
     return [
         [
@@ -244,21 +244,21 @@ def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> li
     ]
 
 
-def _columns(kind: type[Event], events: list[Event]) -> EventColumns:
+def _columns(kind: type[Event], events: list[Event]) -> Block:
     """The events, sent in columns and read from their blocks: several, if they are many."""
     codec, name = EventCodec(EventTypes([kind]), in_columns=True), type_name(kind)
-    sent = encode_delta(name, Delta(EventColumns.from_events(kind, events)), fewest=1)
+    sent = encode_delta(name, Delta(Block.from_events(kind, events)), fewest=1)
     first, *others = (each for head, block in sent if (each := codec.decode(head, block, Drops()).columns) is not None)
     return first.joined(others)
 
 
-def _as_new(columns: EventColumns) -> EventColumns:
+def _as_new(columns: Block) -> Block:
     """The same as they come off a wire: nothing was looked up in them in the round before."""
-    kind, block = columns.event_type, columns.block
-    return EventColumns(kind, columns.batch) if block is None else EventColumns.from_block(kind, block)
+    kind, block = columns.event_type, columns.core_block
+    return Block(kind, columns.batch) if block is None else Block.from_core(kind, block)
 
 
-def by_columns(detector: Detector, given: Iterable[Block]) -> list[Delta]:
+def by_columns(detector: Detector, given: Iterable[Portion]) -> list[Delta]:
     """``early`` with columns in, for a subscriber that takes results in the form in which they come, with all corrections."""
     unit, results = unit_for("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:

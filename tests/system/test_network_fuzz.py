@@ -23,8 +23,8 @@ from middleware.link.codec import BlockHead, Changes, Interest, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Data, Hello
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import NetworkError
 from middleware.runtime.clients import Publisher, Subscriber
 from middleware.runtime.transport.keys import Keys
@@ -42,7 +42,7 @@ def blocks() -> list[tuple[BlockHead, bytes]]:
     for first in range(0, 1_000, 10):
         made += encode_delta("Hit", Delta(hits(first, 3, "fuzz")), raw=True, runs=[("fuzz", first, first + 2)])
         made += encode_delta("Hit", Delta(hits(first + 3, 2, "fuzz"), [tuple(hits(first, 1, "fuzz") * 2)]))  # type: ignore[list-item]
-        columns = EventColumns.from_events(Hit, hits(first + 5, 3, "fuzz"))
+        columns = Block.from_events(Hit, hits(first + 5, 3, "fuzz"))
         made.append((BlockHead("Hit", 3, raw=True, columns=True), pack_columns(columns.batch)))
     return made
 

@@ -19,7 +19,7 @@ from test_network_security import drops
 
 from middleware.link.codec import BlockHead, places_of
 from middleware.link.columnar import pack_columns
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.detector import Detector
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import END, Event
@@ -42,7 +42,7 @@ class Doubles(Detector):
 
 
 def table(first: int = 0, count: int = COUNT) -> pa.Table:
-    return pa.Table.from_batches([EventColumns.from_events(Hit, hits(first, count)).batch])
+    return pa.Table.from_batches([Block.from_events(Hit, hits(first, count)).batch])
 
 
 def tables_to_end(subscriber: Subscriber) -> pa.Table:
@@ -61,7 +61,7 @@ def heads_of(subscriber: Subscriber) -> list[BlockHead]:
 
 
 def events_in(found: pa.Table) -> list[Event]:
-    return EventColumns.of(Hit, found).events()
+    return Block.of(Hit, found).events()
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_a_table_comes_out_as_it_went_in_for_readers_of_any_kind(node: Node) -> 
 def test_tables_of_several_types_keep_the_order_in_which_their_rows_came(node: Node) -> None:
     """As the same events by rows: the clock has not gone ahead of any."""
     others = [Other("x", ts=event.ts, id=event.id, source="other") for event in hits(0, 3 * COUNT)]
-    own, strange = (EventColumns.from_events(type(each[0]), each).batch for each in (hits(0, 3 * COUNT), others))
+    own, strange = (Block.from_events(type(each[0]), each).batch for each in (hits(0, 3 * COUNT), others))
     tables = {Hit: own.append_column("arrival", pa.array(range(3 * COUNT)))}
     tables[Other] = strange.append_column("arrival", pa.array([n + n % 2 for n in range(3 * COUNT)]))
     with Subscriber(node.address, [Hit, Other]) as subscriber, Publisher(node.address) as publisher:

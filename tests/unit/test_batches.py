@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from middleware.model.columns.batches import rows_of
-from middleware.model.columns.columns import EventColumns
+from middleware.model.batch_results import rows_of
+from middleware.model.block.block import Block
 from middleware.model.detector import Detector, check_declaration
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import Event
@@ -77,7 +77,7 @@ def test_a_table_says_of_one_type_only() -> None:
 class Plain(Detector):
     subscribes, publishes = (Seen,), (Found,)
 
-    def on_batch(self, events: EventColumns) -> None:
+    def on_batch(self, events: Block) -> None:
         return None
 
 
@@ -93,9 +93,9 @@ def test_what_does_not_go_with_batches_is_refused() -> None:
 
 def test_columns_are_the_same_from_events_and_from_arrow() -> None:
     events: list[Event] = [Seen(n, n / 2, None if n % 2 else "x", ts=n, id=n, source="a") for n in range(4)]
-    from_events, from_arrow = EventColumns(Seen, None, events), EventColumns.from_events(Seen, events)
+    from_events, from_arrow = Block(Seen, None, events), Block.from_events(Seen, events)
     for name in ("sensor", "value", "label", "ts", "id", "source", "level"):
-        one, other = from_events.array(name), EventColumns(Seen, from_arrow.batch).array(name)
+        one, other = from_events.array(name), Block(Seen, from_arrow.batch).array(name)
         assert one.dtype == other.dtype
         assert one.tolist() == other.tolist() == [getattr(event, name) for event in events]
         with pytest.raises(ValueError, match="read-only"):
@@ -115,16 +115,16 @@ def test_the_native_core_reads_columns_as_python_does(odd: dict[str, Any]) -> No
     fields: dict[str, Any] = {"number": -(2**63), "share": float("nan"), "flag": False}
     events: list[Event] = [Odd(**fields, ts=1, id=5), Odd(**fields | odd, ts=2, id=6), Odd(3, -0.0, True, ts=3, id=2**63 - 1)]
     for name in ("number", "share", "flag", "ts", "id", "source", "level"):
-        one, other = EventBatch(Odd, events).array(name), EventColumns(Odd, None, events).array(name)
+        one, other = EventBatch(Odd, events).array(name), Block(Odd, None, events).array(name)
         assert (one.dtype, repr(one.tolist())) == (other.dtype, repr(other.tolist()))
 
 
 def test_a_column_that_is_not_there_and_a_value_that_does_not_fit() -> None:
     with pytest.raises(EventError, match="has no 'colour'; it has sensor, value"):
-        EventColumns(Seen, None, [Seen(1, 2.0, ts=1)]).array("colour")
+        Block(Seen, None, [Seen(1, 2.0, ts=1)]).array("colour")
     for wrong in (1.5, 2**63, "1", None):
         with pytest.raises(EventError, match=r"Seen\.sensor: a value has no place in a column of int64"):
-            EventColumns(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]
+            Block(Seen, None, [Seen(wrong, 2.0, ts=1)]).array("sensor")  # type: ignore[arg-type]
 
 
 class Told(Event, frozen=True):
@@ -139,7 +139,7 @@ class Telling(Detector):
     def __init__(self) -> None:
         self.values: list[float] = []
 
-    def on_batch(self, events: EventColumns) -> Any:
+    def on_batch(self, events: Block) -> Any:
         for row, event in enumerate(events):
             self.values.append(event.value)
             yield row, Told(self.values, ts=event.ts)
@@ -162,7 +162,7 @@ class Trade(Event, frozen=True):
 
 def test_events_of_any_type_are_had_by_place_whether_arrow_has_columns_for_them_or_not() -> None:
     events = [Trade(Side.BUY, ts=at, id=at, source="s") for at in range(4)]
-    columns = EventColumns(Trade, None, events)
+    columns = Block(Trade, None, events)
     assert (columns[1], columns[-1]) == (events[1], events[3])
     assert columns.slice(1, 3).events() == events[1:3]
     assert columns.take([3, 0]).events() == [events[3], events[0]]
@@ -173,7 +173,4 @@ def test_events_of_any_type_are_had_by_place_whether_arrow_has_columns_for_them_
 
 def test_a_table_without_rows_has_no_types() -> None:
     column = pa.chunked_array([], pa.dictionary(pa.uint32(), pa.string_view()))
-    assert (
-        len(EventColumns.of(Seen, pa.table({"sensor": [], "value": [], "label": column, "ts": [], "id": [], "source": []})))
-        == 0
-    )
+    assert len(Block.of(Seen, pa.table({"sensor": [], "value": [], "label": column, "ts": [], "id": [], "source": []}))) == 0

@@ -14,8 +14,8 @@ import pytest
 from middleware import Event
 from middleware.link.codec import Drops, EventCodec
 from middleware.link.encoding import encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Delta, combined, some_inserts
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, EventTypes, type_name
 
@@ -52,21 +52,21 @@ PLAINS: list[Event] = [Plain(n, None if n % 2 else 0.5, n > 1, bytes([n]), ts=n,
 )
 def test_columns_and_back_are_the_same_events(events: list[Event]) -> None:
     event_type = type(events[0])
-    batch = EventColumns.from_events(event_type, events).batch
-    again = EventColumns.of(event_type, batch)
+    batch = Block.from_events(event_type, events).batch
+    again = Block.of(event_type, batch)
     assert again.events() == events == list(again)
     assert [type(each) for each in again] == [event_type] * len(events)
     shuffled = pa.Table.from_batches([batch.slice(0, 1), batch.slice(1)]).select(sorted(batch.schema.names))
-    assert EventColumns.of(event_type, shuffled).events() == events
+    assert Block.of(event_type, shuffled).events() == events
     coded = batch.set_column(batch.schema.get_field_index("source"), "source", batch["source"].dictionary_encode())
-    assert EventColumns.of(event_type, coded).events() == events
+    assert Block.of(event_type, coded).events() == events
 
 
 def test_parts_of_columns_are_parts_of_the_events_whether_these_are_made_or_not() -> None:
     events = readings(6)
     for made in (False, True):
-        columns = EventColumns.of(Reading, EventColumns.from_events(Reading, events).batch)
-        columns = columns if made else EventColumns(Reading, columns.batch)
+        columns = Block.of(Reading, Block.from_events(Reading, events).batch)
+        columns = columns if made else Block(Reading, columns.batch)
         odd = columns.filter([bool(n % 2) for n in range(6)])
         assert odd.events() == events[1::2]
         assert columns.slice(2, 4).events() == events[2:4]
@@ -78,25 +78,25 @@ def test_parts_of_columns_are_parts_of_the_events_whether_these_are_made_or_not(
 
 def test_joined_columns_may_differ_in_how_they_are_written() -> None:
     raw, derived = PLAINS[0], Plain(7, 1.0, True, b"", ts=9, id=1, source="d", level=2)
-    one = EventColumns.from_events(Plain, [raw]).batch
+    one = Block.from_events(Plain, [raw]).batch
     coded = one.set_column(one.schema.get_field_index("source"), "source", one["source"].dictionary_encode())
-    both = EventColumns.of(Plain, coded).joined([EventColumns.from_events(Plain, [derived])])
+    both = Block.of(Plain, coded).joined([Block.from_events(Plain, [derived])])
     assert both.events() == [raw, derived]
 
 
 def narrow(name: str, column: Any) -> pa.RecordBatch:
-    batch = EventColumns.from_events(Plain, PLAINS).batch
+    batch = Block.from_events(Plain, PLAINS).batch
     return batch.set_column(batch.schema.get_field_index(name), name, column)
 
 
 def test_columns_may_be_narrower_or_times() -> None:
-    assert EventColumns.of(Plain, narrow("station", pa.array(range(4), pa.uint8()))).events() == PLAINS
-    assert EventColumns.of(Plain, narrow("ts", pa.array(range(4), pa.timestamp("ns", "UTC")))).events() == PLAINS
-    floats = EventColumns.of(Plain, narrow("celsius", pa.array([1, None, 3, 4], pa.int16()))).events()
+    assert Block.of(Plain, narrow("station", pa.array(range(4), pa.uint8()))).events() == PLAINS
+    assert Block.of(Plain, narrow("ts", pa.array(range(4), pa.timestamp("ns", "UTC")))).events() == PLAINS
+    floats = Block.of(Plain, narrow("celsius", pa.array([1, None, 3, 4], pa.int16()))).events()
     assert [event.celsius for event in floats] == [1.0, None, 3.0, 4.0]  # type: ignore[attr-defined]
-    nothing = EventColumns.of(Plain, narrow("celsius", pa.nulls(4))).events()
+    nothing = Block.of(Plain, narrow("celsius", pa.nulls(4))).events()
     assert [event.celsius for event in nothing] == [None] * 4  # type: ignore[attr-defined]
-    mine = EventColumns.of(Plain, narrow("station", pa.array(range(4))).drop_columns("source"), source="p")
+    mine = Block.of(Plain, narrow("station", pa.array(range(4))).drop_columns("source"), source="p")
     assert mine.events() == PLAINS
 
 
@@ -134,46 +134,46 @@ def test_columns_may_be_narrower_or_times() -> None:
 )
 def test_a_bad_column_is_refused_by_name(name: str, column: Any, told: str) -> None:
     with pytest.raises(EventError, match=told):
-        EventColumns.of(Plain, narrow(name, column))
+        Block.of(Plain, narrow(name, column))
 
 
 def test_missing_and_stray_columns_are_refused() -> None:
-    batch = EventColumns.from_events(Plain, PLAINS).batch
+    batch = Block.from_events(Plain, PLAINS).batch
     with pytest.raises(EventError, match="the table lacks celsius, source; it has station"):
-        EventColumns.of(Plain, batch.drop_columns(["celsius", "source"]))
+        Block.of(Plain, batch.drop_columns(["celsius", "source"]))
     with pytest.raises(EventError, match="columns that no field has: other"):
-        EventColumns.of(Plain, batch.append_column("other", pa.nulls(4)))
+        Block.of(Plain, batch.append_column("other", pa.nulls(4)))
     with pytest.raises(EventError, match="columns that no field has: two of one name"):
-        EventColumns.of(Plain, pa.record_batch([*batch.columns, batch["ts"]], names=[*batch.schema.names, "ts"]))
+        Block.of(Plain, pa.record_batch([*batch.columns, batch["ts"]], names=[*batch.schema.names, "ts"]))
 
 
 def test_what_a_field_says_besides_its_column_is_checked() -> None:
-    good = EventColumns.from_events(Bounded, [Bounded(0.5, (1,), ts=1)]).batch
+    good = Block.from_events(Bounded, [Bounded(0.5, (1,), ts=1)]).batch
     with pytest.raises(EventError, match=r"a row does not fit Bounded.*<= 1.0"):
-        EventColumns.of(Bounded, good.set_column(0, "share", pa.array([1.5])))
+        Block.of(Bounded, good.set_column(0, "share", pa.array([1.5])))
     with pytest.raises(EventError, match=r"a row does not fit Bounded.*got `null`"):
-        EventColumns.of(Bounded, good.set_column(1, "pair", pa.array([[None]], pa.list_(pa.int64()))))
+        Block.of(Bounded, good.set_column(1, "pair", pa.array([[None]], pa.list_(pa.int64()))))
 
 
 def test_columns_that_were_read_in_the_core_can_be_pickled() -> None:
-    columns = EventColumns.from_events(Plain, PLAINS)
+    columns = Block.from_events(Plain, PLAINS)
     assert len(columns.in_core) == len(columns)
     assert pickle.loads(pickle.dumps(columns)) == columns == PLAINS
 
 
 def test_no_rows_are_columns_too() -> None:
-    empty = EventColumns.from_events(Plain, PLAINS).batch.slice(0, 0)
-    assert EventColumns.of(Plain, empty).events() == []
-    assert EventColumns.of(Plain, pa.Table.from_batches([], empty.schema)).events() == []
+    empty = Block.from_events(Plain, PLAINS).batch.slice(0, 0)
+    assert Block.of(Plain, empty).events() == []
+    assert Block.of(Plain, pa.Table.from_batches([], empty.schema)).events() == []
     for kind in (pa.null(), pa.string(), pa.dictionary(pa.int8(), pa.string())):  # as frames, and files of a header, have them
         untyped = pa.table({name: pa.array([], kind) for name in empty.schema.names})
-        assert EventColumns.of(Plain, untyped).batch.schema.types == empty.schema.types
-    assert not Delta(EventColumns(Plain, empty))
+        assert Block.of(Plain, untyped).batch.schema.types == empty.schema.types
+    assert not Delta(Block(Plain, empty))
 
 
 def test_a_delta_of_columns_is_one_of_events() -> None:
     events = PLAINS
-    columns = EventColumns.from_events(Plain, events)
+    columns = Block.from_events(Plain, events)
     delta = Delta(columns, early=[4, 3, 2, 1])
     assert (len(delta), bool(delta)) == (4, True)
     assert delta == Delta(events, early=[4, 3, 2, 1]) == pickle.loads(pickle.dumps(Delta(events, early=[4, 3, 2, 1])))
@@ -193,7 +193,7 @@ class Count(Event):
 
 def test_few_rows_among_columns_become_columns_if_they_say_just_the_same() -> None:
     counts = [Count(number, 0.5, ts=number, id=number, source="a") for number in range(4)]
-    columns = Delta(EventColumns.from_events(Count, counts), places=np.array([1, 2, 3, 4]))
+    columns = Delta(Block.from_events(Count, counts), places=np.array([1, 2, 3, 4]))
     row = Delta(counts[:1], places=[7])
     for both in ([columns, row], [row, columns], [Delta(), columns, row, Delta(retracts=counts[2:3])]):
         mixed = combined(both)
@@ -213,11 +213,11 @@ def test_a_number_that_comes_again_at_once_is_one_object(form: str) -> None:
         end: int
 
     given = [Ending(10_000 + n, 5_000 + n // 4, ts=3_000 + n // 2, id=-n, source="s") for n in range(400)]
-    columns = EventColumns(Ending, EventColumns.from_events(Ending, given).batch)
+    columns = Block(Ending, Block.from_events(Ending, given).batch)
     if form == "block":
         ((head, block),) = encode_delta(type_name(Ending), Delta(columns))
         columns = EventCodec(EventTypes([Ending]), in_columns=True).decode(head, block, Drops()).columns  # type: ignore[assignment]
-        assert columns.block is not None
+        assert columns.core_block is not None
     for run in columns.runs(150):
         assert run == given[: len(run)]
         assert all((one.end is other.end) == (one.end == other.end) for one, other in pairwise(run))

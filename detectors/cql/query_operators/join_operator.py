@@ -27,8 +27,8 @@ from detectors.operator_columns import joined
 from detectors.outcomes import difference
 from detectors.window.kinds import end_at
 from middleware import native
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
@@ -168,7 +168,7 @@ class PairJoin(_Join):
             self._columns.attach(pairs)
         return pairs
 
-    def takes(self, columns: EventColumns) -> bool:
+    def takes(self, columns: Block) -> bool:
         return self._columns is not None
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from detectors.cql.planning.query_plan import JoinQueryPlan, TuplePlan
 from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from middleware import native
-from middleware.model.columns.making import recipe
+from middleware.model.block.recipe import recipe
 
 
 def projection(plan: TuplePlan | JoinQueryPlan, names: Sequence[str], source: str, level: int) -> native.Projection | None:

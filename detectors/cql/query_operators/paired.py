@@ -9,15 +9,15 @@ from detectors.cql.planning.query_plan import JoinQueryPlan, Side
 from detectors.language.written import ExpressionWriter, NotPlainError, Written, tuples_named
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import values
+from middleware.model.block.block import Block
+from middleware.model.block.rows import values
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
 
 if TYPE_CHECKING:
     from middleware.native._core import Met, Reading
 
-    Fed = tuple[EventColumns | None, Met | None]
+    Fed = tuple[Block | None, Met | None]
 
 
 class PairedColumns:
@@ -49,7 +49,7 @@ class PairedColumns:
         left, right = self._read
         pairs.project(self._test, self._fields, left, right, self._stamping)
 
-    def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, EventColumns]]) -> Fed | None:
+    def fed(self, pairs: native.Pairs, parts: Iterable[tuple[bool, Block]]) -> Fed | None:
         """Insert tuples of the left and of the right side: results as columns, and pairs whose results are for Python to make.
 
         None, and nothing is done, if it must be row by row.
@@ -58,9 +58,9 @@ class PairedColumns:
         if found is None:
             return None
         results, met = found
-        return (EventColumns.from_block(self._target, results, in_time=True) if results is not None else None), met
+        return (Block.from_core(self._target, results, in_time=True) if results is not None else None), met
 
-    def _keys_of(self, is_left: bool, columns: EventColumns) -> list[Any] | None:
+    def _keys_of(self, is_left: bool, columns: Block) -> list[Any] | None:
         """None if the native core reads them as they are."""
         if self._read[not is_left][3] is not None:
             return None

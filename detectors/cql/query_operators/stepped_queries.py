@@ -26,8 +26,8 @@ from detectors.outcomes import difference
 from detectors.window.kinds import Hopping
 from detectors.window.steps import Column, Row, SteppedOperation, Steps, is_in_step
 from middleware import native
+from middleware.model.block.arrays import flags
 from middleware.model.change import Delta
-from middleware.model.columns.arrays import flags
 from middleware.model.event import Event, Key
 
 _NARROW = frozenset({Type.BYTE, Type.SHORT, Type.INT})

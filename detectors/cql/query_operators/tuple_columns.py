@@ -10,7 +10,7 @@ from detectors.cql.planning.query_plan import TuplePlan
 from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from detectors.operator_columns import KINDS, has_plain_columns, plain_kinds, stamping
 from middleware import native
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.event import EventType
 from middleware.model.schema import fields_of, is_optional
 
@@ -22,7 +22,7 @@ class MappedColumns:
         self._plan, self._hashes, self._stamp = plan, hashes, (name, level)
         self._streams: dict[EventType, _Stream | None] = {}
 
-    def of(self, columns: EventColumns) -> EventColumns | None:
+    def of(self, columns: Block) -> Block | None:
         """The results of tuples; None if the core cannot give them."""
         kind = columns.event_type
         if kind not in self._streams:
@@ -70,6 +70,6 @@ class _Stream:
             fields.append((node, KINDS[of], is_optional(wanted[field])))
         self._core = native.Selection(test, fields, places(kind, writer.fields[0]), results)
 
-    def mapped(self, given: EventColumns) -> EventColumns | None:
+    def mapped(self, given: Block) -> Block | None:
         found = self._core.of(given.in_core, self._hashes)
-        return None if found is None else EventColumns.from_block(self._target, found, in_time=True)
+        return None if found is None else Block.from_core(self._target, found, in_time=True)

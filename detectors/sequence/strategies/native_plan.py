@@ -14,7 +14,7 @@ from detectors.sequence.planning.sequence_expressions import event_name
 from detectors.sequence.planning.sequence_plan import Condition, PatternStep, SequencePlan
 from detectors.sequence.strategies.construction import due, scheduled
 from detectors.sequence.strategies.sequence_columns import gives, layout
-from middleware.model.columns.making import recipe
+from middleware.model.block.recipe import recipe
 from middleware.model.event import stable_hash
 
 if TYPE_CHECKING:

@@ -198,7 +198,7 @@ class Ingress:
         columns = delta.columns
         if columns is None or not len(columns):
             return None
-        block = columns.block
+        block = columns.core_block
         is_timely = block is not None and block.oldest > bounds.low and block.newest <= bounds.high  # nearly always
         good = None if is_timely else columns.times <= bounds.high
         new = self.seen.take_columns(columns if good is None or good.all() else columns.filter(good))
@@ -292,7 +292,7 @@ class Ingress:
         """The delta without changes to events of sources that belong to others. O(events), O(sources) in columns."""
         columns = delta.columns
         if columns is not None:
-            sources: Collection[str] = columns.block.sources() if columns.block is not None else columns.sources()
+            sources: Collection[str] = columns.core_block.sources() if columns.core_block is not None else columns.sources()
         else:
             sources = set(map(_source, delta.inserts))
         if delta.revises or delta.retracts:

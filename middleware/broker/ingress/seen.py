@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from middleware.link.codec import Run
 from middleware.link.identities import Identities
-from middleware.model.columns.arrays import to_array
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import source_codes
+from middleware.model.block.arrays import to_array
+from middleware.model.block.block import Block
+from middleware.model.block.rows import source_codes
 from middleware.model.event import Event, Identity, is_source
-from middleware.native import Block, Intervals, take_ids, take_new
+from middleware.native import CoreBlock, Intervals, take_ids, take_new
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -74,13 +74,13 @@ class SeenIds:
         """The same, but events whose source has no name, or one that is too long, count as seen."""
         return take_new(events, lambda source: self.of(source) if is_source(source) else None)
 
-    def take_columns(self, columns: EventColumns) -> bytes | None:
+    def take_columns(self, columns: Block) -> bytes | None:
         """Add the identities of events: a byte for each, 1 if it had not been seen. None, and none is added, if one is there
         twice among them, or has a source that events cannot have. O(events), in the core."""
         if not len(columns):
             return b""
-        if columns.block is not None:
-            return self.take_block(columns.block)
+        if columns.core_block is not None:
+            return self.take_block(columns.core_block)
         import numpy as np
 
         names, codes = source_codes(columns.batch)
@@ -90,7 +90,7 @@ class SeenIds:
         of = [self.of(name) if code in used else Intervals() for code, name in enumerate(names)]
         return take_ids(columns.ids.astype("<i8", copy=False).tobytes(), codes.astype("<u4", copy=False).tobytes(), of)
 
-    def take_block(self, block: Block) -> bytes | None:
+    def take_block(self, block: CoreBlock) -> bytes | None:
         """The same of a block that the core has read. O(events)."""
         names = block.sources()
         return block.take_ids(list(map(self.of, names))) if all(map(is_source, names)) else None

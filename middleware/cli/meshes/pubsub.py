@@ -20,8 +20,8 @@ from middleware.cli.output import STANDARD_OUTPUT, ExitCode, JsonFile, console, 
 from middleware.installation import install
 from middleware.link.codec import OnSlow, Sample, name_of
 from middleware.link.frames import misnamed
+from middleware.model.block.arrays import sound
 from middleware.model.change import Change, Insert, Watermark
-from middleware.model.columns.arrays import sound
 from middleware.model.errors import EventError, NetworkError, SlacklineError, TraceError
 from middleware.model.event import END, Event, EventTypes
 from middleware.model.quantities import exact_time

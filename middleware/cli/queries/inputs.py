@@ -127,7 +127,7 @@ class QueryInput(msgspec.Struct):
         """The largest delay (ns) of a recorded event behind those that came before it: results may change for that long."""
         import numpy as np
 
-        from middleware.model.columns.rows import values
+        from middleware.model.block.rows import values
         from middleware.recordings.traces import columns, load_trace
 
         if self.files is not None:

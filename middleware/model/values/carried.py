@@ -19,7 +19,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from middleware import native
-from middleware.model.columns.making import recipe
+from middleware.model.block.recipe import recipe
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, Value, type_name
 from middleware.model.values.first_use import prepare

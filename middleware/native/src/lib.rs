@@ -86,5 +86,5 @@ mod _core {
     use crate::windows::panes::python::KeyedWindows;
     /// Counted up with every change of what Python sees: `middleware.native` uses no core of another version.
     #[pymodule_export]
-    const VERSION: u32 = 57;
+    const VERSION: u32 = 58;
 }

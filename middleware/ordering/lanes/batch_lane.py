@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from middleware import native
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.detector import Detector, batch_results, key_function
 from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType
@@ -27,7 +27,7 @@ _WIDER = 32
 """A call costs as much as some hundred rows: runs of a replay are longer, and so snapshots further apart, by this factor."""
 
 
-class EventBatch(EventColumns):
+class EventBatch(Block):
     """Events of one type, whose columns are read in the core."""
 
     __slots__ = ()

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from middleware import native
+from middleware.model.block.recipe import recipe
 from middleware.model.change import Delta, combined
-from middleware.model.columns.making import recipe
 from middleware.model.detector import Detector, Key, blank, fresh, key_function, leaves_state, migrated, takes_batches
 from middleware.model.event import Event, Order
 from middleware.model.identity import Derivation

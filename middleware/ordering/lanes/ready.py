@@ -6,9 +6,9 @@ from itertools import chain
 
 import msgspec
 
+from middleware.model.block.block import Block
+from middleware.model.block.mixed_block import AnyBlock, MixedBlock
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.interleaved import Columns, Interleaved
 from middleware.model.event import NEVER, TS, Event
 from middleware.model.operator import Operation
 
@@ -22,7 +22,7 @@ class Ready(msgspec.Struct):
 
     ahead: list[Event]
     behind: list[Event]
-    columns: Columns | None = None
+    columns: AnyBlock | None = None
     is_ordered: bool = False
 
     def __bool__(self) -> bool:
@@ -46,12 +46,12 @@ class Ready(msgspec.Struct):
         rows, columns = self.behind + self.ahead if self.behind else self.ahead, self.columns
         if columns is None:
             return [Delta(rows, [], removed)]
-        if not rows and isinstance(columns, EventColumns):
+        if not rows and isinstance(columns, Block):
             return [Delta(columns, [], removed)]
         pieces = columns.pieces
         if not all(map(operation.takes, pieces)):
             return [Delta(self.events(), [], removed)]
-        if isinstance(columns, Interleaved) and operation.takes_several:
+        if isinstance(columns, MixedBlock) and operation.takes_several:
             given = [Delta(columns)]
         else:
             given = [Delta(piece) for piece in pieces]

@@ -7,10 +7,10 @@ from itertools import chain
 from typing import NamedTuple, cast
 
 from middleware import native
+from middleware.model.block.block import Block, as_block
+from middleware.model.block.rows import reader_of
+from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns, as_block
-from middleware.model.columns.held import HeldColumns
-from middleware.model.columns.rows import reader_of
 from middleware.model.detector import Detector, takes_batches
 from middleware.model.event import END, Event
 from middleware.ordering.alpha.costs import Timer
@@ -42,7 +42,7 @@ class Runs(NamedTuple):
             return cls(None, False)
         return cls(most, len(detector.subscribes) == 1 and reader_of(detector.subscribes[0]) is not None)
 
-    def keep_columns(self, delta: Delta, waiting: native.Waiting, held: HeldColumns) -> bool:
+    def keep_columns(self, delta: Delta, waiting: native.Waiting, held: WaitingBlocks) -> bool:
         """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them.
 
         Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
@@ -52,7 +52,7 @@ class Runs(NamedTuple):
         if not self.waits_in_core or columns is None or delta.revises or self.most is None:
             return False
         came = len(columns)
-        if (came < 2 * self.most and came >= len(held)) or not columns.in_blocks():
+        if (came < 2 * self.most and came >= len(held)) or not columns.as_core_blocks():
             return False
         return not waiting or (len(waiting) <= came and _packed(waiting, held, columns))
 
@@ -96,7 +96,7 @@ class Runs(NamedTuple):
         return deltas, timer() - start if timer is not None else None
 
 
-def _packed(waiting: native.Waiting, held: HeldColumns, columns: EventColumns) -> bool:
+def _packed(waiting: native.Waiting, held: WaitingBlocks, columns: Block) -> bool:
     """Let what waits as events wait as columns, before those that come; false, and nothing is done, if these do not say all."""
     made = as_block(columns.event_type, waiting.events())
     if made is not None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import msgspec
 
 from middleware import native
+from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.change import Delta
-from middleware.model.columns.interleaved import Columns
 from middleware.model.event import END, NEVER, Event
 from middleware.ordering.slack.kslack import LocalClock
 
 if TYPE_CHECKING:
-    from middleware.model.columns.arrays import Array
+    from middleware.model.block.arrays import Array
 
 _LEAST = -(2**63)
 
@@ -41,7 +41,7 @@ class Survey(msgspec.Struct):
     after: list[int]
 
 
-def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
+def survey(arrived: AnyBlock | list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
     """Look at the times of columns or events; ``top`` was the latest before them, and ``clk`` is the clock. O(n), in the core.
 
     ``only_earliest``: all of ``delayed``, and of ``after``, but the earliest may be left out (see ``SlackPolicy``).
@@ -54,7 +54,7 @@ def survey(arrived: Columns | list[Event], top: int, clk: int, only_earliest: bo
 def measure(
     clock: LocalClock,
     ticking: frozenset[type[Event]] | None,
-    arrived: list[Event] | Columns,
+    arrived: list[Event] | AnyBlock,
     seen: Survey,
     less: Less | None,
     mark: int | None,
@@ -80,7 +80,7 @@ def measure(
         clock.arrive(seen.after, ())
 
 
-def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
+def less_k_plus(delta: Delta, arrived: list[Event] | AnyBlock) -> Less | None:
     """The times of what arrived, which is all that is new in a delta that is early, each less its K+. O(n)."""
     if type(arrived) is list:
         k_plus = delta.k_plus
@@ -89,7 +89,7 @@ def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
         return [max(event.ts - early, _LEAST) for event, early in zip(arrived, k_plus, strict=True)]
     import numpy as np
 
-    times = cast(Columns, arrived).times
+    times = cast(AnyBlock, arrived).times
     if isinstance(delta.early, int):
         less: Array = np.minimum(times, min(max(delta.early, _LEAST), END))
         return less
@@ -101,7 +101,7 @@ def less_k_plus(delta: Delta, arrived: list[Event] | Columns) -> Less | None:
 def _measure_singly(
     clock: LocalClock,
     ticking: frozenset[type[Event]] | None,
-    arrived: list[Event] | Columns,
+    arrived: list[Event] | AnyBlock,
     less: Less | None,
     limit: int,
     hold: bool,
@@ -134,11 +134,11 @@ def _measure_singly(
         clock.arrive(after, ())
 
 
-def _is_foretold(arrived: list[Event] | Columns, seen: Survey, top: int) -> bool:
+def _is_foretold(arrived: list[Event] | AnyBlock, seen: Survey, top: int) -> bool:
     """Whether the latest event, which lies beyond the clock mark, is a result, and later than ``top``."""
     if seen.newest <= top:
         return False
     if type(arrived) is list:
         return next(event.level for event in arrived if event.ts == seen.newest) > 0
-    columns = cast(Columns, arrived)
+    columns = cast(AnyBlock, arrived)
     return (levels := columns.levels) is not None and bool(levels[int(columns.times.argmax())] > 0)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from operator import attrgetter
 
-from middleware.model.columns.interleaved import Columns
+from middleware.model.block.mixed_block import AnyBlock
 from middleware.model.event import END, NEVER, TS, Event
 from middleware.model.time import SECOND
 from middleware.ordering.slack.kslack import MOST, Lateness, SlackPolicy
@@ -139,11 +139,11 @@ class RobustSlack(SlackPolicy):
 
 
 def _sources(events: Sequence[Event]) -> Iterable[str]:
-    return events.sources() if isinstance(events, Columns) else map(_SOURCE, events)
+    return events.sources() if isinstance(events, AnyBlock) else map(_SOURCE, events)
 
 
 def _last_source(events: Sequence[Event]) -> Iterable[str]:
     """That of the last event, if there is one."""
     if not events:
         return ()
-    return (events.last_source() if isinstance(events, Columns) else events[-1].source,)
+    return (events.last_source() if isinstance(events, AnyBlock) else events[-1].source,)

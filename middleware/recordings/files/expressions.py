@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from middleware.extensions import extensions
-from middleware.model.columns.rows import values
+from middleware.model.block.rows import values
 from middleware.model.errors import SlacklineError, TraceError
 from middleware.recordings.files.guess import kinds_of
 from middleware.recordings.files.mapping import Kind, Mapping

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from middleware.model.columns.arrays import sound, sound_schema, text_column
+from middleware.model.block.arrays import sound, sound_schema, text_column
 from middleware.model.errors import TraceError
 from middleware.recordings.files.header import names_in
 from middleware.recordings.files.mcap_rows import STAMPS, rows_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from middleware.model.columns.arrays import to_column
+from middleware.model.block.arrays import to_column
 from middleware.model.errors import TraceError
 from middleware.model.words import listed
 from middleware.recordings.files.expressions import ColumnExpression, computed

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from middleware.model.columns.arrays import scalar, spelled, to_array, to_column
+from middleware.model.block.arrays import scalar, spelled, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.recordings.files.mapping import Kind, MappedField, Mapping, SourceColumn, TimeColumn
 from middleware.recordings.files.text import finite, nanoseconds
@@ -20,7 +20,7 @@ from middleware.recordings.files.text import finite, nanoseconds
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.columns.arrays import Array
+    from middleware.model.block.arrays import Array
 
 Compute = Callable[["pa.Table"], Sequence[object]]
 """Computes a field from the columns of a table."""

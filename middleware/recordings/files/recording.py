@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from middleware.model.columns.arrays import to_array, to_column
+from middleware.model.block.arrays import to_array, to_column
 from middleware.model.errors import TraceError
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from middleware.model.columns.arrays import scalar, to_array, to_column
+from middleware.model.block.arrays import scalar, to_array, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import Event, EventTypes
 from middleware.recordings.files.recording import Recording, is_ascending, ranked, source_codes, with_coded_sources

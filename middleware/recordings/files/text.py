@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, cast
 
-from middleware.model.columns.arrays import scalar, to_column
+from middleware.model.block.arrays import scalar, to_column
 from middleware.model.errors import TraceError
 from middleware.model.event import MAX_TS, MIN_TS
 from middleware.recordings.files.quotes import MAX_ROW_BYTES, Quotes, TextRow

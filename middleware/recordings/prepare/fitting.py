@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from middleware.model.columns.rows import values
+from middleware.model.block.rows import values
 from middleware.model.errors import TraceError
 from middleware.model.event import EventTypes, type_name
 from middleware.model.words import listed, meant

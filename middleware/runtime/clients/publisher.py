@@ -21,8 +21,8 @@ from middleware.link.codec import Answer, BlockHead, Question, Run, Sample, Tall
 from middleware.link.frames import Parts
 from middleware.link.gathering import EVENTS_A_FRAME
 from middleware.link.link import LinkStatistics
-from middleware.model.columns.columns import one_batch
-from middleware.model.columns.interleaved import Interleaved
+from middleware.model.block.block import one_batch
+from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.errors import EventError, NetworkError
 from middleware.model.event import Event, EventType, type_name
 from middleware.model.time import MILLISECOND, SECOND
@@ -245,7 +245,7 @@ class Publisher(Connection):
             reached = publication.number(source)
         try:
             if 0 < rows < FEW_ROWS:
-                self.publish(Interleaved(columns, places).events() if places is not None else columns[0].events())
+                self.publish(MixedBlock(columns, places).events() if places is not None else columns[0].events())
                 return
             for frame in publication.slices(columns, places):
                 self._send(frame)

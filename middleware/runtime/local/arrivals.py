@@ -8,9 +8,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from middleware.broker.ingress.seen import SeenIds
+from middleware.model.block.block import Block
+from middleware.model.block.rows import rows_of, source_codes
 from middleware.model.change import Delta, grouped
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import rows_of, source_codes
 from middleware.model.event import NEVER, ORDER, TS, Event, EventType, type_name
 from middleware.native import by_class
 
@@ -38,7 +38,7 @@ class ArrivedColumns:
         the arrival order: for each event, its position in the columns one after another; None for one type.
     """
 
-    def __init__(self, columns: list[EventColumns], order: Any = None) -> None:
+    def __init__(self, columns: list[Block], order: Any = None) -> None:
         self._columns, self._order = columns, order
         self._made: set[EventType] = set()
 
@@ -242,19 +242,19 @@ Arrivals = ArrivedColumns | ArrivedEvents
 class _Pieces:
     """Slices of columns, one after another; with their events, if they are to be ``made``."""
 
-    def __init__(self, columns: EventColumns, made: bool) -> None:
+    def __init__(self, columns: Block, made: bool) -> None:
         self.columns, self.name = columns, type_name(columns.event_type)
         self._made, self._at = made, 0
         self._first = self._end = 0
         self._rows = rows_of(columns.event_type, columns.slice(0, 0).batch)
 
-    def take(self, count: int) -> EventColumns:
+    def take(self, count: int) -> Block:
         """The next so many, or what is left."""
         start = self._at
         events = self.take_events(count) if self._made else None
         self._at = min(start + count, len(self.columns))
         piece = self.columns.slice(start, self._at)
-        return piece if events is None else EventColumns(piece.event_type, piece.batch, events)
+        return piece if events is None else Block(piece.event_type, piece.batch, events)
 
     def take_events(self, count: int) -> list[Event]:
         """The next so many events, or the rest."""

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import chain
 
 from middleware.delivery.barrier import Barrier
+from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.ordering.buffer import sort
 
@@ -21,7 +21,7 @@ class FinalResults:
 
     def __init__(self, published: Mapping[str, Collection[str]]) -> None:
         self._barriers = {name: Barrier(sorted(types)) for name, types in published.items()}
-        self._parts: dict[str, list[list[Event] | EventColumns]] = {name: [] for name in published}
+        self._parts: dict[str, list[list[Event] | Block]] = {name: [] for name in published}
         self._publishers: dict[str, list[str]] = {}
         for name, types in published.items():
             for each in types:
@@ -52,7 +52,7 @@ class FinalResults:
     def of(self, detector: str) -> Sequence[Event]:
         """The final results of a detector in total order, as columns if all came so; to be asked once all has ended."""
         parts = self._parts[detector]
-        columns = [part for part in parts if isinstance(part, EventColumns)]
+        columns = [part for part in parts if isinstance(part, Block)]
         if columns and len(columns) == len(parts) and len({part.event_type for part in columns}) == 1:
             return columns[0].joined(columns[1:])
         return list(chain.from_iterable(parts))

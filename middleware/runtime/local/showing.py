@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from middleware.installation import install
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.errors import EventError, SlacklineError
 from middleware.model.event import TS, Event, EventType, field_names, type_name
 from middleware.model.quantities import UNIX_TIMES, spoken_time
@@ -63,7 +63,7 @@ def table(
     """
     pyarrow = _needed("pyarrow", "tables")
     events, kind = _of(finals, of, published or {})
-    if isinstance(events, EventColumns):
+    if isinstance(events, Block):
         return pyarrow.Table.from_batches([events.batch]).select([*field_names(events.event_type), *_STAMP[:3]])
     fields = [name for name in kind.__struct_fields__ if name not in _STAMP] + ["ts", "id", "source"]
     whole = {"ts": pyarrow.int64(), "id": pyarrow.int64(), "source": pyarrow.string()}
@@ -107,13 +107,13 @@ def _of(
         raise EventError(f"{name!r} names {'several types' if meant else 'no type of the results'}; there are {known}")
     wanted: Any = kinds[meant[0]] if meant else of
     having = [events for events in finals.values() if wanted in _types(events)]
-    if len(having) == 1 and isinstance(having[0], EventColumns):
+    if len(having) == 1 and isinstance(having[0], Block):
         return having[0], wanted
     return sorted((event for events in having for event in events if type(event) is wanted), key=TS), wanted
 
 
 def _types(events: Sequence[Event]) -> set[type[Event]]:
-    return {events.event_type} if isinstance(events, EventColumns) and len(events) else set(map(type, events))
+    return {events.event_type} if isinstance(events, Block) and len(events) else set(map(type, events))
 
 
 def as_column(values: list[Any], kind: pyarrow.DataType | None = None) -> pyarrow.Array:

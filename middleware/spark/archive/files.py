@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from middleware.model.columns.arrays import sound
+from middleware.model.block.arrays import sound
 from middleware.model.errors import TraceError
 from middleware.spark.by_value import make_portable
 from middleware.spark.schemas import EventSchema

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import chain, groupby
 from typing import TYPE_CHECKING
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, type_name
 from middleware.runtime.clients.subscriber import Consistency
@@ -35,7 +35,7 @@ def batch_of(event_type: EventType, consistency: Consistency, deltas: Sequence[D
     schema = schema_of(event_type)
     parts = [part for delta in deltas for part in _parts(delta) if part[1]]
     batches: list[pa.RecordBatch] = []
-    for are_columns, same in groupby((events for _, events in parts), lambda part: isinstance(part, EventColumns)):
+    for are_columns, same in groupby((events for _, events in parts), lambda part: isinstance(part, Block)):
         each = list(same)
         batches += map(schema.batch, each) if are_columns else [schema.batch(list(chain.from_iterable(each)))]
     batch = pa.concat_batches(batches) if batches else schema.batch([])

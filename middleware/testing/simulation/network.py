@@ -21,8 +21,8 @@ from middleware.delivery.subscription import Arrived, Interruption, Subscription
 from middleware.link.codec import EventCodec, Mark, OnSlow
 from middleware.link.frames import Parts, Role, decode_frame, payload_size
 from middleware.link.link import Link
+from middleware.model.block.block import Block
 from middleware.model.change import Batch, Insert, grouped
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
 
@@ -258,7 +258,7 @@ class SimulatedPublisher(_SimulatedClient):
         import numpy as np
 
         by_type = grouped(events)
-        columns = [EventColumns.from_events(type(delta.inserts[0]), delta.inserts) for delta in by_type.values()]
+        columns = [Block.from_events(type(delta.inserts[0]), delta.inserts) for delta in by_type.values()]
         places = [np.array(delta.places) for delta in by_type.values()] if len(columns) > 1 else None
         self.waiting.extend(self._publication.slices(columns, places, fewest=1))
 

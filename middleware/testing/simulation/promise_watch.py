@@ -11,8 +11,8 @@ from middleware.delivery.subscription import Arrived, Interruption
 from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
 from middleware.link.columnar import takes_columns
 from middleware.link.frames import Parts
+from middleware.model.block.block import Block
 from middleware.model.change import Delta, Insert
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, EventTypes, Identity, type_name
 from middleware.model.time import MILLISECOND
 from middleware.testing.simulation.applications import Probe, Reading
@@ -159,7 +159,7 @@ class WatchedSink(SimulatedSubscriber):
             self._look(changes, parts)
         if self._reads_tables:
             tables = self.subscription.tables(arrived)
-            made = [EventColumns.of(self._codec.types[name], table).events() for name, table in tables.items()]
+            made = [Block.of(self._codec.types[name], table).events() for name, table in tables.items()]
             self._store(sorted(chain.from_iterable(made), key=ORDER))
         else:
             self._store([change.event for change in self.subscription.changes(arrived) if isinstance(change, Insert)])

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 
 from detectors import simulated
 from detectors.window import COUNT, SUM, Tumbling, Windows
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.identity import named
@@ -58,7 +58,7 @@ class DoublingOperation(Operation):
             "source": pa.array([self.name] * count),
             "level": pa.array([self.level] * count),
         }
-        return Delta(EventColumns(Doubled, pa.record_batch(columns)), [], retracts)
+        return Delta(Block(Doubled, pa.record_batch(columns)), [], retracts)
 
     def doubled(self, event: Reading) -> Doubled:
         number = event.id * 2 + (event.source == "a")
@@ -109,7 +109,7 @@ def as_columns(delta: Delta) -> Delta:
     if not delta.inserts:
         return delta
     event_type = type(delta.inserts[0])
-    columns = EventColumns(event_type, EventColumns.from_events(event_type, delta.inserts).batch)
+    columns = Block(event_type, Block.from_events(event_type, delta.inserts).batch)
     return Delta(columns, delta.revises, delta.retracts, delta.k_plus, delta.places)
 
 

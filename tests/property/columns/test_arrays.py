@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.model.columns.arrays import scalar, text_column, to_array, to_column
+from middleware.model.block.arrays import scalar, text_column, to_array, to_column
 
 
 @given(st.lists(st.none() | st.text(st.characters(codec="utf-8"), max_size=5), max_size=40))

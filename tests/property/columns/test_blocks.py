@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from middleware import native
 from middleware.link.codec import encode
 from middleware.link.columnar import pack_columns, unpack_columns
-from middleware.model.columns.columns import EventColumns, has_own_form
-from middleware.model.columns.making import recipe
+from middleware.model.block.block import Block, has_own_form
+from middleware.model.block.recipe import recipe
 from middleware.model.errors import WireError
 from middleware.model.event import Event, Timestamp
 
@@ -58,13 +58,13 @@ def reader_of(kind: type[Event]) -> native.BlockReader:
     return reader
 
 
-def same(block: native.Block, kind: type[Event], events: list[Event]) -> None:
+def same(block: native.CoreBlock, kind: type[Event], events: list[Event]) -> None:
     """The block holds these events: as objects, in Arrow's columns, and in what is said of them."""
     assert list(map(repr, block.events(0, len(events)))) == list(map(repr, events))
     batch = pa.record_batch(block)
     batch.validate(full=True)
     assert has_own_form(kind, batch.schema)
-    assert list(map(repr, EventColumns(kind, batch).events())) == list(map(repr, events))
+    assert list(map(repr, Block(kind, batch).events())) == list(map(repr, events))
     assert memoryview(block.times()).cast("q").tolist() == [event.ts for event in events]
     assert block.has_levels == any(event.level for event in events)
     assert {event.source for event in events} <= set(block.sources())
@@ -100,7 +100,7 @@ def test_rows_that_are_damaged(kind: type[Event], data: st.DataObject, seed: int
 
 
 def columns_of(kind: type[Event], events: list[Event]) -> bytes:
-    batch = EventColumns.from_events(kind, events).batch
+    batch = Block.from_events(kind, events).batch
     at = batch.schema.get_field_index("source")
     return pack_columns(batch.set_column(at, "source", batch.column(at).dictionary_encode()))
 
@@ -108,7 +108,7 @@ def columns_of(kind: type[Event], events: list[Event]) -> bytes:
 def read_by_arrow(kind: type[Event], block: bytes, rows: int) -> list[Event] | None:
     """What Python reads of a block. None if Arrow finds bytes wrong that neither of the two needs."""
     try:
-        return EventColumns.of(kind, unpack_columns(block, rows)).events()
+        return Block.of(kind, unpack_columns(block, rows)).events()
     except WireError as error:
         if "Invalid flatbuffers" in str(error):
             return None

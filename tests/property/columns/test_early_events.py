@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy
@@ -49,8 +49,8 @@ def test_delays_of_early_events(kind: str, steps: list[tuple], alpha: float, flo
         early = None if since is None or max(times)[0] <= since else [max(0, event.ts - since) for event in events]
         forms = {
             "rows": Delta(list(events), early=early),
-            "listed": Delta(EventColumns.from_events(Reading, events), early=early),
-            "since": Delta(EventColumns.from_events(Reading, events), early=since),
+            "listed": Delta(Block.from_events(Reading, events), early=early),
+            "since": Delta(Block.from_events(Reading, events), early=since),
         }
         found = {}
         for form, delta in forms.items():

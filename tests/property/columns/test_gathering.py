@@ -16,8 +16,8 @@ from middleware.link import gathering
 from middleware.link.codec import EventCodec, encode, places_of
 from middleware.link.columnar import unpack_columns
 from middleware.link.gathering import Gathering
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import reader_of
+from middleware.model.block.block import Block
+from middleware.model.block.rows import reader_of
 from middleware.model.event import LONGEST_SOURCE, Event, EventTypes, type_name
 from tests.oracles import intervals
 from tests.property.columns.test_blocks import KINDS, Gaps, Whole
@@ -73,7 +73,7 @@ def assert_leaves(held: Gathering, events: list[Event], in_columns: bool) -> Non
         assert head.runs == intervals.runs_of(own, len(own) // 4 + 1)
         if head.columns:
             batch = unpack_columns(block, len(own))  # Arrow reads it, and finds it sound
-            assert list(map(repr, EventColumns.of(kind, batch).events())) == list(map(repr, own))
+            assert list(map(repr, Block.of(kind, batch).events())) == list(map(repr, own))
         else:
             assert block == encode(own)
         places = places_of(head, len(own)) if len(blocks) > 1 else range(len(own))
@@ -90,7 +90,7 @@ def with_sources_spelled_out(batch: pa.RecordBatch) -> pa.RecordBatch:
 def table_of(kind: type[Event], events: list[Event], arrivals: list[int], draw: st.DrawFn) -> pa.RecordBatch:
     """The events as a table, in one of the forms that tables have."""
     filler = events[:1] if draw(st.booleans()) else []
-    batch = EventColumns.from_events(kind, [*filler, *events, *filler]).batch
+    batch = Block.from_events(kind, [*filler, *events, *filler]).batch
     if draw(st.booleans()):
         batch = with_sources_spelled_out(batch)
     batch = batch.slice(len(filler), len(events)).append_column("arrival", pa.array(arrivals, pa.int64()))
@@ -146,7 +146,7 @@ def test_the_longest_source_is_held_and_one_byte_more_is_not(source: str) -> Non
     assert held.add([event])
     assert not held.add([longer])
     for each, after in ((event, 7), (longer, None)):
-        table = EventColumns.from_events(Gaps, [each]).batch
+        table = Block.from_events(Gaps, [each]).batch
         assert held.add_tables({Gaps: table}, "unused", 7, by_arrival=False) == after
         assert held.add_tables({Gaps: table.drop_columns(["source"])}, each.source, 7, by_arrival=False) == after
     assert_leaves(held, [event] * 3, in_columns=False)
@@ -159,7 +159,7 @@ def damaged(batch: pa.RecordBatch, name: str, column: pa.Array) -> pa.RecordBatc
 def unfit_tables() -> dict[str, pa.RecordBatch]:
     """What the core leaves to Python, which converts it, or says what is wrong with it."""
     events = [Whole(1, 1.0, "a", True, 0, ts=ts, id=ts, source="s") for ts in (1, 2)]
-    good = EventColumns.from_events(Whole, events).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
+    good = Block.from_events(Whole, events).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
     own = good.schema.names[0]
     return {
         "lacks a field": good.drop_columns([own]),
@@ -187,7 +187,7 @@ def unfit_tables() -> dict[str, pa.RecordBatch]:
 @pytest.mark.parametrize("what", unfit_tables())
 def test_a_table_that_is_not_as_its_type_is_not_held(what: str) -> None:
     held, before = Gathering(), [Gaps(ts=1, id=1, source="s"), Gaps(ts=1, id=2, source="t")]
-    first = EventColumns.from_events(Gaps, before).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
+    first = Block.from_events(Gaps, before).batch.append_column("arrival", pa.array([0, 1], pa.int64()))
     assert held.add(before)
     assert held.add_tables({Gaps: first, Whole: unfit_tables()[what]}, "me", 0, by_arrival=True) is None
     assert held.add_tables({Listed: first}, "me", 0, by_arrival=True) is None
@@ -200,17 +200,17 @@ def test_columns_of_arrow_are_written_as_they_are(
     kind: type[Event], data: st.DataObject, cut: tuple[int, int], is_spelled: bool
 ) -> None:
     events = data.draw(st.lists(KINDS[kind], min_size=9, max_size=12))
-    batch, reader = EventColumns.from_events(kind, events).batch, reader_of(kind)
+    batch, reader = Block.from_events(kind, events).batch, reader_of(kind)
     if is_spelled:
         batch = with_sources_spelled_out(batch)
     start, stop = sorted(cut)
     assert reader is not None
-    whole, own = EventColumns(kind, batch), events[start:stop]
+    whole, own = Block(kind, batch), events[start:stop]
     parts = [(whole, start, stop), (whole.slice(start, stop), 0, stop - start)]
     for columns, first, last in parts:
         block = native.pack(reader, columns.in_core, first, last)
         assert block is not None
-        assert list(map(repr, EventColumns.of(kind, unpack_columns(block, len(own))).events())) == list(map(repr, own))
+        assert list(map(repr, Block.of(kind, unpack_columns(block, len(own))).events())) == list(map(repr, own))
         read = reader.read_columns(block, len(own))
         assert read is not None and list(map(repr, read.events(0, len(own)))) == list(map(repr, own))
         assert set(read.sources()) == {event.source for event in own}, "no other names than those it needs"
@@ -232,8 +232,8 @@ def test_more_than_a_frame_may_hold_is_not_held() -> None:
     assert not held.add([event] * 5_000), "too many bytes"
     assert held.add([event] * 400) and held.is_full
     assert not held.add([Gaps(ts=1, id=1, source="s")] * 2**14), "too many events"
-    table = EventColumns.from_events(Gaps, [Gaps(ts=1, id=1, source="s")] * 2**14).batch
+    table = Block.from_events(Gaps, [Gaps(ts=1, id=1, source="s")] * 2**14).batch
     assert held.add_tables({Gaps: table}, "s", 0, by_arrival=False) is None, "too many rows"
-    table = EventColumns.from_events(Gaps, [event] * 500).batch
+    table = Block.from_events(Gaps, [event] * 500).batch
     assert held.add_tables({Gaps: table}, "s", 0, by_arrival=False) is None, "too many bytes"
     assert len(held) == 400

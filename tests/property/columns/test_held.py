@@ -8,8 +8,8 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.held import HeldColumns
+from middleware.model.block.block import Block
+from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.event import END, ORDER, Event
 
 
@@ -28,27 +28,27 @@ moves = st.one_of(
 )
 
 
-def columns(kind: type[Event], events: list[Event], form: str) -> EventColumns:
-    made = EventColumns.from_events(kind, events)
+def columns(kind: type[Event], events: list[Event], form: str) -> Block:
+    made = Block.from_events(kind, events)
     if form == "block":
         return made
     if form == "joined":
-        return made.slice(0, 0).joined([EventColumns.from_events(kind, events[:3]), EventColumns.from_events(kind, events[3:])])
+        return made.slice(0, 0).joined([Block.from_events(kind, events[:3]), Block.from_events(kind, events[3:])])
     if form == "slice":
-        return EventColumns.from_events(kind, [*events[:2], *events]).slice(len(events[:2]), len(events[:2]) + len(events))
-    return EventColumns(kind, pa.record_batch(made.batch.columns, schema=made.batch.schema))
+        return Block.from_events(kind, [*events[:2], *events]).slice(len(events[:2]), len(events[:2]) + len(events))
+    return Block(kind, pa.record_batch(made.batch.columns, schema=made.batch.schema))
 
 
 @settings(deadline=None)
 @given(st.lists(moves, max_size=14))
 def test_they_are_released_in_order_whatever_they_came_in(drawn: list[tuple[object, ...]]) -> None:
-    held, expected = HeldColumns(), list[Event]()
+    held, expected = WaitingBlocks(), list[Event]()
     for move in [*drawn, ("release", END)]:
         match move:
             case "put", list(events), str(form), int(above):
                 kind = Told
                 given_columns = columns(kind, events, form)
-                assert given_columns.in_blocks() or not events
+                assert given_columns.as_core_blocks() or not events
                 refused = held.put(given_columns, above)
                 expected += [event for event in events if event.ts > above]
                 assert refused == sum(event.ts <= above for event in events)

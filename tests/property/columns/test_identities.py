@@ -15,7 +15,7 @@ from middleware.broker.ingress.publisher_rows import Bounds
 from middleware.link.codec import BlockHead, EventCodec, encode
 from middleware.link.columnar import pack_columns
 from middleware.link.identities import identities_in
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.event import IDENTITY, Event, EventTypes
 from middleware.native import Intervals, runs_of, take_ids
 from tests.oracles import intervals as oracle
@@ -39,7 +39,7 @@ HITS = st.builds(
 
 
 def in_columns(events: list[Event]) -> bytes:
-    batch = EventColumns.from_events(Hit, events).batch
+    batch = Block.from_events(Hit, events).batch
     at = batch.schema.get_field_index("source")
     names = pa.array(batch.column(at).to_pylist(), pa.string()).dictionary_encode()
     out = pa.BufferOutputStream()

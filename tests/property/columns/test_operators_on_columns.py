@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from detectors.cql.cql_script import compile_cql
 from detectors.sequence.sequence_operator import SequenceQuery
 from detectors.window import COUNT, MAX, MEAN, MIN, RANGE, STDDEV, SUM, Hopping, Tumbling, Windows
+from middleware.model.block.block import Block
+from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.interleaved import Interleaved
 from middleware.model.event import END, NEVER, Event, Identity
 from middleware.model.operator import Operation, Operator
 
@@ -180,12 +180,12 @@ def deltas(come: list[Event], gone: list[Event], as_columns: bool, together: boo
     """Changes, with what is withdrawn first; columns have events of one type, or of several, laid end to end."""
     if not as_columns:
         return [Delta(come, retracts=gone)]
-    parts = [Delta(EventColumns(kind, EventColumns.from_events(kind, some).batch)) for kind, some in _by_type(come)]
+    parts = [Delta(Block(kind, Block.from_events(kind, some).batch)) for kind, some in _by_type(come)]
     if not parts:
         return [Delta(retracts=gone)]
     if together:
         pieces = [part.columns for part in parts if part.columns is not None]
-        return [Delta(Interleaved(pieces), retracts=gone)]
+        return [Delta(MixedBlock(pieces), retracts=gone)]
     parts[0].retracts = gone
     return parts
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import PlainRows, rows_of
+from middleware.model.block.block import Block
+from middleware.model.block.rows import PlainRows, rows_of
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import END, Event
 from middleware.model.identity import Derivation
@@ -55,7 +55,7 @@ def test_events_of_columns(kind: Any, data: st.DataObject, has_levels: bool) -> 
     events = data.draw(st.lists(KINDS[kind], max_size=20))
     if not has_levels:
         events = [msgspec.structs.replace(event, level=0, source="a") for event in events]
-    columns = EventColumns(kind, EventColumns.from_events(kind, events).batch)
+    columns = Block(kind, Block.from_events(kind, events).batch)
     start, stop = sorted(data.draw(st.tuples(st.integers(0, 25), st.integers(0, 25))))
     made = rows_of(kind, columns.batch).events(start, stop)
     assert made == events[start:stop] == PlainRows(kind, columns.batch).events(start, stop)
@@ -64,7 +64,7 @@ def test_events_of_columns(kind: Any, data: st.DataObject, has_levels: bool) -> 
 
 def test_a_piece_of_a_table_with_one_source() -> None:
     table = pa.table({"number": [1, 2, 3], "part": [1, 2, 3], "name": ["a", "b", "a"], "is_on": [True] * 3, "ts": [4, 5, 6]})
-    columns = EventColumns.of(Plain, table.append_column("id", [[0, 1, 2]]), source="x").slice(1, 3)
+    columns = Block.of(Plain, table.append_column("id", [[0, 1, 2]]), source="x").slice(1, 3)
     assert columns.events() == PlainRows(Plain, columns.batch).events(0, 9)
     assert [event.part.__class__ for event in columns.events()] == [float, float]
 

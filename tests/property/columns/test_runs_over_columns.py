@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import run
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.event import Event
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
@@ -27,9 +27,9 @@ from .applications import APPLICATIONS, Doubled, Doubling, arrivals
 def columns_of(events: list[Event]) -> ArrivedColumns:
     kinds = list(dict.fromkeys(map(type, events)))
     own = [[place for place, event in enumerate(events) if type(event) is kind] for kind in kinds]
-    columns = [EventColumns.from_events(kind, [events[at] for at in places]) for kind, places in zip(kinds, own, strict=True)]
+    columns = [Block.from_events(kind, [events[at] for at in places]) for kind, places in zip(kinds, own, strict=True)]
     order = np.argsort(np.concatenate(own)) if len(kinds) > 1 else None
-    return ArrivedColumns([EventColumns(each.event_type, each.batch) for each in columns], order)
+    return ArrivedColumns([Block(each.event_type, each.batch) for each in columns], order)
 
 
 def found(result: Run) -> object:
@@ -58,7 +58,7 @@ def table(count: int = 1_000) -> pa.Table:
 @pytest.mark.parametrize("of", [lambda t: t, pa.Table.to_pandas, pl.from_arrow, lambda t: t.to_batches()[0]])
 def test_frames_in_and_a_table_out(of: object) -> None:
     result = run(of(table()), [Doubling()])  # type: ignore[operator]
-    assert isinstance(result.finals["Doubling"], EventColumns)
+    assert isinstance(result.finals["Doubling"], Block)
     doubled = result.table("Doubled")
     assert doubled.column_names == ["sensor", "value", "ts", "id", "source"]
     assert doubled["ts"].to_pylist() == list(range(1_000))
@@ -71,7 +71,7 @@ def test_frames_in_and_a_table_out(of: object) -> None:
 
 def test_equal_ids_are_repeats_in_columns_as_in_rows() -> None:
     rows = table(4).append_column("id", pa.array([1, 2, 2, 1])).append_column("source", pa.array(["a", "a", "a", "b"]))
-    columns = EventColumns.of(Reading, rows)
+    columns = Block.of(Reading, rows)
     assert not ArrivedColumns([columns]).is_numbered()
     assert ArrivedColumns([columns.take([0, 1, 3])]).is_numbered()
     assert not ArrivedColumns([columns.take([0]), columns.take([0])]).is_numbered()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from detectors.cql.cql_script import compile_cql
 from detectors.cql.query_operators.tuple_operator import MappingOperation
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event
 
 
@@ -84,15 +84,15 @@ def operation(test: str, field: str) -> MappingOperation:
     return started
 
 
-def batches(events: list[Event], encode: bool) -> Iterator[EventColumns]:
+def batches(events: list[Event], encode: bool) -> Iterator[Block]:
     """The events in columns: from the first row on, and from a later one, where bits of a byte belong to rows before."""
-    whole = EventColumns.from_events(Item, events).batch
+    whole = Block.from_events(Item, events).batch
     if encode:
         at = whole.schema.get_field_index("source")
         whole = whole.set_column(at, "source", whole.column("source").dictionary_encode())
-    yield EventColumns(Item, whole)
-    yield EventColumns(Item, pa.concat_batches([whole] * 2).slice(3, len(events)))
-    yield EventColumns(Item, whole.slice(len(events)))
+    yield Block(Item, whole)
+    yield Block(Item, pa.concat_batches([whole] * 2).slice(3, len(events)))
+    yield Block(Item, whole.slice(len(events)))
 
 
 def shown(events: list[Event]) -> list[str]:
@@ -120,9 +120,9 @@ def test_the_core_runs_them(test: str, field: str) -> None:
     small = field.replace("9223372036854775000", "922337203685477")
     if "a / b" in test + field:
         pytest.skip("whole numbers are divided by a function")
-    out = operation(test, small).apply(Delta(EventColumns(Item, EventColumns.from_events(Item, items).batch)), END, END)
+    out = operation(test, small).apply(Delta(Block(Item, Block.from_events(Item, items).batch)), END, END)
     assert out.columns is not None
     assert out.columns.in_time
-    assert out.columns.block is not None
+    assert out.columns.core_block is not None
     assert len(out.columns) == len(out.columns.batch) == len(out.inserts)
-    assert EventColumns(out.columns.event_type, out.columns.batch).events() == out.inserts
+    assert Block(out.columns.event_type, out.columns.batch).events() == out.inserts

@@ -22,8 +22,8 @@ from detectors.language.compiler import condition
 from detectors.language.query_errors import TextSpan
 from detectors.language.written import ExpressionWriter, NotPlainError, tuples_named
 from middleware import native
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.making import recipe
+from middleware.model.block.block import Block
+from middleware.model.block.recipe import recipe
 from middleware.model.event import Event
 from tests.property.language.expressions import Drawn, T, rows
 
@@ -58,16 +58,16 @@ class AllWays:
         found = self.by_row.of_tuples([event], {event.source: 0})
         return None if found is None else bool(found)
 
-    def flags(self, columns: EventColumns) -> list[bool] | None:
+    def flags(self, columns: Block) -> list[bool] | None:
         found = None if self.in_core is None else self.in_core.of(columns.in_core)
         return None if found is None else np.frombuffer(found, np.bool_).tolist()
 
 
 def agrees(text: str, events: list[T]) -> bool:
     """Whether the core decides both ways; it must not decide otherwise."""
-    tested, whole = AllWays(text), EventColumns.from_events(T, events)
+    tested, whole = AllWays(text), Block.from_events(T, events)
     wanted = [bool(tested.holds(event)) for event in events]
-    shifted = EventColumns(T, pa.concat_batches([whole.batch] * 2).slice(len(events) - 1, len(events)))
+    shifted = Block(T, pa.concat_batches([whole.batch] * 2).slice(len(events) - 1, len(events)))
     found = tested.flags(whole)
     assert found in (None, wanted), text
     assert tested.flags(shifted) in (None, wanted[-1:] + wanted[:-1]), text
@@ -159,4 +159,4 @@ def test_rows_with_values_that_their_types_forbid(text: str, values: list[Any]) 
 
 
 def test_no_events() -> None:
-    assert AllWays("x > 2").flags(EventColumns(T, EventColumns.from_events(T, [row(0)]).batch.slice(1))) == []
+    assert AllWays("x > 2").flags(Block(T, Block.from_events(T, [row(0)]).batch.slice(1))) == []

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from detectors.window import COUNT, Tumbling, Windows
 from middleware import Detector, Event, run
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack, Lateness
 from middleware.ordering.units import unit_for
@@ -71,7 +71,7 @@ def test_late_is_what_is_the_allowed_lateness_or_more_behind_clk(
     policies = Policies(alpha=alpha, slack=lambda: FixedSlack(lateness), lateness=Lateness(1, lateness))
     unit, arrived = unit_for("unit", KINDS[kind](), 1, policies), steps(times)
     for step in arrived:
-        delta = Delta(EventColumns.from_events(Step, [step])) if as_columns else Delta([step])
+        delta = Delta(Block.from_events(Step, [step])) if as_columns else Delta([step])
         unit.push(delta)
         assert unit.final == unit.clock.clk - lateness
     before = [None, *accumulate(times, max)]

@@ -9,8 +9,8 @@ from collections import Counter
 
 import pytest
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
@@ -199,7 +199,7 @@ class Upstream:
         if rng.random() < 0.5 and any(k_plus):
             delta.early = k_plus
         if len(self.kinds) == 1 and delta.inserts and rng.random() < 0.5:
-            columns = EventColumns.from_events(self.kinds[0], delta.inserts)
+            columns = Block.from_events(self.kinds[0], delta.inserts)
             delta = Delta(columns, delta.revises, delta.retracts, delta.early)
         if rng.random() < 0.5:
             self.promised = max(self.promised, self.number // self.rate - self.width + rng.randint(-1, 1))
@@ -267,7 +267,7 @@ def test_long_streams_are_purged_on_the_way_and_every_event_is_accounted_for(run
             if rng.random() < 0.1:
                 unit.alpha = rng.choice([0.0, 0.5, 1.0])
             in_columns = len(kinds) == 1 and rng.random() < 0.7
-            given = Delta(EventColumns.from_events(kinds[0], batch)) if in_columns else Delta(batch)
+            given = Delta(Block.from_events(kinds[0], batch)) if in_columns else Delta(batch)
             consumer.take(unit.push(given, top + rng.choice([0, 0, 3]) if marks else None))
             consumer.advance(unit.watermark)
         listed = Counter(IDENTITY(entry.event) for entry in unit.late)

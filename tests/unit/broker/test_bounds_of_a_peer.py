@@ -17,8 +17,8 @@ from middleware.delivery.publication import Publication
 from middleware.link.codec import BLOCK_TARGET, Changes, Interest, Payload, Question, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Ack, Data, Hello, Parts, Refusal, Role, decode_frame, encode_frame
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import LONGEST_SOURCE, Event, EventTypes
 from middleware.model.time import MILLISECOND
@@ -162,7 +162,7 @@ def test_a_source_with_a_long_name_is_turned_away_and_not_remembered(
     evil = ByHand(broker, "publisher", "evil", 0)
     events = [ping(1), ping(1, LONG), ping(2, LONG[1:]), ping(2)]
     for event in events:
-        delta = Delta(EventColumns.from_events(Ping, [event])) if in_columns else Delta([event])
+        delta = Delta(Block.from_events(Ping, [event])) if in_columns else Delta([event])
         runs = [(event.source, event.id, event.id)] if names_runs else None
         (found,) = encode_delta("Ping", delta, raw=True, runs=runs, fewest=1)
         assert found[0].columns is in_columns

@@ -18,8 +18,8 @@ from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Hello, Refusal, decode_frame, encode_frame
 from middleware.link.link import LinkStatistics
+from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import EventError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
@@ -224,7 +224,7 @@ def test_what_goes_on_is_what_a_block_holds_and_not_what_its_head_says(
     head, data = block(events, runs)
     head.oldest, head.newest, head.columns = 101, 107, in_columns
     if in_columns:
-        data = pack_columns(EventColumns.from_events(Ping, events).batch)
+        data = pack_columns(Block.from_events(Ping, events).batch)
     assert [part.count for part, _, _ in ingress.admit(head, data, decode=False)] == [2]
     assert [number for number in range(10) if ("p", number) in ingress.seen] == [1, 7]
     assert ("q", 1) not in ingress.seen

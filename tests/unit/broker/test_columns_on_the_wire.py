@@ -21,8 +21,8 @@ from middleware.broker.ingress.publisher_rows import Bounds
 from middleware.link.codec import FEWEST_ROWS, BlockHead, EventCodec, encode
 from middleware.link.columnar import MOST_ROWS, pack_columns, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.errors import WireError
 from middleware.model.event import Event, EventTypes
 
@@ -66,8 +66,8 @@ def hits(count: int = FEWEST_ROWS, first: int = 0, source: str = "a") -> list[Ev
     return [Hit(n / 2, "x" if n % 3 else None, ts=n + 1, id=n, source=source) for n in range(first, first + count)]
 
 
-def columns_of(events: list[Event]) -> EventColumns:
-    return EventColumns.from_events(type(events[0]), events)
+def columns_of(events: list[Event]) -> Block:
+    return Block.from_events(type(events[0]), events)
 
 
 def block_of(events: list[Event], **head: Any) -> tuple[BlockHead, bytes]:
@@ -111,9 +111,9 @@ def test_a_slice_takes_only_the_sources_it_has() -> None:
             "source": pa.array([f"a source with a long name {n}" for n in range(1_000)]).dictionary_encode(),
         }
     )
-    columns = EventColumns.of(Hit, batch).slice(500, 502)
+    columns = Block.of(Hit, batch).slice(500, 502)
     block = pack_columns(columns.batch)
-    assert len(block) < 2_000 and EventColumns.of(Hit, unpack_columns(block)).events() == columns.events()
+    assert len(block) < 2_000 and Block.of(Hit, unpack_columns(block)).events() == columns.events()
 
 
 # -- bytes that are wrong --------------------------------------------------------------------------------------------------
@@ -318,13 +318,13 @@ def test_a_node_loads_at_its_start_what_arrow_needs():
     """Nothing is left to be imported when the first columns come."""
     code = """
         import sys
-        from middleware import Event, EventColumns
+        from middleware import Event, Block
         from middleware.link.columnar import load_arrow, pack_columns, unpack_columns
 
         load_arrow()
         before = {name for name in sys.modules if name.partition(".")[0] in ("numpy", "pandas", "pyarrow")}
-        columns = EventColumns.from_events(Event, [Event(ts=1, id=1, source="a")])
-        assert EventColumns.of(Event, unpack_columns(pack_columns(columns.batch))).filter(columns.times > 0).events()
+        columns = Block.from_events(Event, [Event(ts=1, id=1, source="a")])
+        assert Block.of(Event, unpack_columns(pack_columns(columns.batch))).filter(columns.times > 0).events()
         after = {name for name in sys.modules if name.partition(".")[0] in ("numpy", "pandas", "pyarrow")}
         assert before and after == before, after - before
     """

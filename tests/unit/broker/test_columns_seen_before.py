@@ -12,8 +12,8 @@ from middleware.broker.ingress.checks import Ingress
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import EventCodec
 from middleware.link.encoding import encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Delta, grouped
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.ordering.arrival import in_order
 
@@ -40,7 +40,7 @@ def test_what_has_been_seen_is_left_out_and_the_rest_stays_in_order(seen: range,
         ingress.seen.add("s", number)
     for name, delta in grouped(events).items():
         if in_columns:
-            delta = Delta(EventColumns.from_events(types[name], delta.inserts), places=np.array(delta.places))
+            delta = Delta(Block.from_events(types[name], delta.inserts), places=np.array(delta.places))
         for head, block in encode_delta(name, delta, raw=True):
             head.arrival = 1
             assert head.columns == in_columns and head.places is not None

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from middleware.broker.ingress.copies import MOST_READ, Copies
 from middleware.link.codec import BlockHead, encode
 from middleware.link.encoding import encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event
 from middleware.native import runs_of
 
@@ -46,7 +46,7 @@ def test_what_came_first_is_found_as_long_as_its_block_is_kept(
             events = [reading(*identity) for identity in fresh]
             delta = Delta(events, early=[0] * len(events) if form == "K+" else None)
             if form == "columns":
-                delta = Delta(EventColumns.from_events(Reading, events))
+                delta = Delta(Block.from_events(Reading, events))
             ((head, block),) = encode_delta("Reading", delta, fewest=1)
             assert head.columns == (form == "columns")
             copies.keep(head, block, runs_of(events, 100) if names_runs else None)
@@ -74,7 +74,7 @@ def test_runs_that_cannot_be_right_are_not_believed() -> None:
 
 def test_columns_whose_sources_have_no_name_are_not_believed() -> None:
     copies = Copies()
-    table = EventColumns.from_events(Reading, [reading("a", 5), reading("b", 9)])
+    table = Block.from_events(Reading, [reading("a", 5), reading("b", 9)])
     ((head, block),) = encode_delta("Reading", Delta(table), fewest=1)
     before, after = block.rsplit(bytes([0, 0, 0, 0, 1, 0, 0, 0]), 1)  # the numbers of the sources are the last column
     copies.keep(head, before + bytes([0, 0, 0, 0, 7, 0, 0, 0]) + after)

@@ -12,8 +12,8 @@ from middleware.broker.ingress.checks import Ingress
 from middleware.broker.merge import merged, retractions_first
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.encoding import as_rows, encode_delta
+from middleware.model.block.block import Block
 from middleware.model.change import Delta, by_time, combined, some_inserts
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import MAX_TS, MIN_TS, Event, EventTypes, Identity
 
 
@@ -29,7 +29,7 @@ def hits(times: Iterable[int], first: int = 0) -> list[Event]:
 
 
 def early(events: list[Event], since: int, **changes: list[object]) -> Delta:
-    return Delta(EventColumns.from_events(Hit, events), early=since, **changes)  # type: ignore[arg-type]
+    return Delta(Block.from_events(Hit, events), early=since, **changes)  # type: ignore[arg-type]
 
 
 def k_plus(delta: Delta) -> dict[Identity, int]:
@@ -80,7 +80,7 @@ def test_it_stays_with_its_event_whatever_becomes_of_deltas(
     deltas, expected = [], dict[Identity, int]()
     for number, (given_times, since, is_early) in enumerate(parts):
         events = hits(given_times, 100 * number)
-        deltas.append(early(events, since) if is_early else Delta(EventColumns.from_events(Hit, events)))
+        deltas.append(early(events, since) if is_early else Delta(Block.from_events(Hit, events)))
         expected |= {(e.source, e.id): max(0, e.ts - since) if is_early else 0 for e in events}
     chosen = data.draw(st.sampled_from(range(len(deltas))))
     one = deltas[chosen]
@@ -113,7 +113,7 @@ def test_no_list_is_made_of_what_nobody_asks() -> None:
 
 def test_publishers_send_nothing_early() -> None:
     events = [Hit(1.0, ts=ts, id=ts, source="a") for ts in range(1, 9)]
-    ((head, block),) = encode_delta("Hit", Delta(EventColumns.from_events(Hit, events)), raw=True, fewest=1)
+    ((head, block),) = encode_delta("Hit", Delta(Block.from_events(Hit, events)), raw=True, fewest=1)
     head.since = 3
     ((kept, _, delta),) = Ingress(EventTypes([Hit]), CODEC, Drops()).admit(head, block, True)
     assert kept.since is None

@@ -17,8 +17,8 @@ from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, Parts, decode_frame, encode_frame, payload_size
 from middleware.link.link import WINDOW, Link
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND
@@ -57,7 +57,7 @@ def blocks() -> list[tuple[BlockHead, bytes]]:
         made += encode_delta("Ping", Delta(pings[:2], early=[5, 7]))
         made += encode_delta("Pong", Delta([Pong("x", ts=5, id=-77 - first, source="Echo", level=1)]))
         made += encode_delta("Quux", Delta([Pong("x", ts=5, id=first, source="d")]))
-        columns = EventColumns.from_events(Ping, pings[:3])
+        columns = Block.from_events(Ping, pings[:3])
         made.append((BlockHead("Ping", 3, raw=True, columns=True), pack_columns(columns.batch)))
     return made
 

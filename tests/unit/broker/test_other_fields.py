@@ -15,8 +15,8 @@ from middleware.connect.messages.message_blocks import Blocks, frames
 from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.gathering import Gathering
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventType, EventTypes
 from middleware.model.schema import can_read, form_of, form_of_fields
 
@@ -40,7 +40,7 @@ def ways(kind: EventType) -> Iterator[Blocks]:
     """Blocks of these events, in each way in which blocks are made."""
     events = some(kind)
     yield encode_delta("Place", Delta(events), raw=True)
-    yield encode_delta("Place", Delta(EventColumns.from_events(kind, events)), raw=True)
+    yield encode_delta("Place", Delta(Block.from_events(kind, events)), raw=True)
     yield encode_delta("Place", Delta(retracts=events), raw=True)
     yield encode_delta("Place", Delta(revises=[(each, each) for each in events]), raw=True)
     for in_columns in (True, False):

@@ -18,8 +18,8 @@ from middleware.link.columnar import pack_columns
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import VERSION, Hello, decode_frame
 from middleware.link.link import Link
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
 
@@ -214,7 +214,7 @@ def test_a_key_reads_what_its_patterns_cover(patterns: list[str], may: bool) -> 
 
 
 def _ways(events: list[Ping]) -> list[list[tuple[object, bytes]]]:
-    columns = EventColumns.from_events(Ping, events)
+    columns = Block.from_events(Ping, events)
     ((head, _),) = encode_delta("Ping", Delta(list(events)), raw=True)
     head.columns, head.form = True, None
     return [

@@ -18,7 +18,7 @@ from middleware.broker.ingress.seen import (
 )
 from middleware.broker.routing import RoutingTable, check_pattern, fitted, is_subscribed, matches
 from middleware.link.codec import Run
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.block import Block
 from middleware.model.errors import EventError
 from middleware.model.event import Event
 from tests.oracles import intervals
@@ -31,7 +31,7 @@ TAKERS_OF_IDS = [intervals.take_ids, native.take_ids]
 
 
 def runs_in_columns(events: list[Event], most: int) -> list[Run] | None:
-    return runs_in(EventColumns.from_events(Event, events).batch, most) if events else []
+    return runs_in(Block.from_events(Event, events).batch, most) if events else []
 
 
 FINDERS = [intervals.runs_of, runs_in_columns, native.runs_of]

@@ -13,8 +13,8 @@ from middleware.delivery.subscription import Interruption, Subscription
 from middleware.link.codec import Changes, EventCodec, Gap, Interest, Mark, Passed, Ready, Resumed, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
+from middleware.model.block.block import Block
 from middleware.model.change import Batch, Delta, Insert
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, NEVER, ORDER, Event, EventTypes
 
 
@@ -35,7 +35,7 @@ def payload(
 ) -> Parts:
     delta = Delta(list(inserts or []), retracts=list(retracts or []))
     if in_columns and inserts:
-        delta = Delta(EventColumns.from_events(Tick, inserts), retracts=delta.retracts, early=inserts[0].ts)
+        delta = Delta(Block.from_events(Tick, inserts), retracts=delta.retracts, early=inserts[0].ts)
     blocks = encode_delta("Tick", delta, fewest=1) if delta else []
     changes = Changes(None, {"Tick": until} if until is not None else None, [head for head, _ in blocks], *log_offset)
     return [encode(changes), *(block for _, block in blocks)]
@@ -246,7 +246,7 @@ def test_finals_are_the_same_however_much_is_taken_at_once_and_in_whatever_form(
             found += [event for delta in reader.deltas(arrived) for event in delta.inserts]
         else:
             tables = reader.tables(arrived).values()
-            found += [event for table in tables for event in EventColumns.of(Tick, table).events()]
+            found += [event for table in tables for event in Block.of(Tick, table).events()]
     assert found == plain(log)
     assert reader.drops == {}
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from middleware import native
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.delivery.barrier import Barrier
+from middleware.model.block.block import Block
+from middleware.model.block.rows import reader_of
 from middleware.model.change import Batch, Delta
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import reader_of
 from middleware.model.event import END, NEVER, ORDER, Event
 
 
@@ -206,15 +206,15 @@ def test_the_barrier_lets_the_same_go_in_columns(moves: list[tuple[int, str, str
     assert barrier.forget() == len(plain) and len(barrier) == 0
 
 
-def given_as(came: str, events: list[Event]) -> EventColumns | None:
+def given_as(came: str, events: list[Event]) -> Block | None:
     if came == "rows":
         return None
     kind = type(events[0])
     if came == "columns":
-        return EventColumns.from_events(kind, events)
+        return Block.from_events(kind, events)
     half = len(events) // 2
     first, second = (native.in_columns(reader_of(kind), part) for part in (events[:half], events[half:]))
-    return EventColumns.from_block(kind, first).joined([EventColumns.from_block(kind, second)])
+    return Block.from_core(kind, first).joined([Block.from_core(kind, second)])
 
 
 marks = st.sampled_from([None, None, "Hit", "Pass"])

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from detectors.cql.cql_script import compile_cql
 from detectors.cql.query_operators import join_operator, tuple_operator
 from detectors.cql.query_operators.native_rows import projection
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import END, Event
 
 
@@ -114,7 +114,7 @@ def test_a_join_of_columns_is_one_of_rows(rows, hostile):
         event = Tick(symbol % 2, price, quantity, **stamp) if is_tick else Bid(symbol % 2, price, **stamp)
         if is_tick and hostile is not None and n > 4:  # as a row, it meets what came in columns
             event, as_columns = Tick(event.symbol, hostile, hostile, **stamp), False
-        columns = EventColumns(type(event), EventColumns.from_events(type(event), [event]).batch) if as_columns else None
+        columns = Block(type(event), Block.from_events(type(event), [event]).batch) if as_columns else None
         expected = found(by_rows, Delta([event]), n)
         assert found(mixed, Delta(columns) if as_columns else Delta([event]), n) == expected
         if isinstance(expected, type):

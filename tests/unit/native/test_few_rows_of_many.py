@@ -10,8 +10,8 @@ import pytest
 
 from detectors.cql.cql_script import compile_cql
 from detectors.sequence.sequence_operator import SequenceQuery
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event
 from middleware.model.operator import Operator
 
@@ -67,7 +67,7 @@ def results(operator: Operator, seed: int, as_columns: bool) -> tuple[list[str],
     gc.collect()
     before = pa.total_allocated_bytes()
     for events in steps(seed):
-        given = Delta(EventColumns(type(events[0]), EventColumns.from_events(type(events[0]), events).batch))
+        given = Delta(Block(type(events[0]), Block.from_events(type(events[0]), events).batch))
         gone = rng.sample([event for event in events if event.lot], 1) if any(event.lot for event in events) else []  # type: ignore[attr-defined]
         for delta in (given if as_columns else Delta(events), Delta(retracts=gone)):
             out = operation.apply(delta, events[-1].ts, NEVER)
@@ -86,5 +86,5 @@ def test_they_mean_the_same_and_the_others_are_gone(name: str) -> None:
     found, held = results(OPERATORS[name](), 1, True)
     assert found == wanted
     assert found
-    one = EventColumns.from_events(Offer, [Offer(1, 0.5, "a", ts=at, id=at, source="a") for at in range(ROWS)]).batch.nbytes
+    one = Block.from_events(Offer, [Offer(1, 0.5, "a", ts=at, id=at, source="a") for at in range(ROWS)]).batch.nbytes
     assert held < 5 * one, f"of {STEPS} blocks"

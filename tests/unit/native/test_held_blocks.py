@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.rows import reader_of
+from middleware.model.block.block import Block
+from middleware.model.block.rows import reader_of
 from middleware.model.event import END, NEVER, Event
 from tests.oracles.held_blocks import ModelHeldBlocks
 
@@ -73,7 +73,7 @@ def test_blocks_are_held_as_in_a_sorted_list(drawn):
                     events = found.events(0, len(found))
                     assert list(map(key, events)) == list(map(key, expected))
                     assert sorted(map(repr, events)) == sorted(map(repr, expected))
-                    assert EventColumns.from_block(Told, found).batch.to_pylist() is not None
+                    assert Block.from_core(Told, found).batch.to_pylist() is not None
                     assert (found.oldest, found.newest) == (events[0].ts, events[-1].ts)
         assert len(fast) == len(plain)
         first, expected = fast.first(), plain.first()

@@ -11,8 +11,8 @@ from detectors.sequence.sequence_operator import SequenceOperation, SequenceQuer
 from detectors.window.aggregation.monoids import COUNT
 from detectors.window.kinds import Tumbling
 from detectors.window.windows import Windows
+from middleware.model.block.recipe import recipe
 from middleware.model.change import Delta
-from middleware.model.columns.making import recipe
 from middleware.model.event import END, Event, Int64, Timestamp
 from middleware.model.operator import Origin
 from tests.oracles.sequence_runs import plain_sequence

@@ -64,7 +64,7 @@ def test_results_are_what_their_columns_say(events: list[Found], listed: set[str
     ]
     times, ids = (np.array([getattr(event, name) for event in events], np.int64) for name in ("ts", "id"))
     results = ResultColumns(Found, "Q", 2).made(given_columns, times, ids.tobytes())
-    assert results.block is not None, "made by the core"
+    assert results.core_block is not None, "made by the core"
     assert results.events() == events
     assert results.batch.to_pylist() == [{name: getattr(event, name) for name in event.__struct_fields__} for event in events]
 
@@ -92,4 +92,4 @@ def test_whole_numbers_may_stand_for_floats() -> None:
         share: float
 
     results = ResultColumns(Share, "Q", 1).made([(np.array([1, 2**53]), None)], [5, 6], np.array([1, 2]))
-    assert [event.share for event in results.events()] == [1.0, float(2**53)] and results.block is not None
+    assert [event.share for event in results.events()] == [1.0, float(2**53)] and results.core_block is not None

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware import native
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.interleaved import Interleaved
+from middleware.model.block.block import Block
+from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.event import END, NEVER, Event
 from middleware.ordering.slack.measuring import Survey, survey
 from tests.oracles import buffers, surveys
@@ -21,10 +21,10 @@ times = st.integers(-20, 20)
 @given(st.lists(times), times | st.just(NEVER), times | st.just(NEVER))
 def test_the_core_and_the_oracle_see_the_same(given_times: list[int], top: int, clk: int) -> None:
     events = [Event(ts=ts, id=at) for at, ts in enumerate(given_times)]
-    columns = EventColumns.from_events(Event, events)
+    columns = Block.from_events(Event, events)
     found, expected = survey(columns, top, clk), surveys.survey(given_times, top, clk)
     assert survey(events, top, clk) == found
-    at_once = Interleaved([columns], [range(len(events))])
+    at_once = MixedBlock([columns], [range(len(events))])
     assert survey(at_once, top, clk) == found and at_once.times.tolist() == given_times
     assert (found.first, found.delayed, found.after) == (expected.first, expected.delayed, expected.after)
     assert found.newest == expected.newest
@@ -50,14 +50,14 @@ def test_the_core_and_the_oracle_move_a_clock_alike(given_ticks: list[tuple[int,
 
 @given(st.lists(st.tuples(st.lists(times), st.booleans()), max_size=4), st.randoms())
 def test_both_find_the_same_order_of_arrival(given_times: list[tuple[list[int], bool]], rng: random.Random) -> None:
-    pieces = [EventColumns.from_events(Event, [Event(ts=ts, id=at) for at, ts in enumerate(each)]) for each, _ in given_times]
+    pieces = [Block.from_events(Event, [Event(ts=ts, id=at) for at, ts in enumerate(each)]) for each, _ in given_times]
     places = [sorted(rng.sample(range(20 + len(each)), len(each))) if is_placed else None for each, is_placed in given_times]
-    found = Interleaved(pieces, places)
+    found = MixedBlock(pieces, places)
     assert found.order.tolist() == surveys.order_of_arrival(pieces, places).tolist()
     assert [event.ts for event in found.events()] == found.times.tolist() == plain_times(found)
 
 
-def plain_times(interleaved: Interleaved) -> list[int]:
+def plain_times(interleaved: MixedBlock) -> list[int]:
     laid_out = [ts for piece in interleaved.pieces for ts in piece.times.tolist()]
     return [laid_out[place] for place in interleaved.order.tolist()]
 

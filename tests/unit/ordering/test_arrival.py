@@ -5,9 +5,9 @@ from random import Random
 import numpy as np
 import pytest
 
+from middleware.model.block.block import Block
+from middleware.model.block.mixed_block import MixedBlock
 from middleware.model.change import Delta, combined
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.interleaved import Interleaved
 from middleware.ordering.arrival import in_order
 from middleware.testing.simulation.applications import Probe, Reading
 
@@ -36,7 +36,7 @@ def test_columns_come_in_the_same_order_as_rows(seed):
 def test_interleaved_columns_are_a_sequence_of_events():
     readings = [Reading(1, number, ts=number, id=number, source="a") for number in range(3)]
     probes = [Probe(1, number, ts=number, id=number, source="b", level=1) for number in range(2)]
-    both = Interleaved([_of(readings), _of(probes)], [[0, 2, 3], np.array([1, 4])])
+    both = MixedBlock([_of(readings), _of(probes)], [[0, 2, 3], np.array([1, 4])])
     events = [readings[0], probes[0], readings[1], readings[2], probes[1]]
     assert list(both) == events and both[1:3] == events[1:3] and len(both) == 5
     assert both.times.tolist() == [0, 0, 1, 2, 1] and both.levels is not None and both.levels.tolist() == [0, 1, 0, 0, 1]
@@ -44,7 +44,7 @@ def test_interleaved_columns_are_a_sequence_of_events():
     assert both.of_types([Probe]).tolist() == [False, True, False, False, True]
     some = both.filter(np.array([True, False, True, False, True]))
     assert list(some) == [readings[0], readings[1], probes[1]] and list(map(len, some.pieces)) == [2, 1]
-    assert Interleaved([_of(readings)], [None]).levels is None
+    assert MixedBlock([_of(readings)], [None]).levels is None
 
 
 def test_few_events_are_objects():
@@ -69,8 +69,8 @@ def as_columns(delta: Delta) -> Delta:
 
 
 def _columns(delta):
-    return _of(delta.inserts) if delta.inserts else EventColumns.from_events(Reading, [])
+    return _of(delta.inserts) if delta.inserts else Block.from_events(Reading, [])
 
 
 def _of(events):
-    return EventColumns(type(events[0]), EventColumns.from_events(type(events[0]), events).batch)
+    return Block(type(events[0]), Block.from_events(type(events[0]), events).batch)

@@ -8,8 +8,8 @@ from typing import ClassVar
 import pyarrow as pa
 import pytest
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator
@@ -27,13 +27,13 @@ class Tick(Event):
 @pytest.fixture
 def made(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The times of the events that are made of columns."""
-    noted, runs = list[int](), EventColumns.runs
+    noted, runs = list[int](), Block.runs
 
-    def noting(columns: EventColumns, size: int) -> Iterator[list[Event]]:
+    def noting(columns: Block, size: int) -> Iterator[list[Event]]:
         noted.extend(columns.times.tolist())
         return runs(columns, size)
 
-    monkeypatch.setattr(EventColumns, "runs", noting)
+    monkeypatch.setattr(Block, "runs", noting)
     return noted
 
 
@@ -70,8 +70,8 @@ class Frames(Sink):
     subscribes = (Frame,)
 
 
-def columns(*times: int) -> EventColumns:
-    return EventColumns(Tick, EventColumns.from_events(Tick, [Tick(ts, ts=ts, id=ts, source="t") for ts in times]).batch)
+def columns(*times: int) -> Block:
+    return Block(Tick, Block.from_events(Tick, [Tick(ts, ts=ts, id=ts, source="t") for ts in times]).batch)
 
 
 def unit_of(alpha: float, lateness: int = 1_000) -> tuple[Unit, list[Delta]]:
@@ -163,7 +163,7 @@ class Watching(Detector):
 @pytest.mark.parametrize("form", ["columns", "rows"])
 def test_a_detector_is_given_many_events_in_runs_that_are_not_kept(form: str) -> None:
     count = 2 * RUN + 10
-    given = EventColumns(Step, EventColumns.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
+    given = Block(Step, Block.from_events(Step, [Step(n, ts=n, id=n, source="s") for n in range(count)]).batch)
     unit = unit_for("Watching", Watching(), policies=Policies(alpha=1.0, slack=lambda: FixedSlack(0)))
     Step.seen.clear()
     assert unit.push(Delta(given) if form == "columns" else Delta(list(given)), count - 1) == []
@@ -177,8 +177,8 @@ def test_columns_of_a_type_without_blocks_wait_as_objects() -> None:
     unit = unit_for("Frames", sink, policies=Policies(alpha=1.0, slack=lambda: FixedSlack(10)))
     events = [Frame(b"x", ts=1_000 + (7 * n) % 50, id=n, source="s") for n in range(50)]
     for start in range(0, 50, 10):
-        given = EventColumns.from_events(Frame, events[start : start + 10])
-        assert not given.in_blocks()
+        given = Block.from_events(Frame, events[start : start + 10])
+        assert not given.as_core_blocks()
         unit.push(Delta(given), promised=NEVER, is_open=False)
     waiting = unit.statistics().waiting
     assert waiting and unit.first_waiting is not None

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.ordering.policies import Policies
@@ -47,7 +47,7 @@ def unit_of(detector: Detector, slack: int) -> Unit:
 
 
 def given(form: str, events: list[Event]) -> Delta:
-    return Delta(events) if form == "rows" else Delta(EventColumns.from_events(Seen, events))
+    return Delta(events) if form == "rows" else Delta(Block.from_events(Seen, events))
 
 
 @pytest.mark.parametrize("ends", ["at once", "later"])

@@ -7,8 +7,8 @@ import weakref
 
 import pytest
 
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import NEVER, Event
 from middleware.ordering.lanes.provisional_results import ProvisionalResults
 
@@ -17,7 +17,7 @@ class Total(Event):
     value: float
 
 
-class Watched(EventColumns):
+class Watched(Block):
     """Columns of which one can tell whether they are still held."""
 
 
@@ -26,7 +26,7 @@ def test_final_results_are_let_go(size):
     standing, held, most = ProvisionalResults(), list[weakref.ref[Watched]](), 0
     for start in range(0, 40 * max(size, 4_096), size):
         totals = [Total(float(at), ts=at, id=at, source="totals") for at in range(start, start + size)]
-        columns = Watched(Total, EventColumns.from_events(Total, totals).batch)
+        columns = Watched(Total, Block.from_events(Total, totals).batch)
         standing.note(Delta(columns), start - 2 * size)
         held = [each for each in [*held, weakref.ref(columns)] if each() is not None]
         most = max(most, len(held) * size)
@@ -37,8 +37,7 @@ def test_final_results_are_let_go(size):
 def test_final_corrections_are_let_go():
     standing, steps, size = ProvisionalResults(), 40, 13_000
     watched = [
-        Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")]).batch)
-        for at in range(steps)
+        Watched(Total, Block.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")]).batch) for at in range(steps)
     ]
     held = [weakref.ref(each) for each in watched]
     for at in range(steps):
@@ -54,7 +53,7 @@ def test_one_result_far_ahead_holds_up_no_others():
     standing, held = ProvisionalResults(), list[weakref.ref[Watched]]()
     standing.note(Delta([Total(0.0, ts=2**60, id=-1, source="totals")]), 0)
     for at in range(200):
-        columns = Watched(Total, EventColumns.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")] * 1_000).batch)
+        columns = Watched(Total, Block.from_events(Total, [Total(0.0, ts=at, id=at, source="totals")] * 1_000).batch)
         standing.note(Delta(columns), at - 1)
         held = [each for each in [*held, weakref.ref(columns)] if each() is not None]
     assert len(held) <= 70
@@ -74,7 +73,7 @@ def test_what_stands_is_what_was_not_withdrawn(seed):
         times = sorted(final + 1 + rng.choice([0, 3, 40, 10_000]) for _ in range(rng.choice([0, 1, 5])))
         new = [Total(0.0, ts=ts, id=step * 10 + n, source="totals") for n, ts in enumerate(times)]
         in_columns = new and rng.random() < 0.5
-        columns = EventColumns.from_events(Total, new) if in_columns else None
+        columns = Block.from_events(Total, new) if in_columns else None
         standing.note(Delta(columns if in_columns else new, revises, gone), final)
         for event in gone:
             del naive[event.id]

@@ -2,9 +2,9 @@
 
 import pytest
 
+from middleware.model.block.block import Block
+from middleware.model.block.waiting_blocks import WaitingBlocks
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
-from middleware.model.columns.held import HeldColumns
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.native import Waiting
@@ -27,16 +27,16 @@ def readings(count, start=0):
 
 
 def came(count, start):
-    return Delta(EventColumns.from_events(Reading, readings(count, start)))
+    return Delta(Block.from_events(Reading, readings(count, start)))
 
 
 @pytest.mark.parametrize("sizes", [(1_500, 3_000), (3_000, 1_500), (10, 9_999)])
 def test_batches_that_change_size_turn_nothing(sizes):
     runs = Runs.of(Watch(), 1_024)
     for as_columns in (True, False):
-        waiting, held = Waiting(), HeldColumns()
+        waiting, held = Waiting(), WaitingBlocks()
         if as_columns:
-            held.put(EventColumns.from_events(Reading, readings(10_000)))
+            held.put(Block.from_events(Reading, readings(10_000)))
         else:
             waiting.add(readings(10_000), -1)
         for size in sizes:
@@ -45,11 +45,11 @@ def test_batches_that_change_size_turn_nothing(sizes):
 
 
 def test_few_rows_that_wait_are_packed_before_many_columns():
-    waiting, held = Waiting(), HeldColumns()
+    waiting, held = Waiting(), WaitingBlocks()
     waiting.add(readings(100), -1)
     assert Runs.of(Watch(), 1_024).keep_columns(came(3_000, 20_000), waiting, held)
     assert (len(waiting), len(held)) == (0, 100)
 
 
 def test_few_columns_are_made_rows_once():
-    assert not Runs.of(Watch(), 1_024).keep_columns(came(500, 0), Waiting(), HeldColumns())
+    assert not Runs.of(Watch(), 1_024).keep_columns(came(500, 0), Waiting(), WaitingBlocks())

@@ -13,8 +13,8 @@ import numpy as np
 from detectors.soccer.events import BallMotion, LimbMotion, Position
 from detectors.soccer.players.player_motion import BALL_WINDOW, LIMB_WINDOW, STRUCK
 from detectors.soccer.setup import Setting, setup_of
-from middleware.model.columns.batches import Row
-from middleware.model.columns.columns import EventColumns
+from middleware.model.batch_results import Row
+from middleware.model.block.block import Block
 from middleware.model.detector import Detector
 from middleware.model.event import NEVER, Event
 from middleware.model.time import SECOND
@@ -55,7 +55,7 @@ class Motions(Detector):
         self.shown_at = np.full(places, NEVER, np.int64)
         self.shown = np.zeros((len(_VALUES), places))
 
-    def on_batch(self, events: EventColumns) -> list[Row]:
+    def on_batch(self, events: Block) -> list[Row]:
         rows, places = self._by_transmitter(events.array("sensor"))
         if not len(rows):
             return []

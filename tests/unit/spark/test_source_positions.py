@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from middleware.link.codec import Mark
+from middleware.model.block.block import Block
 from middleware.model.change import Delta
-from middleware.model.columns.columns import EventColumns
 from middleware.model.event import ORDER, Event
 from middleware.runtime.clients.subscriber import Consistency
 from middleware.spark.source.change_rows import batch_of, columns
@@ -53,7 +53,7 @@ class Cut:
             self._mark = ORDER(came[-1]) if came else self._mark
             blocks = [came]
         self.reached = (1, end, self._mark)
-        return [Delta(EventColumns.from_events(Tick, block)) if at % 2 else Delta(block) for at, block in enumerate(blocks)]
+        return [Delta(Block.from_events(Tick, block)) if at % 2 else Delta(block) for at, block in enumerate(blocks)]
 
 
 class Busy:
@@ -86,7 +86,7 @@ def test_a_batch_ends_although_the_log_goes_on(of_ten: int) -> None:
 
 def test_early_changes_are_rows_that_say_what_happened_and_how_the_event_is_now() -> None:
     old, new, gone = (Tick(price, ts=5, id=1, source="s") for price in (1, 2, 3))
-    deltas = [Delta([old]), Delta(EventColumns.from_events(Tick, [gone, old])), Delta([old], [(old, new)], [gone])]
+    deltas = [Delta([old]), Delta(Block.from_events(Tick, [gone, old])), Delta([old], [(old, new)], [gone])]
     rows = batch_of(Tick, "early", deltas).to_pylist()
     inserts = [("insert", 1), ("insert", 3), ("insert", 1)]
     assert [(row["op"], row["price"]) for row in rows] == [*inserts, ("retract", 3), ("revise", 2), ("insert", 1)]
@@ -124,8 +124,7 @@ def readings(draw: st.DrawFn) -> Reading:
 @given(st.lists(st.tuples(st.lists(readings(), max_size=4), st.booleans()), max_size=5))
 def test_rows_of_columns_are_those_of_events(blocks: list[tuple[list[Reading], bool]]) -> None:
     kept = [
-        Delta(EventColumns.from_events(Reading, events)) if in_columns else Delta(list[Event](events))
-        for events, in_columns in blocks
+        Delta(Block.from_events(Reading, events)) if in_columns else Delta(list[Event](events)) for events, in_columns in blocks
     ]
     made = [Delta([event for events, _ in blocks for event in events])]
     for consistency in CONSISTENCIES:

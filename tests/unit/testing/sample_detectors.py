@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import numpy as np
 from msgspec import Meta
 
-from middleware import Detector, Event, EventColumns
+from middleware import Block, Detector, Event
 
 CACHE: dict[int, int] = {}
 
@@ -370,7 +370,7 @@ class GoodOnColumns(Detector):
         self.counts = np.zeros(4, int)
         self.highest = np.full(4, -np.inf)
 
-    def on_batch(self, events: EventColumns) -> Any:
+    def on_batch(self, events: Block) -> Any:
         devices, values = events.array("device"), events.array("value")
         for device in np.unique(devices).tolist():
             rows = np.flatnonzero(devices == device)
@@ -384,13 +384,13 @@ class GoodOnColumns(Detector):
 class ForgetsCuts(GoodOnColumns):
     """What is high begins anew with each batch."""
 
-    def on_batch(self, events: EventColumns) -> Any:
+    def on_batch(self, events: Block) -> Any:
         self.highest[:] = -np.inf
         return super().on_batch(events)
 
 
 class RaisesTogether(GoodOnColumns):
-    def on_batch(self, events: EventColumns) -> Any:
+    def on_batch(self, events: Block) -> Any:
         assert len(events) < 2
         return super().on_batch(events)
 
@@ -401,7 +401,7 @@ class MixesKeys(Detector):
     def __init__(self) -> None:
         self.count = 0
 
-    def on_batch(self, events: EventColumns) -> Any:
+    def on_batch(self, events: Block) -> Any:
         numbers = self.count + np.arange(1, len(events) + 1)
         self.count += len(events)
         row = np.flatnonzero(numbers % 2 == 0)

@@ -1,4 +1,4 @@
-//! Batches of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.columns.held`.
+//! Batches of one type that wait for their time. Twin of `PlainHeldBlocks` in `middleware.model.block.waiting_blocks`.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;

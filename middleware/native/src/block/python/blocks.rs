@@ -67,7 +67,7 @@ pub fn streamed<'py>(py: Python<'py>, stream: &Stream<'_>) -> PyResult<Bound<'py
 
 #[pymethods]
 impl BlockReader {
-    /// From what `middleware.model.columns.making.recipe` gives; None if the type has a field of another kind.
+    /// From what `middleware.model.block.recipe.recipe` gives; None if the type has a field of another kind.
     #[staticmethod]
     fn of(recipe: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         let Some(maker) = Maker::new(recipe)? else { return Ok(None) };
@@ -111,7 +111,7 @@ impl BlockReader {
 }
 
 /// The rows of a block, in columns.
-#[pyclass(module = "middleware.native", frozen)]
+#[pyclass(module = "middleware.native", name = "CoreBlock", frozen)]
 pub struct Block {
     batch: Arc<Batch>,
     form: Arc<EventForm>,

@@ -243,7 +243,7 @@ pub struct Maker {
 }
 
 impl Maker {
-    /// From what `middleware.model.columns.making.recipe` gives; None if such events are not to be made here.
+    /// From what `middleware.model.block.recipe.recipe` gives; None if such events are not to be made here.
     pub fn new(recipe: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
         type Recipe<'py> = (Bound<'py, PyType>, Vec<(Bound<'py, PyString>, String, bool)>);
         let Some((of, fields)) = recipe.extract::<Option<Recipe<'_>>>()? else { return Ok(None) };

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, get_origin
 import msgspec
 
 from middleware import native
-from middleware.model.columns.arrays import to_array
-from middleware.model.columns.making import recipe
+from middleware.model.block.arrays import to_array
+from middleware.model.block.recipe import recipe
 from middleware.model.errors import EventError
 from middleware.model.event import Event, EventType, converted, type_name
 from middleware.model.schema import fields_of, without_none
@@ -37,7 +37,7 @@ class Rows(Protocol):
 
 
 def rows_of(event_type: EventType, batch: pa.RecordBatch) -> Rows:
-    """The events of a batch as ``EventColumns`` has them. In the core it takes a fourth of the time."""
+    """The events of a batch as ``Block`` has them. In the core it takes a fourth of the time."""
     if (reader := reader_of(event_type)) is not None:
         block = native.block_of(reader, native.EventBatch(batch, len(event_type.__struct_fields__) - 4))
         if block is not None:

@@ -1,4 +1,4 @@
-"""Events of several types in columns, and the order in which they came."""
+"""Blocks of several types, and the order of arrival over all of them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from itertools import accumulate, chain
 from typing import TYPE_CHECKING, overload
 
 from middleware import native
-from middleware.model.columns.arrays import integers
-from middleware.model.columns.columns import EventColumns
+from middleware.model.block.arrays import integers
+from middleware.model.block.block import Block
 from middleware.model.event import NEVER, Event, EventType
 
 if TYPE_CHECKING:
-    from middleware.model.columns.arrays import Array, Places
+    from middleware.model.block.arrays import Array, Places
 
 
-class Interleaved(Sequence[Event]):
-    """Columns of several types, as one sequence of events in their order of arrival: what came at once comes when the others
-    have got as far in time.
+class MixedBlock(Sequence[Event]):
+    """Blocks of several types as one sequence of events in their order of arrival.
+
+    Events that came at once come when the others have got as far in time.
 
     ``pieces``
         the columns; several may be of one type.
@@ -28,7 +29,7 @@ class Interleaved(Sequence[Event]):
 
     __slots__ = ("_events", "_in_core", "_length", "_order", "_places", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[EventColumns], places: Sequence[Places | None] | None = None) -> None:
+    def __init__(self, pieces: Sequence[Block], places: Sequence[Places | None] | None = None) -> None:
         self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
         self._length = sum(map(len, pieces))
         self._in_core: native.Interleaving | None = None
@@ -89,7 +90,7 @@ class Interleaved(Sequence[Event]):
             place -= len(piece)
         raise IndexError("there are no events")
 
-    def filter(self, mask: Array) -> Interleaved:
+    def filter(self, mask: Array) -> MixedBlock:
         """The events where ``mask`` (booleans, one an event) is true, in order."""
         import numpy as np
 
@@ -98,7 +99,7 @@ class Interleaved(Sequence[Event]):
         places[self.order] = np.arange(len(self))
         parts = [(piece, own, mask[own]) for piece, own in zip(self.pieces, np.split(places, ends), strict=True)]
         some = [(piece.filter(chosen), own[chosen]) for piece, own, chosen in parts if chosen.any()]
-        return Interleaved([piece for piece, _ in some], [own for _, own in some])
+        return MixedBlock([piece for piece, _ in some], [own for _, own in some])
 
     def events(self) -> list[Event]:
         """The same as event objects; do not change the list. O(values), once."""
@@ -127,12 +128,12 @@ class Interleaved(Sequence[Event]):
         return self.events()[index]
 
 
-Columns = EventColumns | Interleaved
+AnyBlock = Block | MixedBlock
 """What comes at once, of one type or of several."""
 
 
-def together(pieces: Sequence[EventColumns]) -> Columns | None:
-    """Columns that came at once, as one; None if there are none."""
+def together(pieces: Sequence[Block]) -> AnyBlock | None:
+    """Blocks that came at once, as one; None if there are none."""
     if len(pieces) > 1:
-        return Interleaved(pieces)
+        return MixedBlock(pieces)
     return pieces[0] if pieces else None

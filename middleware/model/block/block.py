@@ -1,4 +1,4 @@
-"""Events as columns: an Arrow record batch in place of a list of objects."""
+"""A block: the events of one type, as objects, as the core has them, or as columns of Arrow."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from middleware import native
-from middleware.model.columns.arrays import integers, spelled, text_column, to_array, to_column
-from middleware.model.columns.rows import needs_conversion, reader_of, rows_of, source_codes, values
+from middleware.model.block.arrays import integers, spelled, text_column, to_array, to_column
+from middleware.model.block.rows import needs_conversion, reader_of, rows_of, source_codes, values
 from middleware.model.errors import EventError
 from middleware.model.event import MAX_TS, MIN_TS, NEVER, Event, EventType, type_name
 from middleware.model.schema import arrow_schema, is_optional, plain_type
@@ -26,22 +26,24 @@ Test = Callable[[Any], bool]
 """Whether a type of Arrow is of some kind."""
 
 
-class EventColumns(Sequence[Event]):
-    """Events of one type in their order of arrival, as an Arrow record batch.
+class Block(Sequence[Event]):
+    """Events of one type in their order of arrival.
 
-    As a sequence it is one of events, which are made when the first is asked for, all at once, and kept.
+    A block has one of three forms from the start: event objects, a block of the core, or a record batch of Arrow. The others
+    are made when they are asked for, once, and kept. As a sequence it is one of events.
 
     ``batch``
         columns for the type's fields, in order, as ``arrow_schema`` has them; then ``ts`` (ns) and ``id``, int64, and
         ``source``, of strings, or of a dictionary of them; and ``level``, int64, unless all events are raw. Nulls only where a
-        field is optional. Whoever makes an instance vouches for that; ``of`` checks it. None: it is made when it is asked for,
-        of the ``block``, of what ``later`` gives, if one of these is given, else of ``events``.
-    ``times``
-        occurrence times, if they are known already; to be given with ``later``.
+        field is optional. The caller vouches for that; ``of`` checks it.
+    ``events``
+        the event objects.
+    ``times``, ``later``
+        occurrence times, and the function that gives one of the other forms when it is needed.
     ``in_time``
         whether the events are known to be in order of time.
     ``block``
-        the same as the native core has it, if it came in a block and is as it came, or if the core made it.
+        the events as the core has them.
     """
 
     __slots__ = ("_arrays", "_batch", "_block", "_events", "_in_core", "_later", "_length", "_parts", "event_type", "in_time")
@@ -52,9 +54,9 @@ class EventColumns(Sequence[Event]):
         batch: pa.RecordBatch | None,
         events: list[Event] | None = None,
         times: np.ndarray[Any, Any] | None = None,
-        later: Callable[[], pa.RecordBatch | native.Block] | None = None,
+        later: Callable[[], pa.RecordBatch | native.CoreBlock] | None = None,
         in_time: bool = False,
-        block: native.Block | None = None,
+        block: native.CoreBlock | None = None,
     ) -> None:
         self.event_type = event_type
         self.in_time = in_time
@@ -62,14 +64,14 @@ class EventColumns(Sequence[Event]):
         self._in_core: native.EventBatch | None = None
         self._later = later
         self._block = block
-        self._parts: Sequence[EventColumns] = ()
+        self._parts: Sequence[Block] = ()
         self._events = events
         known = block if block is not None else times if times is not None else events or ()
         self._length = batch.num_rows if batch is not None else len(known)
         self._arrays: dict[str, np.ndarray[Any, Any]] = {} if times is None else {"ts": times}
 
     @classmethod
-    def of(cls, event_type: EventType, table: pa.RecordBatch | pa.Table, source: str | None = None) -> EventColumns:
+    def of(cls, event_type: EventType, table: pa.RecordBatch | pa.Table, source: str | None = None) -> Block:
         """The rows of a table as events, checked. O(values).
 
         Columns may come in any order; whole numbers and floats may be narrower than the type's, texts encoded in a
@@ -108,50 +110,50 @@ class EventColumns(Sequence[Event]):
         return made
 
     @classmethod
-    def from_events(cls, event_type: EventType, events: Iterable[Event]) -> EventColumns:
+    def from_events(cls, event_type: EventType, events: Iterable[Event]) -> Block:
         """Events of this very type as columns. Raises EventError for a value that has no place in its column. O(values)."""
         events = list(events)
         made = as_block(event_type, events)
         return made if made is not None else cls(event_type, _batch_of(event_type, events), events)
 
     @classmethod
-    def from_block(cls, event_type: EventType, block: native.Block, in_time: bool = False) -> EventColumns:
+    def from_core(cls, event_type: EventType, block: native.CoreBlock, in_time: bool = False) -> Block:
         """What the core read of a block, or has put together; Arrow sees it when somebody asks."""
         return cls(event_type, None, in_time=in_time, block=block)
 
     @property
-    def block(self) -> native.Block | None:
+    def core_block(self) -> native.CoreBlock | None:
         """See above."""
         if self._later is not None:
             self._make(self._later)
         return self._block
 
-    def _make(self, later: Callable[[], pa.RecordBatch | native.Block]) -> None:
+    def _make(self, later: Callable[[], pa.RecordBatch | native.CoreBlock]) -> None:
         made = later()
         self._later, self._parts = None, ()
-        if isinstance(made, native.Block):
+        if isinstance(made, native.CoreBlock):
             self._block = made
         else:
             self._batch = made
 
     @property
-    def pieces(self) -> Sequence[EventColumns]:
-        """The columns of each type: these alone (see ``Interleaved``)."""
+    def pieces(self) -> Sequence[Block]:
+        """The columns of each type: these alone (see ``MixedBlock``)."""
         return (self,)
 
     @property
-    def blocks(self) -> list[native.Block]:
+    def core_blocks(self) -> list[native.CoreBlock]:
         """The same as blocks of the core, one after another; none if it does not have all of them as such. O(blocks)."""
         if self._parts:
-            parts = [part.blocks for part in self._parts]
+            parts = [part.core_blocks for part in self._parts]
             return [block for part in parts for block in part] if all(parts) else []
-        return [] if self.block is None else [self.block]
+        return [] if self.core_block is None else [self.core_block]
 
-    def in_blocks(self) -> list[native.Block]:
+    def as_core_blocks(self) -> list[native.CoreBlock]:
         """The same, made if the core does not have them as such; none if it has no blocks for their type. O(values), once."""
-        if not (blocks := self.blocks) and (reader := reader_of(self.event_type)) is not None:
+        if not (blocks := self.core_blocks) and (reader := reader_of(self.event_type)) is not None:
             self._block = native.block_of(reader, self.in_core)
-            blocks = self.blocks
+            blocks = self.core_blocks
         return blocks
 
     @property
@@ -160,9 +162,9 @@ class EventColumns(Sequence[Event]):
         if self._batch is None:
             import pyarrow as pa
 
-            block = self.block
+            block = self.core_block
             if self._batch is None:
-                made = EventColumns.from_events(self.event_type, self.events()) if block is None else None
+                made = Block.from_events(self.event_type, self.events()) if block is None else None
                 self._batch = made.batch if made is not None else pa.record_batch(block)
         return self._batch
 
@@ -175,7 +177,7 @@ class EventColumns(Sequence[Event]):
     def in_core(self) -> native.EventBatch:
         """The batch as the native core reads it, looked up once. O(columns)."""
         if self._in_core is None:
-            given = self.block or self.batch
+            given = self.core_block or self.batch
             self._in_core = native.EventBatch(given, len(self.event_type.__struct_fields__) - 4)
         return self._in_core
 
@@ -198,7 +200,7 @@ class EventColumns(Sequence[Event]):
     def _array(self, name: str, kind: str) -> np.ndarray[Any, Any]:
         import numpy as np
 
-        block = self.block
+        block = self.core_block
         if name == "ts" and block is not None:
             return integers(block.times())
         if self._batch is None and block is None:
@@ -270,11 +272,11 @@ class EventColumns(Sequence[Event]):
         if self._events is not None:
             yield from (self._events[start : start + size] for start in range(0, len(self), size))
         elif len(self):
-            block = self.block
+            block = self.core_block
             rows = block if block is not None else rows_of(self.event_type, self.batch)
             yield from (rows.events(start, min(start + size, len(self))) for start in range(0, len(self), size))
 
-    def filter(self, mask: Any) -> EventColumns:
+    def filter(self, mask: Any) -> Block:
         """The events where ``mask`` (booleans, one an event) is true, in order."""
         import numpy as np
 
@@ -283,33 +285,33 @@ class EventColumns(Sequence[Event]):
             raise ValueError(f"{len(chosen)} truth values for {len(self)} events")
         events = None if self._events is None else list(compress(self._events, chosen.tolist()))
         batch = None if self._is_of_events else self.batch.filter(to_column(chosen))
-        return EventColumns(self.event_type, batch, events)
+        return Block(self.event_type, batch, events)
 
-    def slice(self, start: int, stop: int) -> EventColumns:
+    def slice(self, start: int, stop: int) -> Block:
         """The events from place ``start`` to before ``stop``; shares the columns. O(columns)."""
         start, stop, _ = builtins.slice(start, stop).indices(len(self))
         events = None if self._events is None else self._events[start:stop]
         known = self._arrays.get("ts")
         times = None if known is None else known[start:stop]
         batch = None if self._is_of_events else self.batch.slice(start, max(0, stop - start))
-        return EventColumns(self.event_type, batch, events, times, in_time=self.in_time)
+        return Block(self.event_type, batch, events, times, in_time=self.in_time)
 
-    def rest(self, start: int) -> EventColumns:
+    def rest(self, start: int) -> Block:
         """The events from place ``start`` on, copied: what a slice shares lives as long as the slice."""
         found = self.take(range(start, len(self)))
         found.in_time = self.in_time
         return found
 
-    def take(self, indices: Any) -> EventColumns:
+    def take(self, indices: Any) -> Block:
         """The events at these places, in this order."""
         import numpy as np
 
         places = np.asarray(indices, dtype=np.int64)
         events = None if self._events is None else [self._events[at] for at in places.tolist()]
         batch = None if self._is_of_events else self.batch.take(to_column(places))
-        return EventColumns(self.event_type, batch, events)
+        return Block(self.event_type, batch, events)
 
-    def joined(self, others: Sequence[EventColumns]) -> EventColumns:
+    def joined(self, others: Sequence[Block]) -> Block:
         """These events, then those of others of the same type. O(events); a batch of them all is made when it is asked for."""
         import numpy as np
 
@@ -321,7 +323,7 @@ class EventColumns(Sequence[Event]):
         if all(each._events is not None for each in parts):
             events = [event for each in parts for event in each.events()]
         times = np.concatenate([each.times for each in parts])
-        joined = EventColumns(self.event_type, None, events, times, partial(_concatenated, parts))
+        joined = Block(self.event_type, None, events, times, partial(_concatenated, parts))
         joined._parts = parts
         return joined
 
@@ -349,7 +351,7 @@ class EventColumns(Sequence[Event]):
         return self.slice(*index.indices(len(self))[:2]).events() if index.step is None else self.events()[index]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, EventColumns):
+        if isinstance(other, Block):
             return self is other or self.events() == other.events()
         return self.events() == other if isinstance(other, list) else NotImplemented
 
@@ -357,10 +359,10 @@ class EventColumns(Sequence[Event]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """As columns of Arrow: what the core has of them stays in this process."""
-        return EventColumns, (self.event_type, self.batch, None, None, None, self.in_time)
+        return Block, (self.event_type, self.batch, None, None, None, self.in_time)
 
     def __repr__(self) -> str:
-        return f"<EventColumns: {len(self):,} of {type_name(self.event_type)}>"
+        return f"<Block: {len(self):,} of {type_name(self.event_type)}>"
 
 
 def one_batch(table: pa.RecordBatch | pa.Table, name: str) -> pa.RecordBatch:
@@ -427,10 +429,10 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
     return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
 
 
-def _concatenated(parts: list[EventColumns]) -> pa.RecordBatch | native.Block:
+def _concatenated(parts: list[Block]) -> pa.RecordBatch | native.CoreBlock:
     import pyarrow as pa
 
-    blocks = [part.blocks for part in parts]
+    blocks = [part.core_blocks for part in parts]
     if all(blocks) and (whole := native.joined(list(chain.from_iterable(blocks)))) is not None:
         return whole
     return pa.concat_batches(_alike([part.batch for part in parts]))
@@ -462,12 +464,12 @@ def spelled_out(batch: pa.RecordBatch) -> dict[str, pa.Array]:
     return columns
 
 
-def as_block(event_type: EventType, events: list[Event]) -> EventColumns | None:
+def as_block(event_type: EventType, events: list[Event]) -> Block | None:
     """Events as columns that are a block of the core. None if the core has none for their type, or a value is not just as its
     field says."""
     reader = reader_of(event_type)
     block = native.in_columns(reader, events) if reader is not None else None
-    return EventColumns(event_type, None, events, block=block) if block is not None else None
+    return Block(event_type, None, events, block=block) if block is not None else None
 
 
 def _batch_of(event_type: EventType, events: list[Event]) -> pa.RecordBatch:
@@ -490,7 +492,7 @@ _DTYPES = {int: "int64", float: "float64", bool: "bool"}
 
 @cache
 def dtypes(event_type: EventType) -> dict[str, str]:
-    """The kind of array that ``EventColumns.array`` gives, by name of the column."""
+    """The kind of array that ``Block.array`` gives, by name of the column."""
     types = {field.name: field.type for field in msgspec.structs.fields(event_type)}
     return {name: "object" if is_optional(kind) else _DTYPES.get(plain_type(kind), "object") for name, kind in types.items()}
 

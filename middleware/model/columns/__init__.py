@@ -1,1 +1,0 @@
-"""Events as columns, and as rows of them."""
