@@ -56,11 +56,11 @@ mod _core {
     #[pymodule_export]
     use crate::event::python::waiting::Waiting;
     #[pymodule_export]
-    use crate::expr::projection::Projection;
-    #[pymodule_export]
     use crate::expr::python::Pattern;
     #[pymodule_export]
-    use crate::expr::selection::{ColumnCondition, Selection};
+    use crate::expr::python::projection::Projection;
+    #[pymodule_export]
+    use crate::expr::python::selection::{ColumnCondition, Selection};
     #[pymodule_export]
     use crate::ingress::python::{runs_of, take_ids, take_new, times_of_claimed, times_of_claimed_columns};
     #[pymodule_export]

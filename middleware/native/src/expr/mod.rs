@@ -4,11 +4,5 @@ pub mod node;
 pub mod pattern;
 pub mod program;
 #[cfg(feature = "python")]
-pub mod projection;
-#[cfg(feature = "python")]
 pub mod python;
-#[cfg(feature = "python")]
-pub mod selection;
-#[cfg(feature = "python")]
-pub mod tuples;
 pub mod value;

@@ -1,10 +1,10 @@
 //! Sequence queries: stacks, search and conditions; the twin of `detectors.sequence.strategies.matcher`.
 
-#[cfg(feature = "python")]
 mod aggregate;
 mod arrivals;
 mod blocks;
 mod changes;
+mod condition;
 mod encoder;
 mod entries;
 mod matching;

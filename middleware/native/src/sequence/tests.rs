@@ -281,7 +281,7 @@ impl Steps {
 #[test]
 fn stacks_hold_the_matches_of_a_plain_search() {
     let mut matched = 0;
-    for seed in 0..400 {
+    for seed in 0..200 {
         let mut drawn = Drawn(seed);
         let (query, steps) = (Query::drawn(&mut drawn), Steps::drawn(&mut drawn));
         let pattern = &query.pattern;
@@ -342,7 +342,7 @@ fn stacks_hold_the_matches_of_a_plain_search() {
         }
         matched += identities.len();
     }
-    assert!(matched > 2_000, "only {matched} matches were tried");
+    assert!(matched > 1_000, "only {matched} matches were tried");
 }
 
 /// Conditions of runs, over the numbers of events.
@@ -476,7 +476,7 @@ impl<'a> Runs<'a> {
 #[test]
 fn runs_that_are_corrected_are_those_of_all_events_at_once() {
     let mut matched = 0;
-    for seed in 0..400 {
+    for seed in 0..200 {
         let mut drawn = Drawn(seed);
         let (query, steps, is_strict) = (Query::drawn(&mut drawn), Steps::drawn(&mut drawn), seed % 2 == 0);
         let mut runs = Runs::new(&query, &steps.all, is_strict);
@@ -499,7 +499,7 @@ fn runs_that_are_corrected_are_those_of_all_events_at_once() {
             }
         }
     }
-    assert!(matched > 1_000, "only {matched} matches were tried");
+    assert!(matched > 500, "only {matched} matches were tried");
 }
 
 #[test]

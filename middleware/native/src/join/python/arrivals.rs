@@ -12,7 +12,7 @@ use crate::block::python::event_batch::EventBatch;
 use crate::block::python::results::Stamping;
 use crate::event::python::fields::Field;
 use crate::expr::program::{Input, Kind, Program, Projector, Rows, Values, gathered, passing};
-use crate::expr::tuples::{Table, Tuple};
+use crate::expr::python::tuples::{Table, Tuple};
 use crate::expr::value::Unsure;
 use crate::join::python::pairs::{Key, Marks, Met};
 use crate::join::sides::{Held, Pair, Part, Side};

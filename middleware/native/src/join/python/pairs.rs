@@ -11,7 +11,7 @@ use crate::block::python::results::{Stamping, StampingSpec};
 use crate::event::python::fields::Stamps;
 use crate::event::python::wholes::whole;
 use crate::expr::program::{Projector, Spec};
-use crate::expr::tuples::Tuple;
+use crate::expr::python::tuples::Tuple;
 use crate::join::python::arrivals::{Entering, Given, Pairing, Reading, ReadingSpec};
 use crate::join::sides::{Absent, Held, Side, Sides, identity};
 

@@ -14,7 +14,7 @@ use crate::block::arrow::{Cells, Column};
 use crate::block::python::event_batch::EventBatch;
 use crate::event::python::fields::{Field, Stamps};
 use crate::expr::program::{Cell, Input};
-use crate::expr::tuples::of_object;
+use crate::expr::python::tuples::of_object;
 use crate::expr::value::Value;
 use crate::sequence::blocks::Blocks;
 use crate::sequence::encoder::Encoder;

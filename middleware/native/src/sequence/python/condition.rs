@@ -6,20 +6,9 @@ use pyo3::types::PyTuple;
 
 use crate::expr::node::Expression;
 use crate::expr::python::Read;
-use crate::expr::value::{Decided, Unsure, Value};
+use crate::expr::value::Value;
 use crate::sequence::aggregate::Aggregate;
-
-/// What an expression reads: of a component, one of the values taken of its events.
-enum Reading {
-    /// Of its event; of a Kleene component, of each in turn.
-    Each(usize, usize),
-    /// Of the one before that.
-    Before(usize, usize),
-    /// Of the oldest.
-    First(usize, usize),
-    /// Of all of a Kleene component; None: the number of these.
-    Group(Aggregate, usize, Option<usize>),
-}
+use crate::sequence::condition::{Reading, Test};
 
 impl Read for Reading {
     fn parse(kind: &str, node: &Bound<'_, PyTuple>) -> PyResult<Option<Self>> {
@@ -42,9 +31,7 @@ impl Read for Reading {
 pub struct Condition {
     /// The components that it reads.
     pub slots: Vec<usize>,
-    /// The Kleene component of which it must hold for each event, and whether it reads the one before each, too.
-    each: Option<(usize, bool)>,
-    expression: Option<Expression<Reading>>,
+    test: Option<Test>,
     call: Py<PyAny>,
 }
 
@@ -54,7 +41,7 @@ impl Condition {
         type Spec<'py> = (Vec<usize>, Bound<'py, PyAny>, Py<PyAny>, Option<(usize, bool)>);
         let (slots, expression, call, each): Spec<'_> = spec.extract()?;
         let expression = if expression.is_none() { None } else { Some(Expression::parse(&expression)?) };
-        Ok(Self { slots, each, expression, call })
+        Ok(Self { slots, test: expression.map(|expression| Test { expression, each }), call })
     }
 
     /// Whether it holds, given how many events a Kleene component has, the values of events (component, value, and which of its
@@ -67,40 +54,12 @@ impl Condition {
         values: impl Fn(usize, usize, usize) -> Value,
         argument: impl Fn(usize) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<bool> {
-        if let Some(expression) = &self.expression
-            && let Ok(holds) = self.decided(expression, count, values)
+        if let Some(test) = &self.test
+            && let Ok(holds) = test.holds(count, values)
         {
             return Ok(holds);
         }
         let arguments = self.slots.iter().map(|slot| argument(*slot)).collect::<PyResult<Vec<_>>>()?;
         self.call.bind(py).call1(PyTuple::new(py, arguments)?)?.is_truthy()
-    }
-
-    #[inline]
-    fn decided(
-        &self,
-        expression: &Expression<Reading>,
-        count: impl Fn(usize) -> usize,
-        values: impl Fn(usize, usize, usize) -> Value,
-    ) -> Result<bool, Unsure> {
-        let of = |reading: &Reading, event: usize| -> Decided {
-            match reading {
-                Reading::Each(slot, at) => {
-                    let is_group = self.each.is_some_and(|(group, _)| group == *slot);
-                    Ok(values(*slot, *at, if is_group { event } else { 0 }))
-                }
-                Reading::Before(slot, at) => Ok(values(*slot, *at, event - 1)),
-                Reading::First(slot, at) => Ok(values(*slot, *at, 0)),
-                Reading::Group(_, slot, None) => Ok(Value::Int(count(*slot) as i64)),
-                Reading::Group(kind, slot, Some(at)) => kind.of((0..count(*slot)).map(|number| values(*slot, *at, number))),
-            }
-        };
-        let Some((group, reads_before)) = self.each else { return expression.holds(&|reading| of(reading, 0)) };
-        for event in usize::from(reads_before)..count(group) {
-            if !expression.holds(&|reading| of(reading, event))? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 }

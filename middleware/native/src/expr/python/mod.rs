@@ -1,5 +1,9 @@
 //! Values and expressions of Python, and patterns as Python sees them.
 
+pub mod projection;
+pub mod selection;
+pub mod tuples;
+
 use std::borrow::Cow;
 
 use pyo3::exceptions::PyValueError;
@@ -7,9 +11,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString, PyTuple};
 use regex::bytes::Regex;
 
-use super::node::{Expression, Membership, Node};
-use super::pattern::compiled;
-use super::value::{Arithmetic, Division, Join, Sign, Value};
+use crate::expr::node::{Expression, Membership, Node};
+use crate::expr::pattern::compiled;
+use crate::expr::value::{Arithmetic, Division, Join, Sign, Value};
 
 impl Value {
     pub fn of(object: &Bound<'_, PyAny>) -> Self {
