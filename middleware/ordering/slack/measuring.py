@@ -82,20 +82,21 @@ def measure(
 
 def less_k_plus(delta: Delta, arrived: list[Event] | AnyBlock) -> Less | None:
     """The times of what arrived, which is all that is new in a delta that is early, each less its K+. O(n)."""
-    if type(arrived) is list:
+    if isinstance(arrived, list):
         k_plus = delta.k_plus
-        if k_plus is None:
-            return None
-        return [max(event.ts - early, _LEAST) for event, early in zip(arrived, k_plus, strict=True)]
+        return None if k_plus is None else _less([event.ts for event in arrived], k_plus)
     import numpy as np
 
-    times = cast(AnyBlock, arrived).times
+    times = arrived.times
     if isinstance(delta.early, int):
         less: Array = np.minimum(times, min(max(delta.early, _LEAST), END))
         return less
-    if (k_plus := delta.k_plus) is None:
-        return None
-    return np.array([max(ts - early, _LEAST) for ts, early in zip(times.tolist(), k_plus, strict=True)], np.int64)
+    return None if (k_plus := delta.k_plus) is None else np.array(_less(times.tolist(), k_plus), np.int64)
+
+
+def _less(times: list[int], k_plus: list[int]) -> list[int]:
+    """Times less K+, within what 64 bits hold: a peer may send any K+."""
+    return [min(max(ts - early, _LEAST), END) for ts, early in zip(times, k_plus, strict=True)]
 
 
 def _measure_singly(

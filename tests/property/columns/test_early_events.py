@@ -61,3 +61,12 @@ def test_delays_of_early_events(kind: str, steps: list[tuple], alpha: float, flo
             late = sorted(each.event.id for each in unit.late)
             found[form] = (sorted(map(repr, results)), statistics.clk, statistics.k, statistics.final, unit.lateness, late)
         assert found["since"] == found["listed"] == found["rows"]
+
+
+@pytest.mark.parametrize("k_plus", [-(2**63), 2**63, 2**64])
+def test_a_k_plus_that_no_node_would_send_is_taken(k_plus: int) -> None:
+    events = readings([(7, 1), (9, 1)], 0)
+    for new in (events, Block.from_events(Reading, events)):
+        unit = unit_for("Doubling", Doubling(), 2, Policies(alpha=0.0))
+        unit.push(Delta(new, early=[k_plus, 0]), 9)
+        assert unit.statistics().clk == 9
