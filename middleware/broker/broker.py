@@ -157,7 +157,7 @@ class Broker:
             self._received(peer, payload)
 
     def wall_is(self, wall: int, now: int) -> None:
-        """Set Unix time at ``now``, which tells what lies in the future; to be called now and then, as the clock may be set."""
+        """Set Unix time at ``now``: it decides what lies in the future. To be called now and then, as the clock may be set."""
         self.sources.wall_is(wall, now)
 
     def disconnected(self, channel: Channel, now: int) -> None:
@@ -412,7 +412,7 @@ class Broker:
                 self.sources.claims(peer.key, changes.clock, self._now)
         self._route(peer.key, admitted, logged)
         if self.admission.room:
-            self._release()  # before anything is promised that these events bear out, or that says so of them
+            self._release()  # before any promise that rests on these events, or covers them
         opened = self.tracker.for_nodes.open
         self.tracker.noted(peer.key, logged)
         if logged.watermarks is not None:
@@ -494,7 +494,7 @@ class Broker:
                 peer.offered = frozenset(left.raw)
 
     def _look(self) -> None:
-        """A generation may have begun, or be settled: tell other nodes before anything that follows from it."""
+        """A generation may have begun, or be settled: notify other nodes before anything that follows from it."""
         is_under_way = self.reopening.is_under_way or self.covering.is_under_way or bool(self._newcomers)
         if not (is_under_way or self._is_shutting):  # nearly always
             return
@@ -701,7 +701,7 @@ class Broker:
         return bool(self.attachments.asking) and bool(self.attachments.to_answer(now))
 
     def answer(self, status: NodeStatus, now: int) -> None:
-        """Tell the peers that have asked what streams wait for."""
+        """Answer the peers that have asked what streams wait for."""
         body = msgspec.json.encode(status)
         for peer in self.attachments.to_answer(now):
             peer.answer(lambda number: Answer(number, body), now)

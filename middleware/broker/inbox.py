@@ -28,7 +28,7 @@ from middleware.model.change import Batch, Delta, some_inserts
 from middleware.model.event import NEVER, Event
 
 _Block = tuple[BlockHead, bytes, Delta | None, int | None]
-"""Head, bytes, changes if they are decoded already, and the place of its payload in the order of arrival, if it is known."""
+"""Head, bytes, changes if they are decoded already, and the arrival index of its payload, if it is known."""
 
 
 class Inbox:
@@ -40,8 +40,8 @@ class Inbox:
         self._blocks: dict[str, list[_Block]] = {}
         self._came: list[tuple[PeerKey, str, int | None]] = []  # sender, type and least time of each block
         self._taken_from = self._came
-        self._next = 0  # place of the next payload
-        self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its place
+        self._next = 0  # the arrival index of the next payload
+        self._payloads: dict[PeerKey, tuple[int, int]] = {}  # the last one of each peer: its number, and its arrival index
         self._known: tuple[dict[str, int], int | None] | None = ({}, None)
         self._missing: Collection[str] = ()
         self._version = self._turns = -1
@@ -49,8 +49,8 @@ class Inbox:
 
     def put(self, origin: PeerKey, head: BlockHead, block: bytes, delta: Delta | None) -> None:
         """Add a block from a peer, and its changes if they are decoded already."""
-        place = self._place(origin, head) if head.arrival and head.inserts else None
-        self._blocks.setdefault(head.type, []).append((head, block, delta, place))
+        index = self._arrival_index(origin, head) if head.arrival and head.inserts else None
+        self._blocks.setdefault(head.type, []).append((head, block, delta, index))
         self.pending += head.count
         self._came.append((origin, head.type, head.oldest))
 
@@ -66,13 +66,13 @@ class Inbox:
         """Give the detectors what has been promised, though it has not changed."""
         self._known = None
 
-    def _place(self, origin: PeerKey, head: BlockHead) -> int:
-        """The place of a payload in the order of arrival here; its blocks may come in several frames."""
-        number, place = self._payloads.get(origin, (0, 0))
+    def _arrival_index(self, origin: PeerKey, head: BlockHead) -> int:
+        """The index of a payload in the local order of arrival; its blocks may come in several frames."""
+        number, index = self._payloads.get(origin, (0, 0))
         if number != head.arrival:
-            place, self._next = self._next, self._next + max(head.inserts, MOST_PLACES)
-            self._payloads[origin] = head.arrival, place
-        return place
+            index, self._next = self._next, self._next + max(head.inserts, MOST_PLACES)
+            self._payloads[origin] = head.arrival, index
+        return index
 
     def blocks(self) -> Iterator[tuple[BlockHead, bytes]]:
         """The blocks that wait, type by type."""
@@ -121,13 +121,13 @@ class Inbox:
         self._taken_from, self._came = self._came, []
         deltas: dict[str, Delta] = {}
         for name, same in blocks.items():
-            if net := merged([self._placed(each, len(blocks) > 1) for each in same]):
+            if net := merged([self._in_arrival_order(each, len(blocks) > 1) for each in same]):
                 deltas[name] = net
                 self.taken += len(net)
         return deltas
 
-    def _placed(self, block: _Block, is_one_of_many: bool) -> Delta:
-        """The changes in a block; if there are several types, with their places in the order of arrival, if that is known."""
+    def _in_arrival_order(self, block: _Block, is_one_of_many: bool) -> Delta:
+        """The changes in a block; of several types, with their arrival indexes, if these are known."""
         head, data, known, first = block
         delta = known or self._decoded(head, data)
         if first is None or not is_one_of_many:
@@ -138,8 +138,8 @@ class Inbox:
             own = delta.places if delta.places is not None else places_of_columns(head, delta.inserted)
             delta.places = np.asarray(own, np.int64) + first
         else:
-            listed = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
-            delta.places = [first + place for place in listed]
+            indexes = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
+            delta.places = [first + index for index in indexes]
         return delta
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:

@@ -1,4 +1,4 @@
-"""How often news of many types travels: so that what it costs stays a small share of a node's time, however many there are."""
+"""How often news of many types is sent, so that it costs a small share of a node's time, however many types there are."""
 
 from __future__ import annotations
 

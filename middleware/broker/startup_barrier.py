@@ -24,7 +24,7 @@ class StartupBarrier:
         tracker.gather(bool(self.missing))
 
     def keep(self, head: BlockHead, block: bytes) -> None:
-        """Keep what was made here while nodes are missing: they may subscribe to it, and cannot have said so. A log keeps it
+        """Keep what was made here while nodes are missing: they may subscribe to it later. A log keeps it
         anyway."""
         if self.missing and not self._log.keeps:
             self._early.append((head, block))

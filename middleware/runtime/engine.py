@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _PRICE_EVERY = 64
-"""After this many batches, units are told again what changes of their results cost readers."""
+"""After this many batches, units learn again what changes of their results cost readers."""
 
 
 _IN_ORDER = 16_384
@@ -89,12 +89,12 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     def __repr__(self) -> str:
         finals = {name: len(events) for name, events in self.finals.items()}
         parts = [f"{self.events:,} events", f"{sum(finals.values()):,} finals{_counted(finals)}"]
-        left_out = {
+        skipped = {
             "late": {name: len(ledger) for name, ledger in self.late.items()},
             "failures": {name: len(failures) for name, failures in self.failures.items()},
         }
         parts += [
-            f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in left_out.items() if any(counts.values())
+            f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in skipped.items() if any(counts.values())
         ]
         parts += [f"{self.duplicates - self.clashes:,} repeats"] * (self.duplicates > self.clashes)
         parts += [f"{self.clashes:,} left out: source and id of others"] * bool(self.clashes)
@@ -107,8 +107,8 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     def _repr_html_(self) -> str:
         """What a notebook shows: the results of each detector, and their distribution over time."""
         late = {name: len(ledger) for name, ledger in self.late.items()}
-        left_out = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
-        return page(repr(self)[1:-1], self.finals, left_out)
+        skipped = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
+        return page(repr(self)[1:-1], self.finals, skipped)
 
     def table(self, of: str | type[Event]) -> pyarrow.Table:
         """Final results in total order as a pyarrow.Table: their fields, then ts (ns), id and source. O(results).
@@ -138,7 +138,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         return explain(event, pasts[event.__class__], self.late_identities())
 
     def late_identities(self) -> dict[str, set[Identity]]:
-        """The ledgers as the oracle takes them: by detector, the identities of the excused raw events."""
+        """The ledgers as the oracle takes them: by detector, the identities of the raw events that came too late."""
         return {name: {IDENTITY(entry.event) for entry in ledger} for name, ledger in self.late.items()}
 
 
@@ -162,15 +162,15 @@ def run(
         arrived = ArrivedEvents(prepare_events(events, known))
     result = _run(arrived, by_name, policies, batch, watch, timer, failing)
 
-    def again(wanted: type[Event]) -> Past:
-        return recorded(wanted, arrived.events(), by_name, policies=policies, batch=batch, timer=timer)[0]
+    def again(result_type: type[Event]) -> Past:
+        return recorded(result_type, arrived.events(), by_name, policies=policies, batch=batch, timer=timer)[0]
 
     result.__dict__.update(_again=again, _published={name: detector.publishes for name, detector in by_name.items()})
     return result
 
 
 def recorded(
-    wanted: type[Event],
+    result_type: type[Event],
     events: list[Event],
     detectors: Mapping[str, Detector],
     *,
@@ -179,7 +179,7 @@ def recorded(
     timer: Timer | None = None,
 ) -> tuple[Past, Run]:
     """Run again, and record all that ``explain`` needs for results of one type."""
-    past, steps = Past(wanted, detectors), count(1)
+    past, steps = Past(result_type, detectors), count(1)
 
     def note(arrived: list[Event], published: list[Batch]) -> None:
         deltas = [delta for one in published for delta in one.deltas.values()]
@@ -250,7 +250,7 @@ def _in_order(arrived: Arrivals, detectors: Mapping[str, Detector], units: list[
         _raise_failure(hierarchy)
         for unit in hierarchy.units:
             unit.check_state()
-    except DetectorError:  # in the steps that were asked for, it may fail elsewhere, or leave out an event
+    except DetectorError:  # in the steps that were asked for, it may fail elsewhere, or skip an event
         return None
     return stepper.run()
 

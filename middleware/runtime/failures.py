@@ -19,14 +19,14 @@ _LIBRARIES = tuple({sysconfig.get_path(name) + "/" for name in ("stdlib", "plats
 class Failure(msgspec.Struct, frozen=True):
     """An event that a detector is run without, because it failed there.
 
-    ``place``
+    ``location``
         file:line in the user's code that raised; that of ``on_event`` if it returned an invalid value.
     """
 
     detector: str
     event: Event
     traceback: str
-    place: str
+    location: str
 
     @property
     def error(self) -> str:
@@ -34,7 +34,7 @@ class Failure(msgspec.Struct, frozen=True):
         return last_line(self.traceback)
 
     def __str__(self) -> str:
-        return f"{self.detector} failed at {self.event!r}: {self.error}{f' ({self.place})' if self.place else ''}"
+        return f"{self.detector} failed at {self.event!r}: {self.error}{f' ({self.location})' if self.location else ''}"
 
 
 class DetectorFailedError(DetectorError):
@@ -47,10 +47,10 @@ class DetectorFailedError(DetectorError):
 
 def failure_of(name: str, detector: Detector, event: Event, traceback: str | None) -> Failure:
     """The failure described by a traceback."""
-    return Failure(name, event, traceback or "", place_of(traceback, detector))
+    return Failure(name, event, traceback or "", locate(traceback, detector))
 
 
-def place_of(traceback: str | None, detector: Detector) -> str:
+def locate(traceback: str | None, detector: Detector) -> str:
     """File and line of the innermost call outside libraries, if the traceback shows one; else those of on_event."""
     frames = re.findall(r'File "([^"]+)", line (\d+)', traceback or "")
     others = [(file, line) for file, line in frames if not file.startswith(_OWN)]

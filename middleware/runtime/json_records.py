@@ -42,11 +42,11 @@ def flat(value: object) -> object:
     """
     if type(value) in _SCALARS:
         return value
-    plain = msgspec.to_builtins(value, enc_hook=repr)
+    builtins = msgspec.to_builtins(value, enc_hook=repr)
     try:
-        return plain if type(plain) in _SCALARS else msgspec.json.encode(plain).decode()
+        return builtins if type(builtins) in _SCALARS else msgspec.json.encode(builtins).decode()
     except (TypeError, ValueError):  # keys that JSON does not have
-        return str(plain)
+        return str(builtins)
 
 
 def key_of(name: str, reserved: Collection[str], names: Collection[str]) -> str:
@@ -101,7 +101,7 @@ def event_of(event_type: EventType, fields: Record) -> Event:
         return msgspec.convert(values, event_type)
     except msgspec.ValidationError as error:
         names = event_type.__struct_fields__
-        message = re.sub(r"\$\[(\d+)\]", lambda place: f"$.{names[int(place[1])]}", str(error), count=1)
+        message = re.sub(r"\$\[(\d+)\]", lambda match: f"$.{names[int(match[1])]}", str(error), count=1)
         raise EventError(f"{type_name(event_type)}: {message}") from None
 
 

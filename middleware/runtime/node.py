@@ -34,7 +34,7 @@ from middleware.ordering.records import Listed
 from middleware.runtime.latencies import Histogram, Latencies
 from middleware.runtime.loop.durable_runner import DurableRunner
 from middleware.runtime.loop.garbage import collect_when_idle
-from middleware.runtime.loop.plain_runner import PlainRunner
+from middleware.runtime.loop.logless_runner import LoglessRunner
 from middleware.runtime.loop.waker import Waker
 from middleware.runtime.loop.watchdog import Watchdog
 from middleware.runtime.status import Desk, Status, Vitals
@@ -99,7 +99,7 @@ class Processor(Protocol):
         """Take what has arrived; return the results, in order."""
         ...
 
-    def adapt(self, busy: float, wanted: Collection[str], behind: float, work: float) -> None:
+    def adapt(self, busy: float, subscribed: Collection[str], behind: float, work: float) -> None:
         """Called twice a second with the share of the time that ``process`` took (0 to 1), the publications others want, the
         share of that time spent in steps that took as much as a step may, and that time (ns)."""
         ...
@@ -212,7 +212,7 @@ class Node:
         self._last_busy, self._waited_ns = 0.0, 0
         self._log_at = time.monotonic() + _LOG_FIRST
         self._owed: list[Effects] = []  # to be sent once the late ledger has the rejected events
-        self._runner: DurableRunner | PlainRunner = PlainRunner(self._broker)
+        self._runner: DurableRunner | LoglessRunner = LoglessRunner(self._broker)
         if store is not None:
             if processor is not None and not isinstance(processor, Recoverable):
                 raise StateError(f"{type(processor).__name__} has no state()/restore(): a node with a log cannot run it")
@@ -223,7 +223,7 @@ class Node:
     def run(self, has_ended: Callable[[], bool] = lambda: True) -> None:
         """Run until ``stop`` or, in the main thread, SIGINT or SIGTERM; then drain: process what arrived, flush, say goodbye.
 
-        ``has_ended``: asked from then on; the node goes on until what feeds it in this process has ended, too.
+        ``has_ended``: asked from then on; the node runs on until what feeds it in this process has ended, too.
 
         SIGHUP makes it read the allow-list again; without keys there is none, and SIGHUP ends the node, too.
         """

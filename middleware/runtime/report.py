@@ -23,7 +23,7 @@ from middleware.model.quantities import exact_time
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.ordering.records import Listed, UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.runtime.failures import Failure, failure_of, place_of
+from middleware.runtime.failures import Failure, failure_of, locate
 
 _log = structlog.get_logger()
 
@@ -123,7 +123,7 @@ class Reporter:
                     "('slackline late list')",
                     detector=unit.name,
                     why=last_line(unit.halted).partition(":")[0],
-                    at=place_of(unit.halted, unit.detector),
+                    at=locate(unit.halted, unit.detector),
                 )
 
     def take_listed(self) -> list[Listed]:
@@ -145,7 +145,8 @@ class Reporter:
             self._first_failed[first.detector] = repr(first.event)
             self._warn(first)
         reported += [
-            f"{each.error} ({each.place})" if each.place else each.error for each in failures[: MOST_FAILURES - len(reported)]
+            f"{each.error} ({each.location})" if each.location else each.error
+            for each in failures[: MOST_FAILURES - len(reported)]
         ]
 
     def _warn(self, failure: Failure) -> None:
@@ -155,7 +156,7 @@ class Reporter:
             "a detector has raised; it skips the event, which is listed ('slackline late list')",
             detector=failure.detector,
             raised=failure.error.partition(":")[0],
-            at=failure.place,
+            at=failure.location,
             of=f"{type_name(event.__class__)} {event.source}:{event.id} ts={exact_time(event.ts)}",
         )
 

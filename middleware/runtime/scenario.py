@@ -213,12 +213,12 @@ class Scenario:
         inputs = [(f"inputs.{each.name}", each.to, list(each.types.values())) for each in self.plan.inputs]
         outputs = [(f"outputs.{each.name}", each.node, list(each.types)) for each in self.plan.outputs]
         ends = [*inputs, *outputs]
-        for key, node, wanted in ends:
+        for key, node, patterns in ends:
             if sum(each[0] == key for each in ends) > 1:
                 raise ScenarioError(f"{key}: two have this name")
             if node is not None and node not in nodes:
                 raise ScenarioError(f"{key}: there is no node {node!r}; there are {', '.join(nodes)}")
-            if stray := next((each for each in wanted if "*" not in each and each not in self.types), None):
+            if stray := next((each for each in patterns if "*" not in each and each not in self.types), None):
                 raise ScenarioError(f"{key}: there is no event type {stray!r}; there are {listed(sorted(self.types))}")
 
 

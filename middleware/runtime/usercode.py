@@ -73,14 +73,14 @@ def _look_first_in(folder: str) -> None:
 
 
 def _is_twin(file: str, other: str, folder: str) -> bool:
-    """Whether the folder has a file of its own at the place that one has in another folder."""
+    """Whether the folder has a file of its own at the path of one in another folder."""
     return file.startswith(other + os.sep) and os.path.exists(folder + file[len(other) :])
 
 
 def _hidden(name: str) -> str:
     """Why an existing module may not be found: folders of the same name are joined only if none has an __init__.py."""
     top, dot, _ = name.partition(".")
-    closed = [str(found) for place in sys.path if (found := Path(place, top, "__init__.py")).exists()]
+    closed = [str(found) for folder in sys.path if (found := Path(folder, top, "__init__.py")).exists()]
     return f"; {closed[0]} keeps {top} from being joined with other folders of that name: remove it" if dot and closed else ""
 
 

@@ -189,7 +189,7 @@ def test_an_answer_that_is_not_read_is_cut_off() -> None:
 
 
 def test_bodies_are_bounded_each_and_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_server, "MOST_HELD", 2_500)
+    monkeypatch.setattr(http_server, "MOST_BUFFERED", 2_500)
     with serving(most_body=1_000) as (port, _), ExitStack() as stack:
         assert status(dial(port, post(port, 1_000) + b"x" * 1_000)) == 200
         assert status(dial(port, post(port, 200_000) + b"x" * 200_000)) == 413

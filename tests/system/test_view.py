@@ -225,7 +225,7 @@ def test_a_mesh_with_keys_is_watched_under_its_names(tmp_path: Path) -> None:
         watch.start()
         poll_until(lambda: [status.node for status in board.statuses] == ["a"], "it answers")
         watch.close()
-    with pytest.raises(KeyFileError, match="several keys are listed"):
+    with pytest.raises(KeyFileError, match="the list has several keys"):
         MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"])
     with pytest.raises(SlacklineError, match="2 names of nodes are given for 1 addresses"):
         MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), keys=keys["me"], names=["a", "b"])

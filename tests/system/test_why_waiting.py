@@ -98,7 +98,7 @@ def test_a_stream_is_followed_over_two_nodes_down_to_the_publisher_that_holds_it
         )
         assert f"when clk ({104 * SECOND}) reaches {101 * SECOND} + 1 * K (5s)" in buffer
         culprit, other = [line for line in lines if line.startswith("publisher")]
-        assert culprit.startswith(f"publisher sleepy: promised up to {100 * SECOND} (4s behind the clock); last heard")
+        assert culprit.startswith(f"publisher sleepy: promised up to {100 * SECOND} (4s behind the clock); last message")
         assert other.startswith("publisher lively: promised up to")
         assert "ask node a too, by giving its address" in asked(addresses["b"])
         sleepy.advance(Hit, END)
@@ -119,7 +119,7 @@ def test_silence_and_what_nobody_offers_are_named() -> None:
         publisher.publish([hit(5 * SECOND, "gauge", "north")])
         publisher.flush(DEADLINE)
         poll_until(lambda: inquiry.ask(DEADLINE).streams["Hit"].promised is not None, "the node stands in for it")
-        assert "silent: the node promises in its place" in "".join(asked(node.address, "--type", "Hit"))
+        assert "silent: the node promises for it" in "".join(asked(node.address, "--type", "Hit"))
         assert asked(node.address, "--type", "Nonsense") == ["Nonsense: no node that was asked knows this type"]
 
 

@@ -582,5 +582,5 @@ class Ingress:
 
 
 def _time(at: int) -> int:
-    """A time that was read from bytes that went on unread, so it may be any number."""
+    """A time from bytes that were forwarded without a check, so it may be any number."""
     return min(max(at, MIN_TS), MAX_TS)

@@ -118,8 +118,8 @@ class Log:
         self._forget(peer)
 
     def released(self, names: Collection[str], owner: str | None, attached: Container[PeerKey]) -> None:
-        """Keep the places of these named subscriptions no longer: names, or their beginnings and a ``*``. Those of other keys,
-        and those that are attached, stay."""
+        """Drop the positions of these named subscriptions: names, or their beginnings and a ``*``. Those of other keys, and
+        those that are attached, stay."""
         for peer in [peer for peer, reader in self.readers.items() if reader.named and reader.owner == owner]:
             if peer not in attached and any(matches(name, peer[1]) for name in names):
                 self._entries.append(ReaderRelease(peer))
@@ -298,17 +298,17 @@ class Log:
         known = self.readers.get(peer)
         if known is not None and known.named:
             if known.owner != owner:
-                return f"the place of subscription {peer[1]!r} belongs to another key"
+                return f"the position of subscription {peer[1]!r} belongs to another key"
             if not interest.resumes:
-                return f"{peer[1]!r} is the name of a subscription that goes on where it was: resume it, or take another name"
+                return f"{peer[1]!r} is the name of a subscription with a stored position: resume it, or take another name"
             if known.final is not None and interest.final not in (None, known.final):
                 read, asked = ("final results", "early ones") if known.final else ("early results", "final ones")
                 return f"{peer[1]!r} is the name of a subscription that has read {read}: for {asked} take another name"
         elif interest.resumes and sum(each.named and each.owner == owner for each in self.readers.values()) >= MOST_NAMES:
             whose = f"the key of {owner!r}" if owner is not None else "clients without a key"
             return (
-                f"it keeps the places of {MOST_NAMES:,} named subscriptions for {whose}, which is all it keeps: "
-                "'slackline names ADDRESS' lists them, and with --release NAME it gives up those that nobody needs any more"
+                f"it keeps the positions of {MOST_NAMES:,} named subscriptions for {whose}, the most it keeps: "
+                "'slackline names ADDRESS' lists them, and with --release NAME it drops those that nobody needs any more"
             )
         return None
 

@@ -27,7 +27,7 @@ Numbered = tuple[BlockHead, bytes, int]
 """A block with its number in the log."""
 
 SPREAD = 20 * MILLISECOND
-"""Watermarks without events travel at most this often, and so do clock marks. News after a quiet time travels at once."""
+"""Watermarks without events are sent at most this often, and so are clock marks. News after a quiet time is sent at once."""
 
 
 MOST_ASKED = 1_000
@@ -208,7 +208,7 @@ class Peer:
         self._interest_frame = self.link.send([encode(replace(interest, line=log_offset[0], offset=log_offset[1]))])
 
     def answer_interest(self, interest: Interest, log_offset: LogOffset, now: int) -> None:
-        """Tell a node that frames from here on follow its new Interest, behind all that followed the former one."""
+        """Notify a node that frames from here on follow its new Interest, behind all that followed the former one."""
         self.post(None, -1, NEVER, now, log_offset)
         self.link.send([encode(Ready(interest.number))])
 

@@ -200,7 +200,7 @@ class CombinedWatermarks:
         self._combine(before.keys() | offered.keys())
 
     def await_from(self, origin: Hashable, names: Iterable[str]) -> None:
-        """A node offers these raw types anew: nothing of them is final without it until it says what it promises."""
+        """A node offers these raw types anew: nothing of them is final without it until it announces its promises."""
         for name in names:
             promises = self._types[name].promises
             if promises[origin] in (None, END):
@@ -212,7 +212,7 @@ class CombinedWatermarks:
         return any(until != END for origin, until in self._types[name].promises.items() if origin != but)
 
     def promise(self, origin: Hashable, promises: Mapping[str, int], is_node: bool = False) -> None:
-        """All that the origin promises now: a raw type it leaves out is open again.
+        """All that the origin promises now: a raw type that is missing is open again.
 
         A publisher never takes a promise back. A node does: it speaks for the publishers that it has, and END means that it has
         none at the moment. What was final by its former promise stays so.

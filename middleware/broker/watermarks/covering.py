@@ -107,7 +107,7 @@ class Covering:
                     self._peers[key].link.confirm()
 
     def answer(self, peer: Peer, interest: Interest) -> None:
-        """Tell a node that this one waits for it, unless a type that it offers has ended here: that resumes first."""
+        """Notify a node that this one waits for it, unless a type that it offers has ended here: that resumes first."""
         promises = (self._tracker.for_subscribers, self._tracker.for_detectors)
         if any(promises[0].has_ended(name) for name in interest.raw):
             return

@@ -115,7 +115,7 @@ class Explanation:
         """Explain a type, as node ``at`` sees it (default: the node that knows most of it)."""
         node = self._nodes.get(at or "") or self._home(name)
         if node is None:
-            self._say(depth, f"{name}: no node that was asked knows this type")
+            self._add_line(depth, f"{name}: no node that was asked knows this type")
             return
         if (node.node, name) in self._asked:
             return
@@ -133,15 +133,15 @@ class Explanation:
         return next(iter(making or knowing), None)
 
     def _unit(self, node: NodeStatus, unit: UnitStatus, name: str, depth: int) -> None:
-        self._say(depth, f"{name}: final {self._upto(unit.watermark)}, made by {unit.detector} on node {node.node}")
+        self._add_line(depth, f"{name}: final {self._upto(unit.watermark)}, made by {unit.detector} on node {node.node}")
         if unit.halted:
-            self._say(depth + 1, f"it has stopped, and nothing more comes of it: {unit.halted}")
+            self._add_line(depth + 1, f"it has stopped, and nothing more comes of it: {unit.halted}")
         if unit.watermark == END or unit.halted:
             return
         if unit.first is not None:
             ts, kind, source, key = unit.first
             of = f" of key {key}" if key else ""
-            self._say(
+            self._add_line(
                 depth + 1,
                 f"buffer: {unit.waiting} events wait, the first {kind} from {source!r}{of} at {ts}; the detector gets it "
                 f"when clk ({unit.clk}) reaches {ts} + {unit.alpha:g} * K ({spoken_duration(unit.k)})",
@@ -153,35 +153,35 @@ class Explanation:
             kinds = ", ".join(opened)
             what = "no event has come yet" if unit.clk == NEVER else f"clk is {unit.clk}"
             lateness = spoken_duration(unit.lateness)
-            self._say(
+            self._add_line(
                 depth + 1, f"waits for the clock: nobody promises for {kinds}, so it is final {lateness} behind clk; {what}"
             )
             for read in opened:
                 self.of(read, node.node, depth + 1)
         elif known:
             culprit = min(known, key=lambda read: known[read])
-            self._say(depth + 1, f"waits for its input {culprit}, promised {self._upto(known[culprit])}")
+            self._add_line(depth + 1, f"waits for its input {culprit}, promised {self._upto(known[culprit])}")
             self.of(culprit, node.node, depth + 1)
 
     def _stream(self, node: NodeStatus, name: str, depth: int) -> None:
         stream = node.streams.get(name)
         if stream is None:
-            self._say(depth, f"{name}: nobody who is attached to node {node.node} or meshed with it has offered this type")
+            self._add_line(depth, f"{name}: nobody who is attached to node {node.node} or meshed with it has offered this type")
         else:
             promise = "open (nobody holds it, nobody promises)" if stream.promised is None else self._upto(stream.promised)
-            self._say(depth, f"{name} at node {node.node}: {promise}")
+            self._add_line(depth, f"{name} at node {node.node}: {promise}")
             if not stream.origins and stream.promised != END:
-                self._say(depth + 1, UNENDED)
+                self._add_line(depth + 1, UNENDED)
             ordered = sorted(stream.origins, key=lambda origin: (origin.promised is not None, origin.promised or 0))
             for origin in ordered[:8]:
                 self._origin(origin, name, depth + 1)
             if len(ordered) > 8:
-                self._say(depth + 1, f"and {len(ordered) - 8} more that have promised no less")
+                self._add_line(depth + 1, f"and {len(ordered) - 8} more that have promised no less")
         for missing in node.missing:
-            self._say(depth + 1, f"node {missing} has not answered yet; publishers here wait for it")
+            self._add_line(depth + 1, f"node {missing} has not answered yet; publishers here wait for it")
         if any(name == pattern or (pattern.endswith("*") and name.startswith(pattern[:-1])) for pattern in node.paused):
             who = ", ".join(node.slow) or "a reader at another node"
-            self._say(depth + 1, f"paused: {who} has no room for {name}")
+            self._add_line(depth + 1, f"paused: {who} has no room for {name}")
 
     def _origin(self, origin: OriginStatus, name: str, depth: int) -> None:
         promised = "promises nothing" if origin.promised is None else f"promised {self._upto(origin.promised)}"
@@ -189,19 +189,19 @@ class Explanation:
         if origin.away:
             notes.append(f"lost {spoken_duration(origin.silent or 0)} ago; it may have publishers that are not in sight")
         elif origin.silent is not None:
-            notes.append(f"last heard {spoken_duration(origin.silent)} ago")
+            notes.append(f"last message {spoken_duration(origin.silent)} ago")
         if origin.idle_promise:
-            notes.append("silent: the node promises in its place")
+            notes.append("silent: the node promises for it")
         if origin.charged:
             notes.append(f"held back for {spoken_duration(origin.charged)}: events of it were rejected, or late")
         elif origin.credit_paused:
             notes.append("held back: a reader has no room")
-        self._say(depth, f"{origin.role} {origin.name}: {'; '.join([promised, *notes])}")
+        self._add_line(depth, f"{origin.role} {origin.name}: {'; '.join([promised, *notes])}")
         if origin.role == "node" and not origin.away:
             if origin.name in self._nodes:
                 self.of(name, origin.name, depth + 1)
             else:
-                self._say(depth + 1, f"ask node {origin.name} too, by giving its address")
+                self._add_line(depth + 1, f"ask node {origin.name} too, by giving its address")
 
     def _upto(self, at: int) -> str:
         if at == END:
@@ -211,7 +211,7 @@ class Explanation:
         behind = "" if self._clock is None else f" ({spoken_duration(self._clock - at)} behind the clock)"
         return f"up to {at}{behind}"
 
-    def _say(self, depth: int, line: str) -> None:
+    def _add_line(self, depth: int, line: str) -> None:
         self.lines.append("  " * depth + line)
 
 

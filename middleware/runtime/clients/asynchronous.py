@@ -59,7 +59,7 @@ class _Asynchronous(Generic[Client]):
 
     async def _call(self, call: Callable[[], T]) -> T:
         """Make a call in the thread, behind the one under way. Cancelled before it begins, it is never made; after that, it
-        goes on, and the next one waits for it."""
+        continues, and the next one waits for it."""
         self._check_loop()
         async with self._turn:
             await self._settled()
@@ -225,9 +225,9 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
             self._turn.release()
 
     async def commit(self) -> None:
-        """Tell the node that everything received has been taken: it is not sent again under this name.
+        """Confirm to the node that everything received has been taken: it is not sent again under this name.
 
-        While the next changes are waited for, there is nothing to tell: that began with a commit.
+        While the next changes are waited for, there is nothing to confirm: that began with a commit.
         """
         if self._receiving is None:
             await self._call(self._client.commit)

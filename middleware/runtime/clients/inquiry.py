@@ -44,7 +44,7 @@ class Inquiry(Connection):
             return msgspec.json.decode(self._answer.body, type=Status)
 
     def release(self, names: Collection[str]) -> None:
-        """Have the node keep the places of these named subscriptions no longer: names, or beginnings of names and a ``*``.
+        """Have the node keep the positions of these named subscriptions no longer: names, or beginnings of names and a ``*``.
 
         It keeps subscriptions that are attached or belong to another key: ``ask`` then returns which are left.
         """

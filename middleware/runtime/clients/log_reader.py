@@ -115,7 +115,7 @@ class LogReader(Subscriber):
         """Do nothing: changes may have to be read again."""
 
     def commit_at(self, line: int, offset: int, mark: Mark | None) -> None:
-        """Tell the node that everything up to this offset is safe, so its log need not keep it under this name."""
+        """Confirm to the node that everything up to this offset is safe, so its log need not keep it under this name."""
         with self._lock:
             self._link.send([encode(Passed(line, offset, mark))])
             self._flush_out()
@@ -137,7 +137,7 @@ class _Where(Connection):
             while self.gap is None:
                 self._check_alive()
                 if time.monotonic_ns() > deadline:
-                    raise NetworkError(f"node at {self.address} does not say where its log is")
+                    raise NetworkError(f"node at {self.address} does not announce where its log is")
                 self._pump(_WAIT)
             return self.gap
 

@@ -217,7 +217,7 @@ class Publisher(Connection):
         self._publish_tables({type: table}, source or self._own_source, by_arrival=False)
 
     def publish_tables(self, tables: Mapping[EventType, Any], source: str | None = None) -> None:
-        """Send tables of several types, in the order of a column ``arrival`` (int64) that each has and that never falls: so
+        """Send tables of several types, in the order of a column ``arrival`` (int64) that each has and that never decreases: so
         that no type is late against another. Otherwise like ``publish_table``.
         """
         self._publish_tables(tables, source or self._own_source, by_arrival=True)
@@ -239,15 +239,15 @@ class Publisher(Connection):
         with self._numbering:  # a lock of its own, as large tables take long, and heartbeats must not wait
             first = publication.number(source)
             if by_arrival:
-                columns, places = publication.tables(given, source)
+                columns, arrival_order = publication.tables(given, source)
             else:
-                columns, places = [publication.columns(table, kind, source) for kind, table in given.items()], None
+                columns, arrival_order = [publication.columns(table, kind, source) for kind, table in given.items()], None
             reached = publication.number(source)
         try:
             if 0 < rows < FEW_ROWS:
-                self.publish(MixedBlock(columns, places).events() if places is not None else columns[0].events())
+                self.publish(MixedBlock(columns, arrival_order).events() if arrival_order is not None else columns[0].events())
                 return
-            for frame in publication.slices(columns, places):
+            for frame in publication.slices(columns, arrival_order):
                 self._send(frame)
         except (NetworkError, EventError):  # some rows may have been taken: given again, they are the same events
             with self._numbering:

@@ -95,9 +95,7 @@ class Subscriber(Connection):
         patience: float = PATIENCE,
     ) -> None:
         if after is not None and resume is None:
-            raise ValueError(
-                "after= tells where a sink has got to, so it needs resume=, under which the node keeps what follows"
-            )
+            raise ValueError("after= is the position of a sink, so it needs resume=, under which the node keeps what follows")
         for what, given, known_ones in ("consistency", consistency, Consistency), ("on_slow", on_slow, OnSlow):
             if given not in get_args(known_ones):
                 raise ValueError(f"{what} is {' or '.join(get_args(known_ones))}, not {given!r}")
@@ -108,7 +106,7 @@ class Subscriber(Connection):
         self._after = after
         self._logged_drops: set[str] = set()
         self._has_committed = False
-        self._reading = threading.RLock()  # not the link's: upkeep goes on meanwhile
+        self._reading = threading.RLock()  # not the link's: upkeep runs meanwhile
         self.rest: deque[Change] = deque()
         """Changes that an iteration has read and not returned yet. The next call returns them."""
         self._subscription = Subscription(
@@ -206,7 +204,7 @@ class Subscriber(Connection):
         return found if found is not None else empty_table(event_type, self.consistency == "early")
 
     def commit(self) -> None:
-        """Tell the node that everything received has been taken: it is not sent again under this name.
+        """Confirm to the node that everything received has been taken: it is not sent again under this name.
 
         In the middle of an iteration it does nothing yet: changes that arrived together are committed together. A commit
         counts once the node has it: ``close`` waits for that, and logs an error if the node is away.

@@ -133,8 +133,8 @@ class ArrivedColumns:
         if len(makers) < 2:
             return
         kinds = self._kinds(self._order)
-        wanted = [kind for kind, columns in enumerate(self._columns) if columns.event_type in types]
-        kinds = kinds[np.isin(kinds, wanted)]
+        numbers = [kind for kind, columns in enumerate(self._columns) if columns.event_type in types]
+        kinds = kinds[np.isin(kinds, numbers)]
         for at in range(0, len(kinds), _AT_ONCE):
             part = kinds[at : at + _AT_ONCE]
             counts = np.bincount(part, minlength=len(makers)).tolist()

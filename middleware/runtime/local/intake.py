@@ -45,15 +45,15 @@ def _as_read(events: list[Event]) -> tuple[list[Event], set[EventType], Counter[
     read: list[Event] = []
     for at in range(0, len(events), _AT_ONCE):
         some = events[at : at + _AT_ONCE]
-        for event_type, own, places in by_class(some):
+        for event_type, own, indexes in by_class(some):
             if not issubclass(event_type, Event):
-                place = at + (places[0] if places else 0)
-                raise EventError(f"event {place} is none: {shown(own[0])}; give instances of subclasses of middleware.Event")
+                index = at + (indexes[0] if indexes else 0)
+                raise EventError(f"event {index} is none: {shown(own[0])}; give instances of subclasses of middleware.Event")
             classes.add(event_type)
             if (known := _carried(event_type, own)) is own:
                 continue
-            for place, event in zip(places or range(len(some)), known, strict=True):
-                some[place] = event
+            for index, event in zip(indexes or range(len(some)), known, strict=True):
+                some[index] = event
         read += some
         zeros.update(map(_SOURCE, compress(some, map(not_, map(_ID, some)))))
     return read, classes, zeros

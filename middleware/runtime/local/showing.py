@@ -34,8 +34,8 @@ _STAMP = ("ts", "id", "source", "level")
 _STYLE = "text-align:left;padding:1px 10px 1px 0;font-variant-numeric:tabular-nums"
 
 
-def page(headline: str, finals: Mapping[str, Sequence[Event]], left_out: Mapping[str, int]) -> str:
-    """HTML: by detector, how many final results, when, and how they spread over time. ``left_out``: events not used.
+def page(headline: str, finals: Mapping[str, Sequence[Event]], skipped: Mapping[str, int]) -> str:
+    """HTML: by detector, how many final results, when, and how they spread over time. ``skipped``: events not used.
 
     It takes the colours of the page around it. O(results).
     """
@@ -44,7 +44,7 @@ def page(headline: str, finals: Mapping[str, Sequence[Event]], left_out: Mapping
     for name in chosen:
         events = finals[name]
         first, last = (spoken_time(events[at].ts) if events else "" for at in (0, -1))
-        cells = [escape(name), f"{len(events):,}", f"{left_out.get(name, 0):,}", first, last, _strip(_counts(events, span))]
+        cells = [escape(name), f"{len(events):,}", f"{skipped.get(name, 0):,}", first, last, _strip(_counts(events, span))]
         rows.append("<tr>" + "".join(f'<td style="{_STYLE}">{cell}</td>' for cell in cells) + "</tr>")
     heads = ["detector", "final", "left out", "first at", "last at", "results over time"]
     head = "<tr>" + "".join(f'<th scope="col" style="{_STYLE}">{each}</th>' for each in heads) + "</tr>"
@@ -105,11 +105,11 @@ def _of(
     if len(meant) != 1 and not isinstance(of, type):
         known = ", ".join(sorted(meant or kinds)) or "none at all"
         raise EventError(f"{name!r} names {'several types' if meant else 'no type of the results'}; there are {known}")
-    wanted: Any = kinds[meant[0]] if meant else of
-    having = [events for events in finals.values() if wanted in _types(events)]
+    chosen: Any = kinds[meant[0]] if meant else of
+    having = [events for events in finals.values() if chosen in _types(events)]
     if len(having) == 1 and isinstance(having[0], Block):
-        return having[0], wanted
-    return sorted((event for events in having for event in events if type(event) is wanted), key=TS), wanted
+        return having[0], chosen
+    return sorted((event for events in having for event in events if type(event) is chosen), key=TS), chosen
 
 
 def _types(events: Sequence[Event]) -> set[type[Event]]:

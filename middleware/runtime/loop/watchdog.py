@@ -81,7 +81,7 @@ class Watchdog:
             self._log_at *= 2
             took = format_duration((now - since) // SECOND * SECOND)
             what = msgspec.structs.asdict(self._seen[1])
-            _log.error("a step has not ended; nothing goes on before it does", node=self._node, so_far=took, **what)
+            _log.error("a step has not ended; nothing runs before it does", node=self._node, so_far=took, **what)
 
     def start(self) -> None:
         """Look from a thread of its own until ``close``."""

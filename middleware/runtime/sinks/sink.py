@@ -123,19 +123,19 @@ def deliver(
                 watermark = change.ts
             else:
                 changes.append(change)
-        wanted = changes if count is None else changes[: count - delivered]
-        if wanted:
+        taken = changes if count is None else changes[: count - delivered]
+        if taken:
             if is_early:
-                sink.apply(wanted)  # type: ignore[attr-defined]
+                sink.apply(taken)  # type: ignore[attr-defined]
             else:
-                sink.take([change.event for change in wanted if isinstance(change, Insert)])
-            delivered += len(wanted)
+                sink.take([change.event for change in taken if isinstance(change, Insert)])
+            delivered += len(taken)
             if on_delivery is not None:
                 on_delivery(delivered)
-        if len(wanted) < len(changes):
+        if len(taken) < len(changes):
             if not is_early:  # of early changes that came together, all or none: the next subscriber gets them again
-                subscriber.rest.extend(changes[len(wanted) :])
-                subscriber.commit_upto(wanted[-1].event)  # type: ignore[union-attr]
+                subscriber.rest.extend(changes[len(taken) :])
+                subscriber.commit_upto(taken[-1].event)  # type: ignore[union-attr]
             break
         subscriber.commit()
         if delivered == count:
@@ -234,8 +234,8 @@ class FileSink:
         """The offset of the first NUL byte, which no line has: a page there did not reach the disk, though the size did."""
         start = max(0, size - self._unsynced)
         while part := os.pread(self._descriptor, min(2**20, size - start), start):
-            if (place := part.find(0)) >= 0:
-                return start + place
+            if (index := part.find(0)) >= 0:
+                return start + index
             start += len(part)
         return size
 

@@ -18,7 +18,7 @@ COLUMNS = "number, first, last, at, size, before, sum, data"
 
 ADVICE = (
     "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
-    "readers are told that there is a gap. Put no older copy of the folder in its place: what that lacks is lost"
+    "readers are told that there is a gap. Put back no older copy of the folder: what that lacks is lost"
 )
 
 Lacks = Literal["", "end", "all"]
@@ -46,8 +46,8 @@ def _joined(parts: list[bytes]) -> bytes:
 
 def identity(connection: sqlite3.Connection) -> int:
     """The checksum of the rows that say whose log this is."""
-    held = connection.execute("SELECT key, value FROM meta WHERE key = 'line'").fetchall()
-    return seal(0, repr((held, connection.execute("SELECT name FROM owner").fetchall())).encode())
+    rows = connection.execute("SELECT key, value FROM meta WHERE key = 'line'").fetchall()
+    return seal(0, repr((rows, connection.execute("SELECT name FROM owner").fetchall())).encode())
 
 
 def check_identity(connection: sqlite3.Connection, file: Path) -> None:

@@ -38,8 +38,8 @@ class LoggedPast:
                 "SELECT coalesce(min(number), 0), coalesce(min(at), 0) FROM log"
             ).fetchone()
 
-    def steps(self, types: EventTypes, wanted: Collection[str]) -> Iterator[NodeStep]:
-        """The steps, with the changes of the ``wanted`` types. O(bytes of the log); one record is in memory at a time."""
+    def steps(self, types: EventTypes, names: Collection[str]) -> Iterator[NodeStep]:
+        """The steps, with the changes of the ``names`` types. O(bytes of the log); one record is in memory at a time."""
         codec, drops, number = EventCodec(types), Drops(), self.first - 1
         with self._reading() as database:
             for stored in chained_records(database, "number > ?", 0):
@@ -49,7 +49,7 @@ class LoggedPast:
                 number = stored.position.number
                 arrived, published = list[Delta](), list[Delta]()
                 for goes_to, head, block in _blocks(decode_record(stored.data), arrived, published):
-                    if head.type in wanted:
+                    if head.type in names:
                         goes_to.append(codec.decode(head, block, drops))
                 if arrived or published:
                     yield NodeStep(number, arrived, published, self.node, stored.position.at - self._began)

@@ -2,7 +2,7 @@
 
 Each transaction holds what was queued when it began (group commit) and is on the disk when it counts as stored: journal
 mode WAL, synchronous=FULL. A transaction torn by a power cut is as if it had never begun; SQLite's checksums ensure that.
-Damage to the file is found: records are chained by checksums, and a witness beside it tells how far they go (decision 026).
+Damage to the file is found: records are chained by checksums, and a witness beside it holds the end of the log (decision 026).
 """
 
 from __future__ import annotations
@@ -396,18 +396,18 @@ class Store:
             self._needed = writes[-1].needed
         self._trimming |= self._pieces.keep(connection, came, now)
         self._pieces.forget_some(connection)
-        held = self._bytes + sum(row[4] for row in rows)
+        size = self._bytes + sum(row[4] for row in rows)
         oldest = 0
         if self._trimming:
-            held, oldest = self._trim(connection, now, held)
-        connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (held,))
+            size, oldest = self._trim(connection, now, size)
+        connection.execute("UPDATE meta SET value = ? WHERE key = 'bytes'", (size,))
         connection.execute("COMMIT")
-        self._bytes = held
+        self._bytes = size
         if rows:
             self._end = LogEnd(self.line, rows[-1][0], total)
         self._oldest = max(self._oldest, oldest)
 
-    def _trim(self, connection: sqlite3.Connection, now: int, held: int) -> tuple[int, int]:
+    def _trim(self, connection: sqlite3.Connection, now: int, total: int) -> tuple[int, int]:
         """Delete some records below the checkpoint that have been kept long enough; returns the bytes left, and the offset
         where the log begins."""
         oldest, at_least, keep = 0, 0, self.retention
@@ -417,14 +417,14 @@ class Store:
         self._trimming = len(found) == _TRIMMED
         for number, last, at, size in found:
             patience = 1 if last <= self._needed else 4
-            if now - at <= keep.age * patience and held <= keep.size * patience:
+            if now - at <= keep.age * patience and total <= keep.size * patience:
                 self._trimming = False
                 break
-            at_least, held, oldest = number, held - size, last
+            at_least, total, oldest = number, total - size, last
         if at_least:
             connection.execute("DELETE FROM log WHERE number <= ?", (at_least,))
             connection.execute("DELETE FROM log_rest WHERE number <= ?", (at_least,))
-        return held, oldest
+        return total, oldest
 
     # -- the file -----------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ PIECE = 512 * 1024
 _FEW = 8 * 1024
 """Bytes that ZeroMQ gathers for one system call: parts that are no more in all cost nothing as frames of their own."""
 
-_MARK = b"\xc1"
+_MAGIC = b"\xc1"
 """First byte of the frame with the sizes of parts. No msgpack value begins with it, so no link frame does."""
 
 _decode = msgspec.msgpack.Decoder(list[Annotated[int, msgspec.Meta(ge=0, le=2**40)]]).decode
@@ -29,7 +29,7 @@ def frames_of(parts: Sequence[bytes]) -> list[Bytes]:
     if sum(map(len, parts)) <= _FEW:
         return [*parts]
     body = b"".join(parts)
-    head = _MARK + msgspec.msgpack.encode([len(part) for part in parts])
+    head = _MAGIC + msgspec.msgpack.encode([len(part) for part in parts])
     if len(body) <= PIECE:
         return [head, body]
     view = memoryview(body)
@@ -55,7 +55,7 @@ def parts_of(frames: Sequence[Bytes]) -> list[bytes]:
 
 def _sizes_of_parts(frames: Sequence[Bytes]) -> list[int] | None:
     """The sizes that the first frame gives; None if the frames are parts themselves."""
-    if len(frames) < 2 or frames[0][:1] != _MARK:
+    if len(frames) < 2 or frames[0][:1] != _MAGIC:
         return None
     try:
         sizes = _decode(frames[0][1:])

@@ -29,7 +29,7 @@ REQUEST_TIME = 10.0
 MOST_BODY = 2**20
 """The most bytes in the body of a request."""
 
-MOST_HELD = 32 * 2**20
+MOST_BUFFERED = 32 * 2**20
 """The most bytes in the bodies of all requests that are not answered yet."""
 
 GRACE = 1
@@ -186,7 +186,7 @@ class _Door:
 
     def __init__(self, inner: ASGIApp, visitors: Visitors, cookie: str, most_body: int, request_time: float) -> None:
         self._inner, self._visitors, self._cookie = inner, visitors, cookie
-        self._most_body, self._time, self._held = most_body, request_time, 0
+        self._most_body, self._time, self._buffered = most_body, request_time, 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):
@@ -211,7 +211,7 @@ class _Door:
                 answer = PlainTextResponse(f"{rejection.why}\n", rejection.status, {"Connection": "close", **more})
                 await answer(scope, receive, send)
         finally:
-            self._held -= len(body)
+            self._buffered -= len(body)
 
     async def _read(self, body: bytearray, receive: Receive, rejection: Rejection | None) -> Rejection | None:
         """Read a body; return why it is rejected, if it is. A rejected body is read, too, but not kept: a connection that is
@@ -227,13 +227,13 @@ class _Door:
                     part, more = message.get("body", b""), message.get("more_body", False)
                     if rejection is None and len(body) + len(part) > self._most_body:
                         rejection = Rejection(413, f"at most {self._most_body:,} bytes at once: send less in each request")
-                    elif rejection is None and self._held + len(part) > MOST_HELD:
+                    elif rejection is None and self._buffered + len(part) > MOST_BUFFERED:
                         rejection = Rejection(503, "too many bytes wait for their answer: send it again")
                     if rejection is None:
                         body += part
-                        self._held += len(part)
+                        self._buffered += len(part)
                     else:
-                        self._held -= len(body)
+                        self._buffered -= len(body)
                         body.clear()
         except TimeoutError:
             return Rejection(408, f"the rest of the request has not come within {self._time:g} s")

@@ -296,7 +296,7 @@ class Keys:
         if name is None and len(self._by_key) == 1:
             return next(iter(self._by_key))
         if name is None:
-            raise KeyFileError("several keys are listed: say which node's it is to be (node=...)")
+            raise KeyFileError("the list has several keys: name the node's (node=...)")
         try:
             return self._by_name[name].key
         except KeyError:

@@ -27,7 +27,7 @@ A message that does not fit is lost, as if the channel had broken, and the link 
 
 _DEAD_AFTER = 3
 """The seconds without an answer from the other machine after which a connection is given up and dialled anew: well before
-the link protocol gives up the peer, so that a link that works again is found while the peer still counts as connected.
+the link protocol drops the peer, so that a link that works again is found while the peer still counts as connected.
 
 The kernel finds this out: what was sent must be acknowledged, and an idle connection is probed. ZeroMQ's own heartbeats would
 end the process when one is due on a connection that broke while messages of it wait to be read (decision 089).
@@ -235,7 +235,7 @@ class Transport:
             for count in range(_MOST_AT_ONCE):
                 if count == 1 and not int(socket.getsockopt(_EVENTS)) & _POLLIN:
                     return  # mostly there is one message: asking costs less than the exception
-                frame = receive(_NOBLOCK, copy=False)  # a frame itself tells whether it is the last
+                frame = receive(_NOBLOCK, copy=False)  # the frame has a flag for the last one
                 if is_checked:
                     self._note_owner(frame)
                 frames: list[Bytes] = [frame.buffer]

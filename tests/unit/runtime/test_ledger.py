@@ -347,7 +347,7 @@ def test_the_command_lists_and_shows(tmp_path: Path) -> None:
     assert "[0.5, 100, 1, 'ball', 0]" in shown.stdout
     assert "beyond 500" in CliRunner().invoke(app, ["show", str(tmp_path), "3"]).stdout
     Ledger("field", tmp_path / "empty").close()
-    assert "nothing is listed" in CliRunner().invoke(app, ["list", str(tmp_path / "empty")]).stdout
+    assert "nothing is reported" in CliRunner().invoke(app, ["list", str(tmp_path / "empty")]).stdout
 
 
 def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_path: Path) -> None:

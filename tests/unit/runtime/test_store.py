@@ -231,7 +231,7 @@ def test_advice_fits_what_is_wrong(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.undo()
     Store(tmp_path, "a").close()
     (tmp_path / "log.sqlite").write_bytes(b"no database" * 1_000)
-    with pytest.raises(StateError, match=r"move the folder away: the node begins anew.*Put no older copy"):
+    with pytest.raises(StateError, match=r"move the folder away: the node begins anew.*Put back no older copy"):
         Store(tmp_path, "a")
 
 

@@ -26,7 +26,7 @@ WRONG = {
     ),
     "subscriber's port is none": ("AddressError", "Subscriber('tcp://127.0.0.1:notaport', ['X'])", "'notaport' is no port"),
     "path that cannot be": ("NetworkError", "Node('n', 'ipc:///no/such/folder/' + 200 * 'x')", "cannot bind ipc://"),
-    "which key": ("KeyFileError", "Publisher('tcp://127.0.0.1:5701', keys=Keys(me, [a, b]))", "several keys are listed"),
+    "which key": ("KeyFileError", "Publisher('tcp://127.0.0.1:5701', keys=Keys(me, [a, b]))", "the list has several keys"),
     "no key": ("KeyFileError", "Node('n', free, {'c': 'tcp://127.0.0.1:5999'}, keys=Keys(me, [a, b]))", "no key of node 'c'"),
     "keys and a port in use": ("NetworkError", "Node('n', taken, keys=Keys(me, [a, b]))", "cannot bind tcp://127.0.0.1:"),
 }

@@ -6,8 +6,8 @@ from middleware.broker.broker import Broker
 from middleware.broker.effects import Effects
 
 
-class PlainRunner:
-    """See the module, and ``DurableRunner``, in whose place it stands. ``worked``: how long the node has worked (ns)."""
+class LoglessRunner:
+    """The runner of a node without a log; see ``DurableRunner``. ``worked``: how long the node has worked (ns)."""
 
     is_durable = False
     due_at = None
@@ -21,7 +21,7 @@ class PlainRunner:
         return [self._broker.settle(now)]
 
     def status(self) -> None:
-        """There is no log to tell of."""
+        """There is no log to report on."""
 
     def end(self) -> None:
         """Nothing is to be stored."""
