@@ -37,7 +37,7 @@ NodeNames = Annotated[
 
 
 def candidates(keys: Path | None, allow_list: Path | None, node: Sequence[str] | None) -> tuple[Keys | None, Sequence[str]]:
-    """The keys of these files, and the names of nodes that may answer: those given, else all that are listed."""
+    """The keys of these files, and the names of nodes that may answer: those given, else all of the list."""
     from middleware.runtime.transport.keys import Keys, load_allowed
 
     own = Keys.given(keys, allow_list)

@@ -38,7 +38,7 @@ COMMANDS = {
     "sub": CommandEntry("middleware.cli.meshes.pubsub:sub", "Subscribe to events and print them."),
     "pub": CommandEntry("middleware.cli.meshes.pubsub:pub", "Publish events read from a file or standard input."),
     "names": CommandEntry(
-        "middleware.cli.meshes.names:names", "The named subscriptions whose places a node keeps; release them."
+        "middleware.cli.meshes.names:names", "The named subscriptions whose positions a node keeps; release them."
     ),
     "status": CommandEntry(
         "middleware.cli.meshes.status_command:status", "A whole mesh at a glance, from the address of any node."
@@ -120,13 +120,13 @@ class LazyGroup(TyperGroup):
         except Terminated:
             raise
         except SystemExit as error:  # what Slackline itself raises on purpose is no SystemExit
-            *_, (place, line, called) = (
+            *_, (file, line, called) = (
                 (frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in walk_tb(error.__traceback__)
             )
             if called == "on_broken_pipe":  # of rich: whoever read has had enough
                 raise typer.Exit(ExitCode.FAILED) from None
             print_error(
-                RunError(f"sys.exit was called at {place}:{line}, in code that is not to end the program: raise an error")
+                RunError(f"sys.exit was called at {file}:{line}, in code that is not to end the program: raise an error")
             )
             raise typer.Exit(ExitCode.FAILED) from None
         except OSError as error:
@@ -149,7 +149,7 @@ def load(name: str, entry: CommandEntry) -> Any:
 
 
 def commands() -> dict[str, CommandEntry]:
-    """All sub-commands: our own, and those of other packages. One that cannot be had is told of, and hurts no other."""
+    """All sub-commands: our own, and those of other packages. One that cannot be had is reported, and hurts no other."""
     found = dict(COMMANDS)
     for name, point in extensions("commands").items():
         try:
@@ -160,11 +160,11 @@ def commands() -> dict[str, CommandEntry]:
 
 
 def _placeholder() -> None:
-    """Never called: ``LazyGroup`` puts the real command in its place."""
+    """Never called: ``LazyGroup`` replaces it by the real command."""
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
         typer.echo(f"slackline {__version__}")
         raise typer.Exit
 

@@ -34,7 +34,7 @@ STANDARD_OUTPUT = "-"
 _NOTHING = frozenset({"", "0", "0 B"})
 """What a cell has that says nothing."""
 
-_PLAIN_WIDTH = 140
+_FILE_WIDTH = 140
 """Columns where the output is no terminal: tables in a file or a pipe should not be cut to a terminal's default of 80."""
 
 
@@ -126,7 +126,7 @@ def console(json_file: str | None = None) -> Console:
     if json_file is not None:
         check_output(json_file)
     screen = Console(stderr=json_file == STANDARD_OUTPUT, highlight=False)
-    return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_PLAIN_WIDTH)
+    return screen if screen.is_terminal else Console(stderr=screen.stderr, highlight=False, width=_FILE_WIDTH)
 
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str | Text]], names: int, kept: int = 0) -> Table:
@@ -205,7 +205,7 @@ def _write_whole(target: Path, text: bytes) -> None:
 
 
 class _Log:
-    """Standard error to log to: if it cannot be written (the disk is full), what is logged is lost, and the command goes on."""
+    """Standard error to log to: if it cannot be written (the disk is full), log lines are lost, and the command runs on."""
 
     def write(self, text: str) -> int:
         with suppress(OSError):
@@ -225,7 +225,7 @@ def log_to_standard_error() -> None:
 
 
 def log_as_json() -> None:
-    """The same, with one JSON object a line: ``event``, ``level``, ``timestamp`` (UTC), and what is said of it."""
+    """The same, with one JSON object a line: ``event``, ``level``, ``timestamp`` (UTC), and its values."""
     import structlog
 
     log_to_standard_error()

@@ -30,7 +30,7 @@ _ENDLESS = (".jsonl", *_SQLITE)
 
 
 def check_results(file: str) -> None:
-    """Raise SlacklineError if results cannot be written to ``file``, by its end or its place. Touches nothing."""
+    """Raise SlacklineError if results cannot be written to ``file``, by its end or its folder. Touches nothing."""
     check_output(file)
     suffix = Path(file).suffix.lower()
     if file != STANDARD_OUTPUT and suffix not in _WRITERS and suffix not in _DATABASES:
@@ -43,10 +43,10 @@ def check_not_read(outputs: Iterable[str | None], inputs: Iterable[str | Path]) 
     for file in outputs:
         if file is None or file == STANDARD_OUTPUT:
             continue
-        place = Path(file).resolve()
-        if place in taken and (place.is_file() or taken[place] != "is read"):  # pipes and devices are written again and again
-            raise SinkError(f"{file} {taken[place]}: give another file for the results")
-        taken[place] = "is written already"
+        path = Path(file).resolve()
+        if path in taken and (path.is_file() or taken[path] != "is read"):  # pipes and devices are written again and again
+            raise SinkError(f"{file} {taken[path]}: give another file for the results")
+        taken[path] = "is written already"
 
 
 def write_results(finals: Iterable[Event], file: str) -> None:
@@ -156,7 +156,7 @@ def _csv(events: Sequence[Event]) -> bytes:
 
 
 def _replaced(file: str, events: Sequence[Event]) -> None:
-    """A database in place of the one that is there, once it is complete."""
+    """A database that replaces the one that is there, once it is complete."""
     check_output(file)
     target = Path(file)
     part = target.with_name(f".{os.getpid()}.{target.name}")

@@ -14,7 +14,7 @@ from middleware.evaluation.figures import Figures
 from middleware.evaluation.measuring.accuracy import Accuracy
 from middleware.evaluation.measuring.buffers import Sizes, event_sizes
 from middleware.evaluation.measuring.corrections import AffectedEvents, affected, retraction_ratios
-from middleware.evaluation.measuring.measures import ModeMeasures, Results, in_zone, measure, plain, ratios
+from middleware.evaluation.measuring.measures import ModeMeasures, Results, builtins_of, in_zone, measure, ratios
 from middleware.evaluation.modes import (
     AUTO,
     BUFFERING,
@@ -62,7 +62,7 @@ SHORT = EvaluationExtent(QUICK, _RETRACTION, 2.0, 1, 0.4)
 
 
 class Evaluation:
-    """One evaluation of a scenario whose trace is prepared; ``say`` is told what is being done.
+    """One evaluation of a scenario whose trace is prepared; ``say`` gets what is being done.
 
     ``speed``: how many times as fast as it was a recording is replayed, in every mode.
     """
@@ -157,7 +157,7 @@ class Evaluation:
             f1={name: one.f1 if one else None for name, one in accuracy.items()},
             accuracy=accuracy,
             setting=self._setting,
-            modes=[plain(one) for one in measured.values()],
+            modes=[builtins_of(one) for one in measured.values()],
             retraction=[msgspec.to_builtins(one) for one in touched.values()],
             left_out=self._left_out,
             failed=self._failed,

@@ -17,7 +17,7 @@ from middleware.evaluation.modes import BUFFERING, DYNAMIC
 _TEXTS = {
     "Detection latency over time": "From the replayed moment of an event to the delivery of the content that stayed. "
     "The detector looked at speaks rarely, so all detections stand below it.",
-    "alpha, busy factor and slack": "The default: alpha falls as far as the node keeps up, and rises when more comes. "
+    "alpha, busy factor and slack": "The default: alpha decreases as far as the node keeps up, and rises when more comes. "
     "The node idles before the first event, so alpha does not start at 1.",
     "alpha by Algorithm 3": "alpha is halved while the busy factor is below its target zone, and is 1 again above it.",
     "CPU by mode": "Processor time of the one node process per time, as the operating system counts it, in each half second.",
@@ -29,7 +29,7 @@ _TEXTS = {
     "Latency of every detector": "Filled: mean. Hollow: 99th percentile.",
     "All modes": "What goes beyond the paper, beside what does not. Dynamic alpha spaces its snapshots by what they cost.",
     "alpha at twice the speed": "At its own speed the snippet leaves the processor idle. Above: the default. Then Algorithm 3: "
-    "alpha is halved, is 1 again where the busy factor leaves its zone, and then falls by steps of 0.05 from the bisection "
+    "alpha is halved, is 1 again where the busy factor leaves its zone, and then decreases by steps of 0.05 from the bisection "
     "line on. With full speculation latency may grow, and the finals must be right all the same.",
     "Weighted alpha": "Only the scenario's results are subscribed to: the busy budget goes where it makes these come sooner.",
     "Cost of corrections": "The same arrivals in one process, every mode as often as the others and in turn; without keys a "
@@ -93,22 +93,22 @@ def write_report(
 def headline(results: Results, measured: Mapping[str, ModeMeasures]) -> list[str]:
     """What was found, in three sentences: whether it is right, how early it is, and what that costs."""
     wrong = [one.mode.title for one in measured.values() if not one.oracle_equal]
-    plain, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
+    buffering, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
     right = (
         f"The finals of {', '.join(wrong)} are not those of the in-order oracle."
         if wrong
         else f"All {len(measured)} modes end with exactly the results of the in-order oracle, "
         f"{dynamic.finals:,} with dynamic alpha."
     )
-    what, soon, late = ("a detection", dynamic.latency, plain.latency)
-    if dynamic.results and plain.results:
-        what, soon, late = ("what people wait for", dynamic.results, plain.results)
+    what, soon, late = ("a detection", dynamic.latency, buffering.latency)
+    if dynamic.results and buffering.results:
+        what, soon, late = ("what people wait for", dynamic.results, buffering.results)
     early = f"With dynamic alpha {what} is known after {soon.mean:,.0f} ms on average; "
     early += f"with pure buffering after {late.mean:,.0f} ms."
     share = dynamic.corrections.corrected_at_all / max(1, dynamic.corrections.published_at_all)
     cost = (
         f"Of the early results {share:.1%} are corrected later, "
-        f"and the processor works {dynamic.cpu:.0%} of the time instead of {plain.cpu:.0%}."
+        f"and the processor works {dynamic.cpu:.0%} of the time instead of {buffering.cpu:.0%}."
     )
     return [right, early, cost]
 
@@ -188,13 +188,13 @@ def _counted(counted: Sequence[AffectedEvents]) -> ReportTable:
 
 
 def _panels(measured: Mapping[str, ModeMeasures]) -> list[Panel]:
-    """Every detector that buffering has heard of, in the basic modes; all on one scale, by what dynamic alpha gains."""
-    plain = measured[BUFFERING.name]
-    alike = [one for one in measured.values() if one.mode.speed == plain.mode.speed and not one.mode.results_only]
+    """Every detector with results under buffering, in the basic modes; all on one scale, by what dynamic alpha gains."""
+    buffering = measured[BUFFERING.name]
+    alike = [one for one in measured.values() if one.mode.speed == buffering.mode.speed and not one.mode.results_only]
     alike = [one for one in alike if one.mode.name in (BUFFERING.name, DYNAMIC.name, "speculation")]
     widest = max((one.p99 for run in alike for one in run.by_detector.values()), default=0.0) or 1.0
     panels = []
-    for name, first in plain.by_detector.items():
+    for name, first in buffering.by_detector.items():
         bars = [
             (run.mode.title, max(0.0, one.mean) / widest, max(0.0, one.p99) / widest, _latency(one))
             for run in alike
@@ -206,17 +206,17 @@ def _panels(measured: Mapping[str, ModeMeasures]) -> list[Panel]:
 
 def _gained(measured: Mapping[str, ModeMeasures], name: str) -> float | None:
     """A detector's mean latency with dynamic alpha to that with buffering."""
-    plain, fast = measured[BUFFERING.name].by_detector[name], measured[DYNAMIC.name].by_detector.get(name)
-    return fast.mean / plain.mean if fast and plain.mean else None
+    buffering, fast = measured[BUFFERING.name].by_detector[name], measured[DYNAMIC.name].by_detector.get(name)
+    return fast.mean / buffering.mean if fast and buffering.mean else None
 
 
 def _detectors(measured: Mapping[str, ModeMeasures]) -> ReportTable:
-    plain = measured[BUFFERING.name].by_detector
+    buffering = measured[BUFFERING.name].by_detector
     rows = [
-        [name, f"{plain[name].count:,}"]
+        [name, f"{buffering[name].count:,}"]
         + [_latency(one.by_detector.get(name)) for one in measured.values()]
         + [_number(_gained(measured, name))]
-        for name in sorted(plain)
+        for name in sorted(buffering)
     ]
     return ReportTable(["detector", "detections", *(one.mode.title for one in measured.values()), "dynamic / buffering"], rows)
 
@@ -241,8 +241,8 @@ def _accuracy(results: Results) -> ReportTable:
     for name, one in results.accuracy.items():
         if one is not None:
             shares = ((one.precision, one.precision_within), (one.recall, one.recall_within))
-            told = [f"{share:.2f} ({low:.2f} to {high:.2f})" for share, (low, high) in shares]
-            rows.append([name, f"{one.f1:.3f}", *told, *(f"{count:,}" for count in (one.found, one.true, one.hits))])
+            intervals = [f"{share:.2f} ({low:.2f} to {high:.2f})" for share, (low, high) in shares]
+            rows.append([name, f"{one.f1:.3f}", *intervals, *(f"{count:,}" for count in (one.found, one.true, one.hits))])
     return ReportTable(["", "F1", "precision (95 %)", "recall (95 %)", "found", "true", "right"], rows)
 
 

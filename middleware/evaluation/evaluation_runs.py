@@ -73,10 +73,10 @@ def replay(
     every mode; ``missing``: types that are read, and that the trace does not have.
     """
     plan = in_mode(scenario, mode)
-    wanted = frozenset(plan.plan.results if mode.results_only and plan.plan.results else plan.derived)
+    types = frozenset(plan.plan.results if mode.results_only and plan.plan.results else plan.derived)
     limit = _PATIENCE + _OVERLOAD * seconds
     with Cluster(plan) as cluster:
-        collector = Collector(cluster.addresses[NODE], wanted, plan.types, ())
+        collector = Collector(cluster.addresses[NODE], types, plan.types, ())
         with closing(collector):
             cluster.await_ready(collector.start)
             with Feeder(trace, cluster.addresses[NODE], mode.speed * speed, missing) as feeder:
@@ -87,7 +87,7 @@ def replay(
     if not ended or NODE not in cluster.reports:
         why = collector.failure or (f"its node ended with {dead[NODE]}" if dead else f"nothing was final after {limit:.0f} s")
         raise RunError(f"the run in mode {mode.name} did not come to its end: {why}")
-    return Replay(mode, wanted, fed, collector.finals, collector.delivered, collector.violations, cluster.reports[NODE])
+    return Replay(mode, types, fed, collector.finals, collector.delivered, collector.violations, cluster.reports[NODE])
 
 
 def counted(
@@ -98,7 +98,7 @@ def counted(
     seconds: float,
     clock: Callable[[], float] = time.process_time,
 ) -> CountedRun:
-    """Run a mode in this process, over events in their order of arrival; ``clock`` tells CPU seconds. ``alpha``: None for the
+    """Run a mode in this process, over events in their order of arrival; ``clock`` gives CPU seconds. ``alpha``: None for the
     mode's own, if it is fixed.
 
     As in a node, what is chosen by cost is chosen by measured cost; what on-demand and full retraction correct is not.

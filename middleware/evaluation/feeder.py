@@ -1,4 +1,4 @@
-"""A process that feeds a trace to a node on time: one plain publisher, steadier on few cores than executors of Spark.
+"""A process that feeds a trace to a node on time: one publisher, steadier on few cores than executors of Spark.
 
 Its command line is ``python -m middleware.evaluation.feeder TRACE ADDRESS SPEED [TYPE ...]``; it prints ``FeedTimes`` as JSON.
 """
@@ -95,11 +95,11 @@ class Feeder:
         process = self.process
         assert process is not None, "enter it first"
         try:
-            out, said = process.communicate(timeout=timeout)
+            out, output = process.communicate(timeout=timeout)
         except subprocess.TimeoutExpired:
             raise RunError(f"the feed has not ended after {timeout:.0f} s: the nodes are too slow, or stuck") from None
         if process.returncode:
-            last = said.decode(errors="replace").strip().rpartition("\n")[2]
+            last = output.decode(errors="replace").strip().rpartition("\n")[2]
             raise RunError(f"the feed ended with exit code {process.returncode}: {last}")
         return msgspec.json.decode(out, type=FeedTimes)
 

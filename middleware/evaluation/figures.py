@@ -75,7 +75,7 @@ class Figures:
     ) -> dict[str, Path]:
         """All figures: files by title, in the order in which they are to be read.
 
-        ``retraction``: the modes among ``counted`` that tell the ways of retraction apart.
+        ``retraction``: the modes among ``counted`` that distinguish the ways of retraction.
         """
         runs = list(measured.values())
         runs = [one for one in runs if one.mode.speed == 1]
@@ -134,7 +134,7 @@ class Figures:
             points = [[getattr(one, what) for one in run.focus_detections] for what in ("at", "latency")]
             above.plot(*points, color=look.colour, linestyle=look.line, marker=look.marker, lw=1.0, ms=5, label=label)
         above.set(title=f"Detection latency of {self._focus}, each detection (as Fig. 10)", ylabel="latency (ms)", yscale="log")
-        _plain_numbers(above.yaxis)
+        _write_out_numbers(above.yaxis)
         _legend(above)
         self._rolling(below, runs, "Detection latency of all detectors, mean of each second")
         above.sharex(below)
@@ -206,7 +206,7 @@ class Figures:
             label = f"{run.mode.title} (mean {run.latency.mean:,.0f} ms)"
             axis.plot(*rolling(run.detections), color=look.colour, linestyle=look.line, lw=1.6, label=label)
         axis.set(title=title, xlabel="time of the event in the recording (s)", ylabel="latency (ms)", yscale="log")
-        _plain_numbers(axis.yaxis)
+        _write_out_numbers(axis.yaxis)
         _legend(axis)
 
     def _cpu(self, axis: Axes, runs: Sequence[ModeMeasures]) -> None:
@@ -224,10 +224,10 @@ class Figures:
 
     def _memory(self, axes: list[Axes], runs: Sequence[ModeMeasures]) -> None:
         buffers, resident = axes
-        names, places = [run.mode.title for run in runs], range(len(runs))
+        names, rows = [run.mode.title for run in runs], range(len(runs))
         waiting, held = ([getattr(run.buffers, part) / 1e3 for run in runs] for part in ("waiting", "held"))
-        buffers.barh(places, held, 0.6, color="#2e86ab", label="emitted, may be disturbed")
-        bars = buffers.barh(places, waiting, 0.6, left=held, color="#1b2a41", label="waiting")
+        buffers.barh(rows, held, 0.6, color="#2e86ab", label="emitted, may be disturbed")
+        bars = buffers.barh(rows, waiting, 0.6, left=held, color="#1b2a41", label="waiting")
         whole = [f"{run.buffers.whole / 1e3:,.0f} ({part:,.0f} waiting)" for run, part in zip(runs, waiting, strict=True)]
         buffers.bar_label(bars, whole, padding=3, fontsize=8)
         buffers.set(title="Events in the ordering buffers, mean over the run", xlabel="encoded size (KB)")
@@ -235,11 +235,11 @@ class Figures:
             ([run.memory / 2**20 for run in runs], -0.2, "#1b2a41", "mean"),
             ([run.peak / 2**20 for run in runs], 0.2, "#e9a23b", "largest"),
         ):
-            bars = resident.barh([place + shift for place in places], values, 0.38, color=colour, label=label)
+            bars = resident.barh([row + shift for row in rows], values, 0.38, color=colour, label=label)
             resident.bar_label(bars, fmt="{:,.1f}", padding=3, fontsize=8)
         resident.set(title="Resident memory of the node", xlabel="growth since before the first event (MiB)")
         for axis in axes:
-            axis.set_yticks(places, names)
+            axis.set_yticks(rows, names)
             axis.invert_yaxis()
             axis.margins(x=0.2)
             _legend(axis, "x")
@@ -249,16 +249,16 @@ class Figures:
         order = sorted(first, key=lambda name: first[name].mean)
         for run in runs:
             look = look_of(run.mode)
-            known = [(place, run.by_detector[name]) for place, name in enumerate(order) if name in run.by_detector]
-            places = [place for place, _ in known]
+            known = [(row, run.by_detector[name]) for row, name in enumerate(order) if name in run.by_detector]
+            rows = [row for row, _ in known]
             marker: dict[str, Any] = {"marker": look.marker, "linestyle": "none", "color": look.colour, "ms": 5}
-            axis.plot([one.p99 for _, one in known], places, **marker, mfc="white", label=f"{run.mode.title}: p99")
-            axis.plot([one.mean for _, one in known], places, **marker, label=f"{run.mode.title}: mean")
+            axis.plot([one.p99 for _, one in known], rows, **marker, mfc="white", label=f"{run.mode.title}: p99")
+            axis.plot([one.mean for _, one in known], rows, **marker, label=f"{run.mode.title}: mean")
         axis.set_yticks(range(len(order)), [f"{name} ({first[name].count:,})" for name in order])
         axis.set_ylim(-0.6, len(order) - 0.4)
         axis.grid(axis="y", color="#dddddd", lw=0.6)
         axis.set_xscale("log")
-        _plain_numbers(axis.xaxis)
+        _write_out_numbers(axis.xaxis)
         axis.set(title="Latency of every detector (detections in brackets)", xlabel="latency (ms)")
         axis.figure.legend(fontsize=8, frameon=False, ncols=len(runs), loc="outside upper center")
 
@@ -322,7 +322,7 @@ def look_of(mode: Mode) -> Look:
     return _OTHER[others.index(name)]
 
 
-def _plain_numbers(axis: Axis) -> None:
+def _write_out_numbers(axis: Axis) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))

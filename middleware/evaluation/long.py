@@ -58,7 +58,7 @@ def long_run(scenario: Scenario, trace: Path, command: str, say: Callable[[str],
 
 
 def rows(results: LongResults) -> list[list[str]]:
-    """The table: a row a mode, full retraction by counters as one of its own (the same run, told so on the wire)."""
+    """The table: a row a mode, full retraction by counters as one of its own (the same run, with counters on the wire)."""
     found = []
     for one in results.modes:
         of = one.corrections

@@ -1,4 +1,4 @@
-"""The modes that are held against each other: one scenario, on one node, with other policies."""
+"""The modes that are compared with each other: one scenario, on one node, with other policies."""
 
 from __future__ import annotations
 

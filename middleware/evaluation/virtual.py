@@ -51,7 +51,7 @@ class Course(msgspec.Struct, frozen=True):
 class Virtual(msgspec.Struct):
     """A mode in virtual time.
 
-    ``corrections``, ``records``: results published and corrected, and the records that tell it on the wire. ``latency``: mean
+    ``corrections``, ``records``: results published and corrected, and their records on the wire. ``latency``: mean
     milliseconds from an event to the content that stayed, in the recording's time, by result type that people wait for:
     what processing takes is not in it. ``alpha``, ``busy``: means. ``memory``: means over the run. ``cpu``: seconds.
     ``finals``: how many; ``oracle_equal``: whether they are those of the in-order oracle.
@@ -84,7 +84,7 @@ def virtual(
 ) -> Virtual:
     """Run a mode over arrivals, and hold its finals against the ``oracle`` over the same ones.
 
-    ``slowness``: how many times as slow as this machine the virtual one is (``slowness_of``); ``clock`` tells CPU seconds.
+    ``slowness``: how many times as slow as this machine the virtual one is (``slowness_of``); ``clock`` gives CPU seconds.
     """
     return _Run(in_mode(scenario, mode), mode, slowness, clock).over(arrivals, oracle)
 

@@ -45,7 +45,7 @@ _UNIT_COUNTERS: tuple[tuple[str, str, Callable[[UnitStatistics], float]], ...] =
 )
 
 _UNIT_GAUGES: tuple[tuple[str, str, Callable[[UnitStatistics], float]], ...] = (
-    ("alpha", "Attenuation of the slack: 1 is plain buffering, 0 full speculation.", lambda unit: unit.alpha),
+    ("alpha", "Attenuation of the slack: 1 is pure buffering, 0 full speculation.", lambda unit: unit.alpha),
     ("slack_seconds", "Slack K: how late events come.", lambda unit: unit.k / SECOND),
     ("waiting_events", "Events in the buffer that were not given to the detector yet.", lambda unit: unit.waiting),
     ("held_events", "Events given to the detector and kept, because they may yet be disturbed.", lambda unit: unit.held),

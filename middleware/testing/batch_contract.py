@@ -54,10 +54,10 @@ def _cut(
 ) -> str:
     """What batches that end at ``cuts`` do otherwise than batches of one, in words. What raises alone stays out of batches."""
     for start, stop in pairwise(cuts):
-        places = [at for at in range(start, stop) if not (alone[at].raised or alone[at].malformed)]
-        if not places:
+        sound_events = [at for at in range(start, stop) if not (alone[at].raised or alone[at].malformed)]
+        if not sound_events:
             continue
-        part, what = [events[at] for at in places], f"a batch of {len(places)} events, behind {start} others,"
+        part, what = [events[at] for at in sound_events], f"a batch of {len(sound_events)} events, behind {start} others,"
         outcomes = [EventOutcome() for _ in part]
         try:
             for row, result in batch_results(detector, EventBatch(part[0].__class__, part)):
@@ -66,7 +66,7 @@ def _cut(
             outcomes = [EventOutcome(tuple(derivation(event, each.events))) for event, each in zip(part, outcomes, strict=True)]
         except Exception as error:
             return f"{what} raises {type(error).__name__}: {error}; each of them alone does not"
-        if found := difference(part, outcomes, [alone[at] for at in places]):
+        if found := difference(part, outcomes, [alone[at] for at in sound_events]):
             return f"{what} gives other results than batches of one\n{found}"
         if not same_state(detector.snapshot(), states[stop]):
             return f"{what} leaves another state than batches of one: {detector.snapshot()} instead of {states[stop]}"

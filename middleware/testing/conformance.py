@@ -60,7 +60,7 @@ CHECKS = [
     Check(
         "keys",
         contract.keys,
-        "the key of an event is a plain value (int, str, tuple of these), made of its fields alone",
+        "the key of an event is a simple value (int, str, tuple of these), made of its fields alone",
         whole=True,
     ),
     Check(
@@ -109,7 +109,7 @@ CHECKS = [
     Check(
         "snapshot: equal if the state is",
         contract.equal_states,
-        "give plain values (numbers, text, list, dict, tuple) that compare by value",
+        "give simple values (numbers, text, list, dict, tuple) that compare by value",
     ),
     Check(
         "replay stable",
@@ -134,7 +134,7 @@ ON_COLUMNS = [
     Check(
         "batches: keys apart",
         batch_contract.keys_apart,
-        "a batch has the events of all keys: keep what belongs to a key by key, in arrays with a place for each, or in a dict",
+        "a batch has the events of all keys: keep what belongs to a key by key, in arrays with an element a key, or a dict",
         whole=True,
     ),
 ]

@@ -38,7 +38,7 @@ ARRIVALS = (
     (Policies(alpha=0.5), 3, 6),
     (Policies(alpha=1.0), 8, 100),
 )
-"""The trials of arrival order: policies, events per batch, and by how many places an event may be late."""
+"""The trials of arrival order: policies, events per batch, and by how many positions an event may be late."""
 
 
 def declaration(trial: Trial) -> str:
@@ -175,7 +175,7 @@ def _cuts(events: list[Event]) -> list[int]:
 
 
 def round_trip(trial: Trial, events: list[Event]) -> str:
-    """An instance restored from a snapshot, or from its pickle, goes on like the one it was taken from."""
+    """An instance restored from a snapshot, or from its pickle, continues like the one it was taken from."""
     whole = trial.run(events)
     for cut in _cuts(events):
         detector = trial.make()
@@ -184,7 +184,7 @@ def round_trip(trial: Trial, events: list[Event]) -> str:
             other = trial.make()
             other.restore(kept(detector.snapshot()))
             if found := difference(events[cut:], trial.run(events[cut:], other), whole[cut:]):
-                return f"a snapshot after {cut} events, {how}, goes on differently\n{found}"
+                return f"a snapshot after {cut} events, {how}, continues differently\n{found}"
     return ""
 
 
@@ -234,13 +234,13 @@ def replay(trial: Trial, events: list[Event]) -> str:
     states: list[object] = []
     outcomes: list[EventOutcome] = []
     for position in order:
-        place = sum(other < position for other in seen)
-        late = place < len(seen)
+        index = sum(other < position for other in seen)
+        late = index < len(seen)
         if late:
-            detector.restore(states[place])
-        seen.insert(place, position)
-        del states[place + late :], outcomes[place:]  # the restored state is used again
-        for again in seen[place:]:
+            detector.restore(states[index])
+        seen.insert(index, position)
+        del states[index + late :], outcomes[index:]  # the restored state is used again
+        for again in seen[index:]:
             if len(states) == len(outcomes):
                 states.append(detector.snapshot())
             outcomes.append(step(detector, derivation, events[again]))
@@ -252,8 +252,8 @@ def arrival_order(trial: Trial, events: list[Event]) -> str:
     name = detector_name(trial.make())
     for number, (policies, batch, reach) in enumerate(ARRIVALS):
         generator = random.Random(number)
-        places = {IDENTITY(event): place + generator.uniform(0, reach) for place, event in enumerate(events)}
-        arrived = sorted(events, key=lambda event: places[IDENTITY(event)])
+        shifted = {IDENTITY(event): index + generator.uniform(0, reach) for index, event in enumerate(events)}
+        arrived = sorted(events, key=lambda event: shifted[IDENTITY(event)])
         ran = run(arrived, [trial.make()], policies=policies, batch=batch, failing="skip")
         expected = oracle(events, [trial.make()], ran.late_identities())[name]
         if found := _parting(ran.finals[name], expected):

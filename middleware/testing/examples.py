@@ -41,8 +41,8 @@ def sequences(detector: Detector | type[Detector], count: int, length: int, seed
     drawn = []
     for number in range(count):
         generator = random.Random(seed * 1_000_003 + number)
-        wanted = max(1, length * (number + 1) // count)
-        drawn.append(draw_events(detector.subscribes, wanted, generator))
+        count_of_events = max(1, length * (number + 1) // count)
+        drawn.append(draw_events(detector.subscribes, count_of_events, generator))
     return drawn
 
 

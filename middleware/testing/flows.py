@@ -92,7 +92,7 @@ class SequentialRun:
 
 
 def _outputs(result: Value) -> Iterable[Value]:
-    """The outputs in a result: iterators, lists and plain tuples are many, None is none, anything else is one."""
+    """The outputs in a result: iterators, lists and tuples without names are many, None is none, anything else is one."""
     if result is None:
         return ()
     return result if type(result) in (list, tuple) or isinstance(result, Iterator) else (result,)
@@ -122,7 +122,7 @@ def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: i
     outputs for the same value, or changes a value in place. O(runs * events).
     """
     given = first_arrivals(events)
-    wanted = Counter(map(_shown, (_event(result) for result in sequential(flow.nodes, given))))
+    expected = Counter(map(_shown, (_event(result) for result in sequential(flow.nodes, given))))
     policies = Policies(alpha=0.0, lateness=Lateness(floor=END))
     for number in range(runs):
         generator = Random(f"{seed}/{number}")
@@ -131,10 +131,10 @@ def check_flow(flow: FlowGraph, events: Iterable[Event], runs: int = 20, seed: i
         made = run(arrived, operators, policies=policies, batch=generator.choice((1, 4, 64)), failing="skip")
         sinks = {node.event_type for node in flow.nodes if node.kind == "sink"}
         got = Counter(_shown(event) for finals in made.finals.values() for event in finals if event.__class__ in sinks)
-        if got != wanted:
+        if got != expected:
             raise AssertionError(
-                f"run {number} of seed {seed} gives {next(iter(got - wanted), 'nothing')} instead of "
-                f"{next(iter(wanted - got), 'nothing')}: a function of the flow gives different outputs for the same value, "
+                f"run {number} of seed {seed} gives {next(iter(got - expected), 'nothing')} instead of "
+                f"{next(iter(expected - got), 'nothing')}: a function of the flow gives different outputs for the same value, "
                 "or changes a value in place"
             )
 

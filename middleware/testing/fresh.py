@@ -25,7 +25,7 @@ from middleware.model.errors import DetectorError
 SERVER = "from middleware.testing import fresh, trial; fresh.serve()"
 TIMEOUT_S = 300
 _LENGTH = 8
-_SAID = 2_000
+_LAST_BYTES = 2_000
 
 T = TypeVar("T")
 
@@ -110,27 +110,27 @@ def serve() -> None:
     """The other side: answers each question by a process of its own, until there are no more."""
     answers = os.fdopen(os.dup(1), "wb")
     while (question := _read(sys.stdin.buffer)) is not None:
-        with tempfile.TemporaryFile() as said:
-            _write(answers, pickle.dumps(_forked(question, said)))
+        with tempfile.TemporaryFile() as output:
+            _write(answers, pickle.dumps(_forked(question, output)))
 
 
-def _forked(question: bytes, said: IO[bytes]) -> tuple[bytes | None, bytes]:
-    """The answer of a process of its own to a question; None, and what it said at last, if it failed."""
+def _forked(question: bytes, output: IO[bytes]) -> tuple[bytes | None, bytes]:
+    """The answer of a process of its own to a question; None, and its last output, if it failed."""
     read_end, write_end = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read_end)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         for stream in (1, 2):  # so that a detector that prints does not garble the answer
-            os.dup2(said.fileno(), stream)
+            os.dup2(output.fileno(), stream)
         _answer(question, write_end)
     os.close(write_end)
     with os.fdopen(read_end, "rb") as pipe:
         answer = pipe.read()
     if os.waitpid(child, 0)[1] == 0:
         return answer, b""
-    said.seek(max(0, said.seek(0, os.SEEK_END) - _SAID))
-    return None, said.read()
+    output.seek(max(0, output.seek(0, os.SEEK_END) - _LAST_BYTES))
+    return None, output.read()
 
 
 def _answer(question: bytes, to: int) -> None:

@@ -51,8 +51,8 @@ def hidden_calls(call: Callable[[], object]) -> list[str]:
 
     def watch(frame: types.FrameType, event: str, function: Any) -> None:
         if event == "c_call" and hidden_input(function):
-            place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-            found[f"{_full_name(function)} at {place}"] = None
+            location = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            found[f"{_full_name(function)} at {location}"] = None
 
     before, collecting = sys.getprofile(), gc.isenabled()
     gc.disable()  # callbacks of collections (hypothesis has one) would be taken for the detector

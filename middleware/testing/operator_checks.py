@@ -70,7 +70,7 @@ def _snapshots(operator: Operator, events: list[Event]) -> str:
 def _drawn(operator: Operator, events: list[Event], number: int) -> list[ApplyCall]:
     """A history of these events: every third one is revised in between, and some other events come and go."""
     generator = random.Random(number)
-    kept = [event for place, event in enumerate(events) if place % 3]
+    kept = [event for index, event in enumerate(events) if index % 3]
     others = draw_events(operator.subscribes, max(1, len(events) // 4), generator)
     passing = [_renumbered(event, 1_000_000 + event.id, event.source) for event in others]
     revised = [(_renumbered(generator.choice(others), event.id, event.source), event) for event in events[::3]]

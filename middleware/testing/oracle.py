@@ -42,14 +42,14 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
     if takes_batches(type(detector)):
         return _in_batches(fresh(detector), DerivationByKey(name, detector, level), sorted(events, key=ORDER))
     key = key_function(detector)
-    lanes: dict[Key, _Plain] = {}
+    lanes: dict[Key, _InOrderLane] = {}
     derived: list[Event] = []
     for event in sorted(events, key=ORDER):
         try:
             value = key(event) if key else None
             lane = lanes.get(value)
             if lane is None:
-                lane = lanes[value] = _Plain(detector, Derivation(name, detector, level, value))
+                lane = lanes[value] = _InOrderLane(detector, Derivation(name, detector, level, value))
         except ENDING:
             raise
         except BaseException:  # no key, or an invalid one: the event is quarantined
@@ -76,7 +76,7 @@ def _in_batches(detector: Detector, derive: DerivationByKey, events: list[Event]
     return derived
 
 
-class _Plain:
+class _InOrderLane:
     """A detector that is simply called, event by event; when it raises, it is rebuilt from all events taken before."""
 
     def __init__(self, initial: Detector, derivation: Derivation) -> None:
@@ -109,12 +109,12 @@ def oracle(
 ) -> dict[str, list[Event]]:
     """Final results by detector name, in total order.
 
-    ``late``: by detector, the raw events listed in its ledger, which the oracle leaves out for it. O(n log n) per detector.
+    ``late``: by detector, the raw events in its ledger, which the oracle skips for it. O(n log n) per detector.
     """
     by_name = named(detectors)
     raw = first_arrivals(events, by_name)
-    excused = late if late is not None else {}
-    return derived(by_name, lambda name: [event for event in raw if IDENTITY(event) not in excused.get(name, ())])
+    exempt = late if late is not None else {}
+    return derived(by_name, lambda name: [event for event in raw if IDENTITY(event) not in exempt.get(name, ())])
 
 
 class LenientOracle:

@@ -27,11 +27,11 @@ class EventOutcome(NamedTuple):
 
     def fingerprint(self) -> bytes:
         """Equal only for equal outcomes, in every process; 1 differs from True, and NaN equals itself."""
-        told = (self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events])
+        outcome = (self.raised, self.malformed, [(type_name(type(event)), event) for event in self.events])
         try:
-            return _encode(told)
+            return _encode(outcome)
         except TypeError:  # keys that are no texts
-            return _encode_anyhow(told)
+            return _encode_anyhow(outcome)
 
     def __str__(self) -> str:
         return self.raised or self.malformed or ", ".join(map(repr, self.events)) or "nothing"

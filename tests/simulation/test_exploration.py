@@ -16,7 +16,7 @@ from middleware.link.link import Link
 from middleware.testing.exploration import digest
 from middleware.testing.exploration.exploration_plan import ExplorationPlan, PublisherPlan, acts
 from middleware.testing.exploration.plans import PLANS
-from middleware.testing.exploration.promise_script import script, told
+from middleware.testing.exploration.promise_script import describe, script
 from middleware.testing.exploration.search import explore, replay
 
 STATES = 250
@@ -26,7 +26,7 @@ STATES = 250
 @pytest.mark.parametrize("name", PLANS)
 def test_no_order_of_acts_and_faults_breaks_a_promise(name: str) -> None:
     found = explore(PLANS[name], STATES, seed=1)
-    assert not found.broken, "\n".join(told(found))
+    assert not found.broken, "\n".join(describe(found))
     assert found.states == STATES or found.is_whole
     assert found.ends, "the exploration comes to the end of some way"
 
@@ -95,10 +95,10 @@ def test_the_exploration_finds_what_breaks_a_promise(
 
 
 def test_the_command_tells_what_it_has_explored() -> None:
-    told = CliRunner().invoke(application(), ["explore", "start", "--states", "50"])
-    assert told.exit_code == 0, told.output
-    assert "start: the first 50 states" in told.output
-    assert "start, node b crashes: the first 50 states" in told.output
+    describe = CliRunner().invoke(application(), ["explore", "start", "--states", "50"])
+    assert describe.exit_code == 0, describe.output
+    assert "start: the first 50 states" in describe.output
+    assert "start, node b crashes: the first 50 states" in describe.output
     assert CliRunner().invoke(application(), ["explore", "nothing"]).exit_code == 2
     listed = CliRunner().invoke(application(), ["explore", "--list"])
     assert listed.output.split("\n")[:-1] == list(PLANS)

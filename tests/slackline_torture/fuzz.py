@@ -26,7 +26,7 @@ _EVIL: tuple[Any, ...] = (
     *("", "*", "a*b", "\x00", "\u202e", "x" * 300, "x" * 70_000, "\x1b[2J", "../../etc/passwd", "%s%n", "node", "publisher"),
     *(b"", b"\xc1", b"\x80" * 40, b"\xff" * 3_000, [], {}, [[]], {"": 0}, [0] * 2_000, [None] * 3, {"Ping": END}),
 )
-"""What takes the place of something good."""
+"""Values that replace good ones."""
 
 _HUGE = (b"\xdd\xff\xff\xff\xff", b"\xdf\x7f\xff\xff\xff", b"\xc6\xff\xff\xff\xff")
 """Openings of a list, a map and bytes that claim to be longer than any message."""
@@ -140,7 +140,7 @@ class Fuzzer:
         return self._random.choice(ways)()
 
     def _restructured(self, data: bytes) -> bytes:
-        """Replace one place of a msgpack value by something evil; what cannot be decoded is scrambled."""
+        """Replace one part of a msgpack value by something evil; what cannot be decoded is scrambled."""
         try:
             value = _decode(data)
             return encode(self._replaced(value, depth=0))

@@ -78,7 +78,7 @@ class TorturedNode:
         """Resident size, bytes."""
         return int(psutil.Process(self.pid).memory_info().rss)
 
-    def said(self) -> str:
+    def last_output(self) -> str:
         """The last it has logged."""
         return "\n".join((self.folder / "log").read_text(errors="replace").splitlines()[-8:])
 

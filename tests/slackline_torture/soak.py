@@ -136,10 +136,10 @@ class _Reader(threading.Thread):
             self.error = error
 
 
-def soak(seconds: float, factor: float, warm_up: float, told: Callable[[Sample], None]) -> SoakReport:
+def soak(seconds: float, factor: float, warm_up: float, show: Callable[[Sample], None]) -> SoakReport:
     """Find out for ``warm_up`` seconds what two nodes can take, then offer ``factor`` times that for ``seconds``.
 
-    ``told`` gets a sample each second. Raises RunError if a node dies or does not come to an end.
+    ``show`` gets a sample each second. Raises RunError if a node dies or does not come to an end.
     """
     with tempfile.TemporaryDirectory(prefix="slackline-soak-") as folder:
         mesh = TorturedMesh(Path(folder))
@@ -149,13 +149,13 @@ def soak(seconds: float, factor: float, warm_up: float, told: Callable[[Sample],
             address = mesh.nodes["core"].address
             types = EventTypes([Digest])
             with Subscriber(address, [Digest], event_types=types, consistency="final", patience=_PATIENCE) as subscriber:
-                return _soaked(mesh, subscriber, seconds, factor, warm_up, told)
+                return _soaked(mesh, subscriber, seconds, factor, warm_up, show)
         finally:
             mesh.close()
 
 
 def _soaked(
-    mesh: TorturedMesh, subscriber: Subscriber, seconds: float, factor: float, warm_up: float, told: Callable[[Sample], None]
+    mesh: TorturedMesh, subscriber: Subscriber, seconds: float, factor: float, warm_up: float, show: Callable[[Sample], None]
 ) -> SoakReport:
     try:
         subscriber.wait_ready(_READY)
@@ -164,13 +164,13 @@ def _soaked(
     reader, flood = _Reader(subscriber), _Flood(mesh.nodes["edge"].address)
     reader.start()
     flood.start()
-    _watch(mesh, flood, reader, warm_up, told)
+    _watch(mesh, flood, reader, warm_up, show)
     half = flood.taken
-    _watch(mesh, flood, reader, warm_up, told)
+    _watch(mesh, flood, reader, warm_up, show)
     sustainable = max((flood.taken - half) / warm_up, 1.0)
     waited = flood.waited
     flood.rate = factor * sustainable
-    samples = _watch(mesh, flood, reader, seconds, told)
+    samples = _watch(mesh, flood, reader, seconds, show)
     waited = (flood.waited - waited) / seconds
     behind = (time.time_ns() - reader.watermark) / SECOND
     flood.end()
@@ -184,7 +184,7 @@ def _soaked(
     return _report(mesh, flood, reader, factor, sustainable, samples, waited, behind, wrong)
 
 
-def _watch(mesh: TorturedMesh, flood: _Flood, reader: _Reader, seconds: float, told: Callable[[Sample], None]) -> list[Sample]:
+def _watch(mesh: TorturedMesh, flood: _Flood, reader: _Reader, seconds: float, show: Callable[[Sample], None]) -> list[Sample]:
     """Look at everything once a second."""
     samples: list[Sample] = []
     start = time.monotonic()
@@ -192,12 +192,12 @@ def _watch(mesh: TorturedMesh, flood: _Flood, reader: _Reader, seconds: float, t
         time.sleep(min(1.0, seconds))
         for name, node in mesh.nodes.items():
             if not node.is_alive:
-                raise RunError(f"node {name} has died; its last words:\n{node.said()}")
+                raise RunError(f"node {name} has died; its last words:\n{node.last_output()}")
         if flood.error or reader.error:
             raise RunError(f"given up: {flood.error or reader.error}")
         memory = {name: node.memory for name, node in mesh.nodes.items()}
         samples.append(Sample(round(time.monotonic() - start, 1), flood.offered, flood.taken, memory))
-        told(samples[-1])
+        show(samples[-1])
     return samples
 
 

@@ -28,11 +28,11 @@ def soak(
     screen = console(json)
     with screen.status("warming up ...") as status:
 
-        def told(sample: Sample) -> None:
+        def show(sample: Sample) -> None:
             memory = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in sample.memory.items())
             status.update(f"{sample.seconds:.0f} s: {sample.taken:,} events taken; {memory}")
 
-        report = run(minutes * 60, factor, warm_up, told)
+        report = run(minutes * 60, factor, warm_up, show)
     table = Table("", "", title=f"soak: {minutes:g} min at {factor:g} times what is sustainable", show_header=False)
     table.add_row("sustainable", f"{report.sustainable:,.0f} events/s")
     table.add_row("taken", f"{report.events:,} events; the source was held back {report.waited:.0%} of the time")

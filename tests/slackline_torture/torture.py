@@ -46,8 +46,8 @@ class TortureReport(msgspec.Struct):
         final results delivered; ``wrong`` says what is wrong with them, nothing if all is right.
     ``late``
         events of honest sources that the ledgers list, so that the oracle did without them.
-    ``turned``
-        events that were turned away, by reason: what the liars said.
+    ``rejected``
+        events that were rejected, by reason: what the liars sent.
     ``memory``
         by node, the largest resident size seen, bytes.
     """
@@ -57,7 +57,7 @@ class TortureReport(msgspec.Struct):
     events: int
     finals: int
     late: int
-    turned: dict[str, int]
+    rejected: dict[str, int]
     drops: dict[str, int]
     memory: dict[str, int]
     wrong: list[str]
@@ -94,7 +94,7 @@ class Torture:
         self.memory: Counter[str] = Counter()
         self._folder = folder
 
-    def run(self, blows: list[Blow], told: Callable[[Struck], None]) -> TortureReport:
+    def run(self, blows: list[Blow], show: Callable[[Struck], None]) -> TortureReport:
         """Strike all blows, each once the nodes have got over the last. Raises RunError if they do not."""
         start = time.monotonic()
         mesh = self.mesh
@@ -115,7 +115,7 @@ class Torture:
             for blow in blows:
                 strike(mesh, blow)
                 struck.append(Struck(blow, self._resumed(reader, sources, blow)))
-                told(struck[-1])
+                show(struck[-1])
             for source in sources:
                 source.end()
             for thread in (*sources, reader):
@@ -149,7 +149,7 @@ class Torture:
             if time.monotonic() - start > _RESUME:
                 behind = (mark - reader.watermark) / SECOND
                 raise RunError(
-                    f"no progress {_RESUME:.0f} s after {blow}: {behind:.1f} s behind; seed {self.seed}; {self._said()}"
+                    f"no progress {_RESUME:.0f} s after {blow}: {behind:.1f} s behind; seed {self.seed}; {self._last_outputs()}"
                 )
             time.sleep(0.02)
         return round(time.monotonic() - start, 2)
@@ -158,14 +158,14 @@ class Torture:
         """Raises RunError if a node, a source or the reader has ended before its time."""
         for name, node in self.mesh.nodes.items():
             if not node.is_alive:
-                raise RunError(f"node {name} has died; seed {self.seed}; its last words:\n{node.said()}")
+                raise RunError(f"node {name} has died; seed {self.seed}; its last words:\n{node.last_output()}")
         threads: list[Source | _Reader] = [*sources, *([reader] if reader is not None else [])]
         for thread in threads:
             if thread.error is not None:
-                raise RunError(f"{thread.name} has given up: {thread.error}; seed {self.seed}; {self._said()}")
+                raise RunError(f"{thread.name} has given up: {thread.error}; seed {self.seed}; {self._last_outputs()}")
 
-    def _said(self) -> str:
-        return "\n".join(f"node {name}:\n{node.said()}" for name, node in self.mesh.nodes.items())
+    def _last_outputs(self) -> str:
+        return "\n".join(f"node {name}:\n{node.last_output()}" for name, node in self.mesh.nodes.items())
 
     def _report(
         self, struck: list[Struck], sources: list[Source], reader: _Reader, wrong: list[str], seconds: float
@@ -180,7 +180,7 @@ class Torture:
             events=len(raw),
             finals=len(reader.finals),
             late=sum(entry.source in honest for entry in listed),
-            turned=dict(Counter(entry.reason for entry in listed if entry.source not in honest)),
+            rejected=dict(Counter(entry.reason for entry in listed if entry.source not in honest)),
             drops=dict(_drops(reports)),
             memory=dict(self.memory),
             wrong=wrong + compared(reader.finals, raw, listed),
@@ -189,7 +189,7 @@ class Torture:
 
 
 def compared(finals: list[Event], raw: list[Event], listed: list[LedgerEntry]) -> list[str]:
-    """What is wrong with the finals: held against the oracle, which does without what the ledgers list."""
+    """What is wrong with the finals: compared with the oracle, which skips what the ledgers report."""
     late: dict[str, set[tuple[str, int]]] = {}
     for entry in listed:
         late.setdefault(entry.detector, set()).add((entry.source, entry.id))
@@ -218,11 +218,11 @@ def _drops(reports: list[NodeReport]) -> Counter[str]:
     return drops
 
 
-def torture(faults: int, seed: int, longest: float, told: Callable[[Struck], None]) -> TortureReport:
+def torture(faults: int, seed: int, longest: float, show: Callable[[Struck], None]) -> TortureReport:
     """Torture two nodes with ``faults`` blows drawn from ``seed``. Raises RunError if they do not survive one."""
     with tempfile.TemporaryDirectory(prefix="slackline-torture-") as folder:
         run = Torture(Path(folder), seed)
         try:
-            return run.run(drawn(faults, seed, longest), told)
+            return run.run(drawn(faults, seed, longest), show)
         finally:
             run.mesh.close()

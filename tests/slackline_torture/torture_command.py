@@ -33,7 +33,7 @@ def torture(
     screen = console(json)
     number = 0
 
-    def told(struck: Struck) -> None:
+    def show(struck: Struck) -> None:
         nonlocal number
         number += 1
         blow = struck.blow
@@ -41,13 +41,13 @@ def torture(
             f"{number:4} {blow.name:20} {blow.target:20} {blow.seconds:5.2f} s   over it after {struck.resumed:5.2f} s"
         )
 
-    report = run(faults, seed, longest, told)
+    report = run(faults, seed, longest, show)
     table = Table("", "", title=f"torture: {faults} faults, seed {seed}, {report.seconds:.0f} s", show_header=False)
     table.add_row("events published", f"{report.events:,}")
     table.add_row("finals", f"{report.finals:,}, " + ("as in order, each once" if not report.wrong else "WRONG"))
     table.add_row("slowest to resume", f"{max(struck.resumed for struck in report.struck):.2f} s")
     table.add_row("late (honest sources)", f"{report.late:,}")
-    table.add_row("turned away", ", ".join(f"{count:,} {reason}" for reason, count in report.turned.items()) or "nothing")
+    table.add_row("rejected", ", ".join(f"{count:,} {reason}" for reason, count in report.rejected.items()) or "nothing")
     table.add_row("dropped, by reason", ", ".join(f"{count:,} {reason}" for reason, count in sorted(report.drops.items())))
     table.add_row("memory", ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in report.memory.items()))
     screen.print(table)

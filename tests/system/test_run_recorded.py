@@ -127,7 +127,7 @@ def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_ri
     assert "left out 2 broken lines" in done.stderr
     assert "yard.csv:102: column time" in done.stderr
     assert "the recording holds nothing of Whistle, which detectors read" in done.stderr
-    assert "Stops on node gate failed at 9 events, and went on without:" in done.stderr
+    assert "Stops on node gate failed at 9 events, and ran on without:" in done.stderr
     assert re.search(r"9 x ValueError: unlucky 13 \(\S+\.py:\d+\)\n  first at Position\(", done.stderr)
     assert "the trace is prepared: reading" in done.stderr, "progress, where there is no terminal"
     result = json.loads((yard / "result.json").read_text())

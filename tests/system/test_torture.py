@@ -32,7 +32,7 @@ def test_twenty_faults_change_nothing() -> None:
     assert {each.blow.name for each in struck} == set(FAULTS)
     assert report.events > 5_000 and report.finals > 1_000
     assert report.late == 0, "of honest sources"
-    assert report.turned["ahead"] > 0 and report.turned["late"] > 0
+    assert report.rejected["ahead"] > 0 and report.rejected["late"] > 0
     assert report.drops["malformed frame"] > 0
 
 

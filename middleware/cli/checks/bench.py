@@ -13,7 +13,7 @@ from middleware.model.errors import SlacklineError
 
 
 class Entry(TypedDict):
-    """One measurement; ``baseline`` in the same unit, ``ratio`` of the two. ``note``: what the comparison leaves out."""
+    """One measurement; ``baseline`` in the same unit, ``ratio`` of the two. ``note``: what the comparison omits."""
 
     name: str
     value: float
@@ -35,7 +35,7 @@ def bench(
 
       [bold]slackline bench ordering[/]     the ordering unit against a bare loop over sorted events
 
-      [bold]slackline bench hop[/]          publish, node, subscribe against plain ZeroMQ
+      [bold]slackline bench hop[/]          publish, node, subscribe against ZeroMQ alone
 
       [bold]slackline bench feed --json -[/]  Spark into a node against Spark into nothing
     """
@@ -62,7 +62,7 @@ def bench(
 
 
 def _noted(entries: list[Entry]) -> dict[str, list[str]]:
-    """The names of the entries by what they leave out."""
+    """The names of the entries by what they omit."""
     noted: dict[str, list[str]] = {}
     for entry in entries:
         if note := entry.get("note"):

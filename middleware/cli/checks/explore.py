@@ -1,4 +1,4 @@
-"""``slackline explore``: all interleavings of small plans, held to the promises between nodes."""
+"""``slackline explore``: all interleavings of small plans, checked against the promises between nodes."""
 
 from __future__ import annotations
 
@@ -73,8 +73,8 @@ def explore(
 def _explored(
     plan: ExplorationPlan, states: int, seed: int | None, file: Path | None, report: list[dict[str, object]], screen: Console
 ) -> bool:
-    """Explore one plan, and tell what was found; whether a promise is broken."""
-    from middleware.testing.exploration.promise_script import script, told
+    """Explore one plan, and print what was found; whether a promise is broken."""
+    from middleware.testing.exploration.promise_script import describe, script
     from middleware.testing.exploration.search import explore
 
     began = time.monotonic()
@@ -103,7 +103,7 @@ def _explored(
     )
     if not found.broken:
         return False
-    for line in told(found):
+    for line in describe(found):
         screen.print("  " + line, highlight=False, markup=False)
     if file is not None:
         file.write_text(script(found))

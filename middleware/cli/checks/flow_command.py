@@ -1,4 +1,4 @@
-"""``slackline flow``: a flow as it is drawn, and how it is parted over nodes."""
+"""``slackline flow``: a flow as it is drawn, and how it is partitioned over nodes."""
 
 from __future__ import annotations
 

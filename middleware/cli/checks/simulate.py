@@ -34,7 +34,7 @@ def simulate(
     ] = True,
     json: JsonFile = None,
 ) -> None:
-    """For those who change Slackline: worlds in which everything fails, each held to the whole promise.
+    """For those who change Slackline: worlds in which everything fails, each checked against the whole promise.
 
     Finals equal the oracle, none is lost, doubled or changed, and all streams end.
 

@@ -27,11 +27,11 @@ def connect(
     keys: KeyFile = None,
     allow_list: AllowList = None,
 ) -> None:
-    """Serve the inputs and outputs of a scenario until told to end (Ctrl-C, SIGTERM): Kafka, MQTT, PostgreSQL, HTTP, WebSocket.
+    """Serve the inputs and outputs of a scenario until Ctrl-C or SIGTERM: Kafka, MQTT, PostgreSQL, HTTP, WebSocket.
 
-    An input acknowledges a message once its node has stored the event. A message that is no event is listed in the input's late
-    ledger, with the reason. Servers and nodes may go and come back: it goes on where it was, also after a kill. It ends with an
-    error only if trying again would not help.
+    An input acknowledges a message once its node has stored the event. A message that is no event is in the input's ledger of
+    late events, with the reason. Servers and nodes may go and come back: it resumes where it was, also after a kill. It ends
+    with an error only if trying again would not help.
 
     Examples:
 
@@ -48,10 +48,10 @@ def connect(
     chosen = load_scenario(scenario)
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
     addresses = {node.name: node.address for node in chosen.plan.nodes} | given
-    wanted = {each.to or chosen.entry for each in chosen.plan.inputs} | {
+    targets = {each.to or chosen.entry for each in chosen.plan.inputs} | {
         each.node or chosen.entry for each in chosen.plan.outputs
     }
-    if open_ones := sorted(name for name in wanted if takes_any_port(addresses[name])):
+    if open_ones := sorted(name for name in targets if takes_any_port(addresses[name])):
         raise ScenarioError(
             f"nodes.{open_ones[0]}: its port must be known: give an address with one (--address {open_ones[0]}=...)"
         )

@@ -1,4 +1,4 @@
-"""``slackline names``: the named subscriptions whose places a node keeps; and to give up those that nobody needs any more."""
+"""``slackline names``: the named subscriptions whose positions a node keeps; and to drop those that nobody needs any more."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ def names(
         status = inquiry.ask()
     log = status.vitals.log
     if log is None:
-        raise typer.BadParameter(f"node {status.node} keeps no log, so it keeps no places", param_hint="ADDRESS")
+        raise typer.BadParameter(f"node {status.node} keeps no log, so it keeps no positions", param_hint="ADDRESS")
     rows = [(name, f"{behind:,}") for name, behind in sorted(log.readers.items())]
-    nothing = f"node {status.node} keeps no places of named subscriptions"
+    nothing = f"node {status.node} keeps no positions of named subscriptions"
     screen.print(table(["named subscription", "blocks to read"], rows, 1) if rows else nothing)
     if json:
         write_json(log.readers, json)

@@ -31,7 +31,7 @@ def node(
     address: Annotated[
         list[str] | None, typer.Option(metavar="NODE=ADDRESS", help="Where a node is reached, instead of what the file says.")
     ] = None,
-    alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is plain buffering, 0 full speculation.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Fix alpha: 1 is pure buffering, 0 full speculation.")] = None,
     keys: Annotated[Path | None, typer.Option(help="This node's key file; needed beyond this machine.")] = None,
     allow_list: Annotated[Path | None, typer.Option("--allow-list", help="The list of keys that may attach.")] = None,
     state: Annotated[
@@ -61,9 +61,9 @@ def node(
         bool, typer.Option("--tethered", hidden=True, help="End when standard input does: when whoever holds it is gone.")
     ] = False,
 ) -> None:
-    """Run one node of a scenario until it is told to end (Ctrl-C, SIGTERM); then finish what has arrived.
+    """Run one node of a scenario until a signal ends it (Ctrl-C, SIGTERM); then finish what has arrived.
 
-    A node with durability = "disk" goes on where its last life ended, even if that was killed; delete its state folder to
+    A node with durability = "disk" resumes where its last life ended, even if that was killed; delete its state folder to
     have it begin anew.
 
     Examples:
@@ -89,7 +89,7 @@ def node(
     given = pairs("--address", address or [], "NODE=ADDRESS, such as field=tcp://127.0.0.1:7001")
     addresses = _addresses(chosen, name, given)
     if alpha is not None and not 0 <= alpha <= 1:
-        raise typer.BadParameter(f"--alpha {alpha:g}: it lies between 0 (full speculation) and 1 (plain buffering)")
+        raise typer.BadParameter(f"--alpha {alpha:g}: it lies between 0 (full speculation) and 1 (pure buffering)")
     own, reporter = Keys.given(keys, allow_list), _detectors(chosen, name, alpha)
     pushing = _pusher(MetricsPlan(otlp=otlp) if otlp is not None else chosen.plan.metrics)
     serving = metrics if metrics is not None else chosen.metrics_address(name)
@@ -126,9 +126,9 @@ def _detectors(chosen: Scenario, name: str, alpha: float | None) -> Reporter:
     from middleware.runtime.report import Reporter
 
     adaptation = chosen.adaptation if alpha is None else Adaptation.NONE
-    places, policies = chosen.placement[name], chosen.policies(alpha)
+    placed, policies = chosen.placement[name], chosen.policies(alpha)
     timer, settings = time.perf_counter_ns, chosen.settings
-    return Reporter(Hierarchy(chosen.detectors, places, policies, adaptation, timer, resumes=True, settings=settings))
+    return Reporter(Hierarchy(chosen.detectors, placed, policies, adaptation, timer, resumes=True, settings=settings))
 
 
 def _begun(

@@ -93,8 +93,8 @@ def sub(
     added to those that the file has.
 
     With --to they are not printed but kept, each final event once. Started again with the same --resume, after Ctrl-C or a
-    crash, it goes on behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
-    tells them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
+    crash, it resumes behind the last event that the file or table has; an HTTP endpoint may get the last events again, and
+    knows them by (source, id). Without --resume, what comes while nobody listens is not delivered; what comes from then on is
     added to what the file or table has. Ends with 1 if events are missing: after a gap that the node has reported, or because
     the node has let it go, as it read too slowly.
 
@@ -227,7 +227,7 @@ def _missing(subscriber: Subscriber) -> dict[str, int]:
 
 
 def described(change: Change) -> Record:
-    """A change as plain values: kind, type, and the event's fields (see ``as_record``); ``pub`` reads the same."""
+    """A change as values of JSON: kind, type, and the event's fields (see ``as_record``); ``pub`` reads the same."""
     kind = {"change": type(change).__name__.lower()}
     return kind | {"ts": change.ts} if isinstance(change, Watermark) else as_record(change.event, kind)
 

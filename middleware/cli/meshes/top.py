@@ -30,7 +30,7 @@ def top(
 ) -> None:
     """Watch a mesh: events and results by second, corrections, lag, K, alpha and busy factors, until Ctrl-C.
 
-    One address is enough, as for [bold]slackline status[/], which tells the same once, with totals. Ends with 1 if at the last
+    One address is enough, as for [bold]slackline status[/], which shows the same once, with totals. Ends with 1 if at the last
     look a node did not answer.
 
     Examples:

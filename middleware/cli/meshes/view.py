@@ -152,14 +152,14 @@ def following(page: Page | None, cluster: Cluster, mode: str) -> Iterator[None]:
         yield
         return
     plan = cluster.scenario
-    places = sorted(plan.placement, key=lambda name: len(plan.placement[name]))
-    with watching(page, [cluster.addresses[name] for name in places], plan, f"{plan.plan.name}, {mode}") as watch:
+    nodes = sorted(plan.placement, key=lambda name: len(plan.placement[name]))
+    with watching(page, [cluster.addresses[name] for name in nodes], plan, f"{plan.plan.name}, {mode}") as watch:
         yield
         watch.await_end(_LAST)
 
 
 def _named(plan: Scenario) -> str:
-    """How a scenario is told to a command: by its name if it came with Slackline, else by its folder."""
+    """How a command names a scenario: by its name if it came with Slackline, else by its folder."""
     return plan.plan.name if plan.folder.is_relative_to((ROOT / "scenarios").resolve()) else str(plan.folder)
 
 

@@ -58,7 +58,7 @@ def query(
     algorithm: Annotated[
         Algorithm | None,
         typer.Option(
-            help="For study: this algorithm of the paper, in plain Python, and what it costs; the results are the same."
+            help="For study: this algorithm of the paper, in Python alone, and what it costs; the results are the same."
         ),
     ] = None,
     lateness: Annotated[str, typer.Option(help="For how long results over a node's events may change, at least.")] = "1s",

@@ -24,10 +24,10 @@ _NAMED = 3
 def needed(types: Iterable[EventType], publishers: Mapping[str, Detector]) -> dict[str, Detector]:
     """The detectors needed to derive events of these types, by name."""
     found: dict[str, Detector] = {}
-    wanted = set(types)
-    while more := {n: d for n, d in publishers.items() if n not in found and wanted & set(d.publishes)}:
+    read = set(types)
+    while more := {n: d for n, d in publishers.items() if n not in found and read & set(d.publishes)}:
         found |= more
-        wanted |= {each for detector in more.values() for each in detector.subscribes}
+        read |= {each for detector in more.values() for each in detector.subscribes}
     return found
 
 
@@ -49,8 +49,8 @@ class Repeats:
                 yield new
 
     def notes(self, events: Sequence[Event] = ()) -> list[str]:
-        """Sentences about them. ``events``: all of them, if they are at hand, so that others of the same name are told from
-        those that came twice. O(events), if there are any."""
+        """Sentences about them. ``events``: all of them, if they are at hand, to distinguish others of the same name from those
+        that came twice. O(events), if there are any."""
         others = clashing(events[: self._fed]) if self._count else []
         same = self._count - len(others)
         notes = [f"{same:,} events came twice, and were taken once"] if same else []

@@ -28,7 +28,7 @@ app = typer.Typer(
 _BATCH = 1_024
 
 Where = Annotated[Path, typer.Argument(metavar="LEDGER", help="A node's state folder, or the file late.sqlite in it.")]
-DetectorName = Annotated[str | None, typer.Option(help="Only what this detector listed; '' for what no detector got.")]
+DetectorName = Annotated[str | None, typer.Option(help="Only what this detector reported; '' for what no detector got.")]
 _REASONS = ("late", "ahead", "clash", "derived", "source", "right", "failed", "unread")
 _UNTIMED = ("clash", "derived", "source", "right", "failed", "unread")
 """Reasons that have nothing to do with time."""
@@ -66,7 +66,7 @@ def list_(
     if not counts:
         everything = query == Query()
         screen.print(
-            "nothing is listed" + (": everything was taken into account" if everything else " that fits these options")
+            "nothing is reported" + (": everything was taken into account" if everything else " that fits these options")
         )
     table = Table("detector", "reason", "type", "events", "at most", title=escape(f"late ledger {ledger}"))
     for name, why, kind, count, worst in counts:
@@ -117,7 +117,7 @@ def show(
     entry = read_entry(ledger, number)
     screen = console(json)
     who = f"detector {entry.detector}" if entry.detector else "the node, where it came in"
-    screen.print(f"entry {entry.number}, listed {_moment(entry.at)} by {who} of node {entry.node}", markup=False)
+    screen.print(f"entry {entry.number}, reported {_moment(entry.at)} by {who} of node {entry.node}", markup=False)
     screen.print(
         f"  {entry.change} of {entry.type} ({entry.source!r}, {entry.id}), ts {entry.ts}",
         markup=False,
@@ -150,7 +150,7 @@ def replay(
 ) -> None:
     """Publish what came late or ahead to a node, in order of time, each event once, under its own identity.
 
-    To one that has not seen them they are new; a node that listed an event as late knows it, and drops it as a repeat: its
+    To one that has not seen them they are new; a node that reported an event as late knows it, and drops it as a repeat: its
     finals stand. So replay late events into a second run. An event rejected as too far ahead was never taken: its own
     node takes it once its time has come. Ends with 1 if the node does not take all of them.
 
@@ -174,7 +174,9 @@ def replay(
         receipt = publisher.flush()
     screen = console(json)
     of = "" if receipt.is_whole else f"{receipt.taken + receipt.repeats:,} of "
-    screen.print(f"published {of}{len(chosen):,} events to {address}; skipped {skipped:,} (derived, revised, or listed twice)")
+    screen.print(
+        f"published {of}{len(chosen):,} events to {address}; skipped {skipped:,} (derived, revised, or reported twice)"
+    )
     for line in describe_receipt(receipt):
         screen.print(line, markup=False)
     if json:
@@ -213,7 +215,7 @@ def _batches(entries: list[LedgerEntry]) -> Iterator[list[LedgerEntry]]:
 
 
 def _replayable(entries: list[LedgerEntry]) -> tuple[list[LedgerEntry], int]:
-    """Raw insertions, each identity once, in total order; and how many entries that leaves out."""
+    """Raw insertions, each identity once, in total order; and how many entries that skips."""
     once: dict[tuple[str, int], LedgerEntry] = {}
     for entry in entries:
         if entry.change == "insert" and msgspec.msgpack.decode(entry.record)[-1] == 0:

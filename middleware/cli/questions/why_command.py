@@ -51,7 +51,7 @@ def why(
         Path | None, typer.Option(metavar="FOLDER", help="A trace instead of a log: it is run again, out of order as it came.")
     ] = None,
     state: Annotated[
-        bool, typer.Option("--state", help="Show what the detector held before and after, too: it is run again up to there.")
+        bool, typer.Option("--state", help="Show the detector's state before and after, too: it is run again up to there.")
     ] = False,
     json: JsonFile = None,
 ) -> None:
@@ -77,7 +77,7 @@ def why(
         raise typer.BadParameter("give --log or --trace, not both")
     plan = load_scenario(scenario)
     asked = ResultFilter(_type(plan, result[0]), result[1:])
-    screen, aside = console(json), console(STANDARD_OUTPUT)  # what is going on is no part of the answer
+    screen, aside = console(json), console(STANDARD_OUTPUT)  # progress is no part of the answer
     past, late, notes = _from_trace(plan, asked, trace, aside) if trace is not None else _from_logs(plan, asked, log, aside)
     fitting = _fitting(past, asked, result[1:])
     answer = explain(fitting[0], past, late)
@@ -179,8 +179,8 @@ def _from_logs(
             past.take(each.steps(plan.types, {type_name(kind) for kind in past.kinds}))
         if (each.file.parent / FILE).exists():
             for entry in read_ledger(each.file.parent, Query(reason="late")):
-                listed = late if entry.change == "insert" else past.refused
-                listed.setdefault(entry.detector, set()).add((entry.source, entry.id))
+                by_detector = late if entry.change == "insert" else past.refused
+                by_detector.setdefault(entry.detector, set()).add((entry.source, entry.id))
         if each.damaged is not None:
             notes.append(f"the log of {each.node} is damaged: what came from record {each.damaged:,} on is not known")
         if each.first > 1:

@@ -42,7 +42,7 @@ def why_waiting(
     """Why results are not final yet: follows each stream down to the source, key or buffer that holds it back.
 
     Give the addresses of all nodes that take part, so that it can be followed from one to the next. A node that does not
-    answer is named, and the others are heard.
+    answer is named, and the others are asked.
 
     Examples:
 
@@ -85,7 +85,7 @@ class MeshWaits(msgspec.Struct):
     ) -> MeshWaits:
         """Ask the nodes at ``addresses``, all at once. Takes no longer than ``timeout`` seconds and a little.
 
-        ``names``: of the nodes in the allow-list of ``keys``; at each address, whichever of them answers is heard.
+        ``names``: of the nodes in the allow-list of ``keys``; at each address, the first of them to answer counts.
         ``report_silent`` is called with each address that has not answered after a second or two.
         """
         with Lookout(addresses, keys, names, follows=False) as lookout:

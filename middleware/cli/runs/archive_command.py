@@ -140,7 +140,7 @@ class ArchiveSummary(NamedTuple):
 
 
 def _show(screen: Console, outcome: ArchiveSummary, events: int, differences: str | None, json: str | None) -> bool:
-    """Tell what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
+    """Print what there is; returns whether something is wrong with it. ``events``: 0 if that is not known."""
     for name, count in outcome.results.items():
         screen.print(f"{count:>12,} {name}", highlight=False)
     for line in outcome.failed[:5]:
@@ -231,10 +231,12 @@ def _differences(plan: Scenario, results: Archive) -> str:
     from middleware.testing.oracle import oracle
 
     derived = oracle(results.raw_events(), plan.detectors)
-    wanted = sorted(chain.from_iterable(derived.values()), key=ORDER)
+    expected = sorted(chain.from_iterable(derived.values()), key=ORDER)
     found = {IDENTITY(event): event for event in results.collect()}
-    differ = [event for event in wanted if not alike(found.pop(IDENTITY(event), None), event)]
+    differ = [event for event in expected if not alike(found.pop(IDENTITY(event), None), event)]
     if not differ and not found:
         return ""
     first = min([*differ, *found.values()], key=ORDER)
-    return f"{len(differ):,} of {len(wanted):,} are missing or others, {len(found):,} are too many; the first of all is {first}"
+    return (
+        f"{len(differ):,} of {len(expected):,} are missing or others, {len(found):,} are too many; the first of all is {first}"
+    )

@@ -1,4 +1,4 @@
-"""What a run shows while it goes on: a live table on a terminal, and a line every few seconds where there is none."""
+"""What a run shows while it runs: a live table on a terminal, and a line every few seconds where there is none."""
 
 from __future__ import annotations
 

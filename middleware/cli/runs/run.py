@@ -43,7 +43,7 @@ def run(
     seconds: Seconds = None,
     seed: Seed = None,
     workers: Annotated[
-        int | None, typer.Option(help="How many nodes share the parted detectors, such as those of a flow.")
+        int | None, typer.Option(help="How many nodes share the partitioned detectors, such as those of a flow.")
     ] = None,
     out: TracesFolder = Path("out"),
     results: Annotated[
@@ -162,7 +162,7 @@ def _print_hint(result: ScenarioSummary, scenario: str, trace: Path, screen: Con
 
 
 def prepared(plan: Scenario, out: Path, screen: Console, with_spark: bool = False, master: str | None = None) -> Path:
-    """The scenario's trace, prepared if need be (``with_spark``, ``master``: by Spark); tells what there is to know of it."""
+    """The scenario's trace, prepared if need be (``with_spark``, ``master``: by Spark); prints what there is to know of it."""
     from middleware.cli.runs.live import steps
     from middleware.cli.runs.trace import show_broken_lines, show_warnings
     from middleware.model.quantities import spoken_duration
@@ -223,7 +223,7 @@ def _run(
                 )
                 if not collector.join(_PATIENCE):
                     raise not_final(mode, cluster, collector)
-        except TraceError as error:  # the feed has failed; if that is because a node has died, what it said is the cause
+        except TraceError as error:  # the feed has failed; if that is because a node has died, its last output is the cause
             if cluster.dead():
                 raise _broken(str(error), cluster) from error
             raise
@@ -249,7 +249,7 @@ def not_final(mode: str, cluster: Cluster, collector: Collector) -> RunError:
 
 
 def _broken(what: str, cluster: Cluster) -> RunError:
-    """An error that also tells which nodes have died, and what they said last."""
+    """An error that also names the nodes that have died, and their last outputs."""
     dead = cluster.dead()
     error = RunError(what + "".join(f"; node {name} ended with exit code {code}" for name, code in dead.items()))
     for name in dead:

@@ -33,7 +33,7 @@ class SkippedEvents(msgspec.Struct, frozen=True):
     ``recorded``
         how many of them the recording itself has later than the detector's allowed lateness.
     ``ledger``
-        where all of them are listed.
+        where all of them are reported.
     """
 
     node: str

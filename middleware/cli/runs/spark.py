@@ -23,7 +23,7 @@ def pack(
 ) -> None:
     """Pack Slackline, and the packages that it needs, for executors that have neither.
 
-    Your own modules, and those of scenarios, are not in it: they travel with each job. Executors need the Python of this
+    Your own modules, and those of scenarios, are not in it: they are sent with each job. Executors need the Python of this
     process, and Spark unpacks the archive where they start:
 
       spark.archives                  slackline.tar.gz#slackline

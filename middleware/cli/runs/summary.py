@@ -85,7 +85,7 @@ class RunSummary(msgspec.Struct):
     ``cpu``, ``busy``
         by node, processor seconds and mean busy factor.
     ``late``
-        how many events detectors listed as late.
+        how many events detectors reported as late.
     ``skipped``
         events that came too late or too far ahead, by node, detector and reason.
     ``lost``
@@ -149,7 +149,7 @@ class ScenarioSummary(msgspec.Struct):
 
 
 def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> ScenarioSummary:
-    """Everything worth telling of one or two runs, held against the oracle."""
+    """Everything worth a line about one or two runs, compared with the oracle."""
     from middleware.recordings.traces import load_trace, read_trace
 
     raw = first_arrivals(itertools.chain.from_iterable(read_trace(trace, plan.types)), plan.detectors)
@@ -157,8 +157,8 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> 
     runs = {}
     recorded = lateness(raw) if any(outcome.ledgers for outcome in outcomes.values()) else {}
     for mode, outcome in outcomes.items():
-        wanted = expected.finals(report.late for report in outcome.reports.values())
-        runs[mode] = _run_summary(plan, outcome, wanted)
+        expected_finals = expected.finals(report.late for report in outcome.reports.values())
+        runs[mode] = _run_summary(plan, outcome, expected_finals)
         runs[mode].skipped = skipped_events(plan, outcome.ledgers, recorded)
         runs[mode].lost = dict(sum((Counter(lost(report.broker)) for report in outcome.reports.values()), Counter()))
     results = plan.plan.results or plan.derived
@@ -177,7 +177,7 @@ def summary(plan: Scenario, trace: Path, outcomes: Mapping[str, RunOutcome]) -> 
     )
 
 
-def _run_summary(plan: Scenario, outcome: RunOutcome, wanted: list[Event]) -> RunSummary:
+def _run_summary(plan: Scenario, outcome: RunOutcome, expected_finals: list[Event]) -> RunSummary:
     collector, reports = outcome.collector, outcome.reports
     by_type = {name: _latency(_delays(outcome, (name,))) for name in plan.derived}
     counts = [sum(changes[kind] for changes in collector.changes.values()) for kind in ("inserted", "revised", "retracted")]
@@ -192,7 +192,7 @@ def _run_summary(plan: Scenario, outcome: RunOutcome, wanted: list[Event]) -> Ru
         corrected=counts[1] + counts[2],
         finals=len(collector.finals),
         violations=collector.violations,
-        oracle_equal=sorted(collector.finals, key=ORDER) == wanted and not collector.violations,
+        oracle_equal=sorted(collector.finals, key=ORDER) == expected_finals and not collector.violations,
         latency_by_type={name: latency for name, latency in by_type.items() if latency is not None},
         units=[unit for report in reports.values() for unit in _units(plan, report)],
         cpu={name: report.cpu for name, report in reports.items()},
@@ -290,7 +290,7 @@ def show(result: ScenarioSummary, screen: Console, units: bool = False) -> None:
     stopped = {unit.detector for one in result.runs.values() for unit in one.units if unit.stopped}
     if stopped and not result.oracle_equal:
         screen.print(
-            f"{', '.join(sorted(stopped))} stopped where it raised, or what it rests on did; the oracle goes on without the "
+            f"{', '.join(sorted(stopped))} stopped where it raised, or what it rests on did; the oracle runs on without the "
             "event at which it did"
         )
 
@@ -308,7 +308,7 @@ def _less(result: ScenarioSummary) -> str:
 
 
 def _show_skipped(mode: str, one: RunSummary, screen: Console) -> None:
-    """Which events were left out, how late, and where all of them are listed; nothing if none were."""
+    """Which events were skipped, how late, and where all of them are reported; nothing if none were."""
     style = "yellow" if one.is_complete else "bold red"
     for each in one.skipped:
         screen.print(f"{mode}: {each.text()}", style=style, markup=False, soft_wrap=True)
@@ -324,7 +324,7 @@ def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
         if not unit.failed and not unit.stopped:
             continue
         count = f"{unit.failed:,}{' or more' if unit.failed >= MOST_FAILURES else ''} event{'s' if unit.failed > 1 else ''}"
-        ended = f"has stopped; {count} left out" if unit.stopped else f"failed at {count}, and went on without"
+        ended = f"has stopped; {count} left out" if unit.stopped else f"failed at {count}, and ran on without"
         screen.print(f"{mode}: {unit.detector} on node {unit.node} {ended}:", style="bold red", markup=False)
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)

@@ -51,8 +51,8 @@ class Accuracy(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         """On one line: F1, precision and recall with their intervals, and the counts."""
         parts = (("precision", self.precision, self.precision_within), ("recall", self.recall, self.recall_within))
-        told = [f"{name} {value:.2f} ({low:.2f} to {high:.2f})" for name, value, (low, high) in parts]
-        return f"F1 {self.f1:.3f}, {', '.join(told)}, {self.hits} of {self.found} found and {self.true} true"
+        intervals = [f"{name} {value:.2f} ({low:.2f} to {high:.2f})" for name, value, (low, high) in parts]
+        return f"F1 {self.f1:.3f}, {', '.join(intervals)}, {self.hits} of {self.found} found and {self.true} true"
 
 
 def interval(hits: int, of: int) -> Span:

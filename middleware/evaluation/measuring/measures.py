@@ -23,7 +23,7 @@ from middleware.runtime.scenario import Scenario
 class LatencySummary(msgspec.Struct, frozen=True):
     """Milliseconds from the replayed moment of an event to the delivery of the content that stayed.
 
-    A recording that every mode replays faster than it was counts in its own time: so long its clock went on meanwhile.
+    A recording that every mode replays faster than it was counts in its own time: so long its clock ran meanwhile.
     """
 
     mean: float
@@ -124,7 +124,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
         if name in results:
             by_result.setdefault(name, []).append(detection)
     everything = [detection for some in by_detector.values() for detection in some]
-    wanted = [event for event in expected if type_name(event.__class__) in replay.types]
+    own = [event for event in expected if type_name(event.__class__) in replay.types]
     chosen = by_detector.get(focus or "", [])
     latency = latency_of(everything)
     if latency is None:
@@ -154,7 +154,7 @@ def measure(replay: Replay, scenario: Scenario, expected: list[Event], sizes: Si
         events=replay.fed.events,
         finals=len(replay.finals),
         late=sum(map(len, report.late.values())),
-        oracle_equal=same_events(replay.finals, wanted) and not replay.violations,
+        oracle_equal=same_events(replay.finals, own) and not replay.violations,
         buffers=BufferSizes(*(_mean([getattr(one.buffers, part) for one in intervals]) for part in ("waiting", "held"))),
     )
 
@@ -171,7 +171,7 @@ def _latencies(detections: Mapping[str, Sequence[Detection]]) -> dict[str, Laten
 
 
 def latency_of(detections: Sequence[Detection]) -> LatencySummary | None:
-    """Mean, median and 99th percentile; None if there is nothing to tell of. O(n log n)."""
+    """Mean, median and 99th percentile; None if there is nothing to measure. O(n log n)."""
     if not detections:
         return None
     ranked = sorted(detection.latency for detection in detections)
@@ -250,17 +250,21 @@ class Results(msgspec.Struct):
 
 def ratios(measured: Mapping[str, ModeMeasures]) -> dict[str, float | None]:
     """Mean latency of dynamic speculation per mean latency of pure buffering; sets each mode's own ratios too."""
-    plain = measured[BUFFERING.name]
+    buffering = measured[BUFFERING.name]
     for one in measured.values():
-        if one.mode.speed != plain.mode.speed:
+        if one.mode.speed != buffering.mode.speed:
             continue
-        pairs = {"all": (one.latency, plain.latency), "results": (one.results, plain.results), "pass": (one.focus, plain.focus)}
+        pairs = {
+            "all": (one.latency, buffering.latency),
+            "results": (one.results, buffering.results),
+            "pass": (one.focus, buffering.focus),
+        }
         if one.mode.results_only:
             del pairs["all"]  # fewer types: not the same detections
         one.ratios = {what: mine.mean / base.mean for what, (mine, base) in pairs.items() if mine and base}
     dynamic = measured[DYNAMIC.name]
-    both = dynamic.by_detector.keys() & plain.by_detector.keys()
-    means = [_mean([side.by_detector[name].mean for name in both]) for side in (dynamic, plain)]
+    both = dynamic.by_detector.keys() & buffering.by_detector.keys()
+    means = [_mean([side.by_detector[name].mean for name in both]) for side in (dynamic, buffering)]
     return {"pass": None, "results": None, **dynamic.ratios, "detectors": means[0] / means[1]}
 
 
@@ -269,7 +273,7 @@ def in_zone(measured: ModeMeasures) -> bool:
     return measured.busy <= UPPER
 
 
-def plain(measured: ModeMeasures) -> dict[str, Any]:
+def builtins_of(measured: ModeMeasures) -> dict[str, Any]:
     """A mode for ``--json``: all but the single detections."""
     fields = msgspec.to_builtins(measured)
     for name in ("detections", "focus_detections"):
@@ -282,8 +286,8 @@ def rolling(detections: Sequence[Detection], width: float = 1.0) -> tuple[list[f
     bins: dict[int, list[float]] = {}
     for detection in detections:
         bins.setdefault(int(detection.at // width), []).append(detection.latency)
-    places = sorted(bins)
-    return [(place + 0.5) * width for place in places], [fmean(bins[place]) for place in places]
+    numbers = sorted(bins)
+    return [(number + 0.5) * width for number in numbers], [fmean(bins[number]) for number in numbers]
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -1,4 +1,4 @@
-"""What corrections cost on the wire: each withdrawn result told by itself, or by a counter (DEBS'13, section 4.3.1).
+"""What corrections cost on the wire: each withdrawn result sent by itself, or by a counter (DEBS'13, section 4.3.1).
 
 With full retraction a unit withdraws everything behind the disturbed event. Its results are numbered as they are published, one
 series for each key, so that one record says it all: the last number that still stands. A reader that numbers what it gets does
@@ -44,7 +44,7 @@ class WireRecords(msgspec.Struct):
 
 
 def keys_of(detectors: Mapping[str, Detector]) -> Callable[[Event], Series]:
-    """The series of a result. A key that its fields do not tell cannot be seen from outside: then all keys are one series."""
+    """The series of a result. A key that is not in its fields cannot be seen from outside: then all keys are one series."""
     fields = {name: key for name, one in detectors.items() if isinstance(key := type(one).key, str)}
     return lambda event: (event.source, getattr(event, fields.get(event.source, ""), None))
 
@@ -52,13 +52,13 @@ def keys_of(detectors: Mapping[str, Detector]) -> Callable[[Event], Series]:
 class Wire:
     """Counts the records of a stream of batches, with withdrawals one by one and by counters.
 
-    ``standing``: what a reader that follows the records has of each series. Memory: O(results).
+    ``provisional``: what a reader that follows the records has of each series. Memory: O(results).
     """
 
     def __init__(self, series: Callable[[Event], Series]) -> None:
         self._series = series
         self.records = WireRecords()
-        self.standing: dict[Series, list[Identity]] = {}
+        self.provisional: dict[Series, list[Identity]] = {}
 
     def take(self, batch: Batch) -> None:
         """Count a batch. O(changes, and what stands of the series that it withdraws from)."""
@@ -73,15 +73,15 @@ class Wire:
             self.records.inserts += len(delta.inserts)
         # the types of a batch are one series again: in the order of their causes, which is that of time unless backdated
         for event in sorted((event for delta in batch.deltas.values() for event in delta.inserts), key=TS):
-            self.standing.setdefault(self._series(event), []).append(IDENTITY(event))
+            self.provisional.setdefault(self._series(event), []).append(IDENTITY(event))
 
     def _withdraw(self, series: Series, gone: set[Identity]) -> None:
         self.records.retracts += len(gone)
-        standing = self.standing.get(series, [])
-        kept = len(standing) - len(gone)
-        if kept >= 0 and set(standing[kept:]) == gone:
+        provisional = self.provisional.get(series, [])
+        kept = len(provisional) - len(gone)
+        if kept >= 0 and set(provisional[kept:]) == gone:
             self.records.counters += 1
-            del standing[kept:]
+            del provisional[kept:]
         else:
             self.records.singles += len(gone)
-            self.standing[series] = [one for one in standing if one not in gone]
+            self.provisional[series] = [one for one in provisional if one not in gone]

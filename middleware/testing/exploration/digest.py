@@ -31,7 +31,7 @@ IRRELEVANT: dict[str, frozenset[str]] = {
 By class, since a name alone hides the state of whoever takes the same name later. Names that end with ``_at`` are times.
 """
 
-_PLAIN = frozenset({type(None), int, str, bytes, bool, float})
+_SCALARS = frozenset({type(None), int, str, bytes, bool, float})
 _ROWS = frozenset({tuple, list, deque})
 
 
@@ -44,7 +44,7 @@ def digest(state: Any) -> int:
 
 def _write(value: Any, write: Callable[[str], None], seen: dict[int, int]) -> None:
     kind = type(value)
-    if kind in _PLAIN:
+    if kind in _SCALARS:
         write(f"{value!r},")
     elif id(value) in seen:  # the objects of a node refer to each other
         write(f"@{seen[id(value)]}")
@@ -81,8 +81,8 @@ def attributes(value: Any) -> Iterator[tuple[str, Any]]:
     else:
         names = sorted(name for base in type(value).__mro__ for name in getattr(base, "__slots__", ()))
     for name in names:
-        plain = name.lstrip("_")
-        if plain not in irrelevant and not plain.endswith("_at"):
+        bare = name.lstrip("_")
+        if bare not in irrelevant and not bare.endswith("_at"):
             each = getattr(value, name, None)
-            if not isinstance(each, Counter) or plain == "given":
+            if not isinstance(each, Counter) or bare == "given":
                 yield name, each

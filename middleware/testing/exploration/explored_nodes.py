@@ -123,11 +123,11 @@ class Relay:
             self.newest = max(event.ts, self.newest)
             if self.bound is not None and event.ts <= self.bound:
                 raise BrokenPromise(
-                    f"the event of {event.ts} from {event.source} is late: up to {told(self.bound)} was promised"
+                    f"the event of {event.ts} from {event.source} is late: up to {as_bound(self.bound)} was promised"
                 )
         if until is not None and self.bound != END:  # only the floor of a new generation takes an end back
             if self.bound is not None and until < self.bound:
-                raise BrokenPromise(f"the watermark goes back from {told(self.bound)} to {told(until)}")
+                raise BrokenPromise(f"the watermark goes back from {as_bound(self.bound)} to {as_bound(until)}")
             self.bound, self.final = until, max(until, self.final)
         if finals is not None and finals.get("relay") is not None:
             self.final = max(self.final, finals["relay"] or NEVER)
@@ -173,7 +173,7 @@ class Relay:
     def restore(self, state: Mapping[str, Any], parts: Iterable[Mapping[str, Any]]) -> None: ...
 
 
-def told(at: int) -> str:
+def as_bound(at: int) -> str:
     """A time as people read it."""
     return {END: "the end", NEVER: "nothing"}.get(at, str(at))
 
@@ -192,7 +192,7 @@ class ExploredNode:
         self.start(0)
 
     def start(self, now: int) -> None:
-        """Begin a life; one with a log goes on from it."""
+        """Begin a life; one with a log resumes from it."""
         log = Log(1, self._records.after) if self._records is not None else None
         self.relay = Relay() if self._reads else None
         self.broker = Broker(

@@ -16,7 +16,7 @@ from middleware.model.event import END, NEVER
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.testing.exploration.digest import digest
 from middleware.testing.exploration.exploration_plan import ExplorationPlan
-from middleware.testing.exploration.explored_nodes import RAW, BrokenPromise, ExploredNode, told
+from middleware.testing.exploration.explored_nodes import RAW, BrokenPromise, ExploredNode, as_bound
 from middleware.testing.exploration.publishers import ExploredPublisher
 from middleware.testing.exploration.subscribers import ExploredSubscriber
 
@@ -51,7 +51,7 @@ class ExploredWorld:
         self.cuts, self.restarts = plan.cuts, plan.restarts
         self.lost: frozenset[str] = frozenset()
         """Nodes that have lost what they had."""
-        self._said: dict[tuple[str, Hashable], tuple[int, ...]] = {}
+        self._announced: dict[tuple[str, Hashable], tuple[int, ...]] = {}
         self._own: set[str] = set()
         self._digests: dict[str, int] = {}
         if plan.linked:
@@ -137,7 +137,7 @@ class ExploredWorld:
         world.now = self.now + TICK
         world.nodes, world.publishers, world.wires = dict(self.nodes), dict(self.publishers), dict(self.wires)
         world.subscribers = dict(self.subscribers)
-        world._said, world._own, world._digests = dict(self._said), set(), dict(self._digests)
+        world._announced, world._own, world._digests = dict(self._announced), set(), dict(self._digests)
         return world
 
     def _node(self, name: str) -> ExploredNode:
@@ -183,7 +183,7 @@ class ExploredWorld:
     # -- messages -----------------------------------------------------------------------------------------------------
 
     def _talk(self, name: str) -> None:
-        """Let a client and its node exchange messages until both have said all."""
+        """Let a client and its node exchange messages until both have sent all."""
         client = self._client(name)
         for _ in range(_ROUNDS):
             sends = client.step(self.now)
@@ -254,11 +254,11 @@ class ExploredWorld:
             return all(parts != other for group in self.wires.get((name, target), ()) for _, other in group)
         if type(frame) is not Ack or frame.missing or frame.asks:
             return True
-        said = (frame.epoch, frame.received, frame.sent)
+        announced = (frame.epoch, frame.received, frame.sent)
         key = (name, channel)
-        if self._said.get(key) == said:
+        if self._announced.get(key) == announced:
             return False
-        self._said[key] = said
+        self._announced[key] = announced
         return True
 
     def _cut(self, one: str, other: str) -> None:
@@ -269,7 +269,7 @@ class ExploredWorld:
             peer = node.broker.attachments.peers.get(("node", target))
             if peer is not None:
                 node.broker.disconnected(peer.channel, self.now)
-                self._said.pop((source, peer.channel), None)
+                self._announced.pop((source, peer.channel), None)
 
     def _restart(self, name: str) -> None:
         """A node crashes and comes back: with its log, or with nothing."""
@@ -277,8 +277,8 @@ class ExploredWorld:
         for other in self.plan.nodes:
             if other != name:
                 self._cut(*sorted((name, other)))
-        for key in [key for key in self._said if key[0] == name]:
-            del self._said[key]
+        for key in [key for key in self._announced if key[0] == name]:
+            del self._announced[key]
         node.life += 1
         node.start(self.now)
         if not node.keeps:
@@ -294,13 +294,13 @@ class ExploredWorld:
     def _check(self) -> None:
         self._check_rejected()
         for publisher in self.publishers.values():
-            if publisher.admitted == END and publisher.held not in (None, END):
+            if publisher.admitted == END and publisher.acknowledged not in (None, END):
                 raise BrokenPromise(
                     f"publisher {publisher.plan.name} is admitted to a type that has ended, and all it says is late"
                 )
         attached = [each for each in self.publishers.values() if each.is_attached]
         unended = [each for each in self.publishers.values() if each.has_left and each.promised != END]
-        if unended or not attached or any(each.held is None for each in attached):
+        if unended or not attached or any(each.acknowledged is None for each in attached):
             return
         for node in self.nodes.values():
             if node.relay is not None and node.name not in self.lost:
@@ -316,12 +316,12 @@ class ExploredWorld:
                 at, owed = publisher.sent[event.id]
                 if owed is not None and at > owed and node.name not in self.lost:
                     raise BrokenPromise(
-                        f"node {node.name} rejects the event of {at} from {event.source} ({told(event.bound)} was promised), "
-                        f"which was owed all times after {told(owed)}"
+                        f"node {node.name} rejects the event of {at} from {event.source} ({as_bound(event.bound)} was"
+                        f" promised), which was owed all times after {as_bound(owed)}"
                     )
 
     def check_end(self) -> None:
-        """Nothing more can happen: all have said all, nothing is missing, and all is final that was promised."""
+        """Nothing more can happen: all have sent all, nothing is missing, and all is final that was promised."""
         for publisher in self.publishers.values():
             after = publisher.plan.after
             if publisher.next is not None and not (after and not self.publishers[after].has_left):
@@ -346,7 +346,7 @@ class ExploredWorld:
             bound = node.relay.bound if node.relay.bound is not None else NEVER
             if everyone and not self.lost and bound < least:
                 raise BrokenPromise(
-                    f"node {node.name} waits: its watermark is {told(bound)}, and all have promised {told(least)}"
+                    f"node {node.name} waits: its watermark is {as_bound(bound)}, and all have promised {as_bound(least)}"
                 )
 
     def _check_read(self) -> None:
@@ -354,7 +354,7 @@ class ExploredWorld:
         gone = {(name, number) for name, publisher in self.publishers.items() for number in publisher.withdrawn}
         for name, subscriber in self.subscribers.items():
             if subscriber.is_attached and (wrong := subscriber.stands & gone):
-                raise BrokenPromise(f"subscriber {name} was never told that {sorted(wrong)} were withdrawn")
+                raise BrokenPromise(f"subscriber {name} never learned that {sorted(wrong)} were withdrawn")
 
     @property
     def digest(self) -> int:
@@ -366,5 +366,5 @@ class ExploredWorld:
             (source, target, [[(str(channel), parts) for channel, parts in group] for group in groups])
             for (source, target), groups in sorted(self.wires.items())
         ]
-        said = sorted((str(key), value) for key, value in self._said.items())
-        return digest([sorted(self._digests.items()), wires, said, self.cuts, self.restarts])
+        announced = sorted((str(key), value) for key, value in self._announced.items())
+        return digest([sorted(self._digests.items()), wires, announced, self.cuts, self.restarts])

@@ -34,24 +34,24 @@ def script(found: SearchOutcome) -> str:
     return _SCRIPT.format(why=found.broken, name=found.plan.name, plan=found.plan, steps=steps)
 
 
-def told(found: SearchOutcome) -> Iterator[str]:
+def describe(found: SearchOutcome) -> Iterator[str]:
     """The steps of a counter-example, a line each."""
     done: dict[str, int] = {}
     for number, step in enumerate(found.steps, 1):
-        yield f"{number:3}  {_told(found, step, done)}"
+        yield f"{number:3}  {_describe_step(found, step, done)}"
     yield f"     {found.broken}"
 
 
-def _told(found: SearchOutcome, step: Step, done: dict[str, int]) -> str:
+def _describe_step(found: SearchOutcome, step: Step, done: dict[str, int]) -> str:
     match step:
         case ("deliver", source, target):
             return f"node {target} takes what node {source} has sent"
         case ("attach", name):
             return f"publisher {name} comes to node {_publisher(found, name).node}"
         case ("act", name):
-            place = done.get(name, 0)
-            done[name] = place + 1
-            return f"publisher {name}: {_publisher(found, name).acts[place]}"
+            index = done.get(name, 0)
+            done[name] = index + 1
+            return f"publisher {name}: {_publisher(found, name).acts[index]}"
         case ("come", name):
             return f"subscriber {name} comes"
         case ("leave", name):

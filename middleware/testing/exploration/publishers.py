@@ -15,7 +15,7 @@ from middleware.testing.exploration.explored_nodes import RAW, Raw, copied
 class ExploredPublisher:
     """One publisher.
 
-    ``done``: how many acts it has done. ``promised``: its last promise. ``held``: the last promise that its node has
+    ``done``: how many acts it has done. ``promised``: its last promise. ``acknowledged``: the last promise that its node has
     acknowledged, or None. ``admitted``: what its node had called final by the first acknowledged promise: newer events must
     be taken. ``sent``: (time, owed) of its events by number; its node may reject an event that is not later than ``owed``.
     ``withdrawn``: the numbers of those that it has withdrawn.
@@ -25,7 +25,7 @@ class ExploredPublisher:
         self.plan, self.done = plan, 0
         self.link: Link | None = None
         self.promised = self.admitted = NEVER
-        self.held: int | None = None
+        self.acknowledged: int | None = None
         self.has_left = False
         self.sent: dict[int, tuple[int, int | None]] = {}
         self.withdrawn: set[int] = set()
@@ -65,7 +65,7 @@ class ExploredPublisher:
                 self.promised = END if act.kind == "end" else act.at
                 link.send(self._publication.promise(RAW, self.promised))
             case "event":
-                owed = None if self.held is None else max(self.held, self.admitted)
+                owed = None if self.acknowledged is None else max(self.acknowledged, self.admitted)
                 self.sent[self.done] = act.at, owed
                 (frame,) = self._publication.frames([Raw(act.at, ts=act.at, id=self.done, source=self.plan.name)])
                 link.send(self._publication.said(frame))
@@ -75,7 +75,7 @@ class ExploredPublisher:
                 event = Raw(act.at, ts=act.at, id=number, source=self.plan.name)
                 link.send(self._publication.said(self._publication.retraction(event)))
             case "leave":
-                link.bye("has said all")
+                link.bye("has sent all")
 
     def receive(self, parts: Parts, now: int) -> None:
         """Take a message from its node."""
@@ -103,9 +103,9 @@ class ExploredPublisher:
     def settled(self, floor: int) -> None:
         """Note what its node has acknowledged; ``floor``: nothing as old may come in there any more."""
         if self.link is not None and self.link.idle and self.promised != NEVER:
-            if self.held is None:
+            if self.acknowledged is None:
                 self.admitted = floor
-            self.held = self.promised
+            self.acknowledged = self.promised
 
     def copy(self) -> ExploredPublisher:
         """A copy that shares nothing that changes."""

@@ -129,7 +129,7 @@ def _changed(world: ExploredWorld, step: Step, taken: list[Step]) -> ExploredWor
 
 
 def shortest(plan: ExplorationPlan, steps: list[Step]) -> tuple[list[Step], str]:
-    """Leave out steps while a promise still breaks. O(steps²) replays."""
+    """Skip steps while a promise still breaks. O(steps²) replays."""
     steps, why = replay(plan, steps)
     at = len(steps) - 1
     while at >= 0:

@@ -143,9 +143,9 @@ class Disk:
     def examine(self) -> bool:
         """Check the log as a node does at its start; returns whether it lacks its end. Records after damage are dropped."""
         last = self._checkpoint[0] if self._checkpoint is not None else 0
-        for place, page in enumerate(self._pages):
+        for index, page in enumerate(self._pages):
             if page.number > last and page.is_damaged:
-                while len(self._pages) > place:
+                while len(self._pages) > index:
                     self._pages.pop()
                 break
         return max(last, self._pages[-1].number if self._pages else 0) < self._witness

@@ -17,7 +17,7 @@ from middleware.provenance.smallest import smallest
 from middleware.testing.simulation.applications import an_application
 from middleware.testing.simulation.plans.drawing import Application, draw
 from middleware.testing.simulation.plans.world_plan import WorldPlan
-from middleware.testing.simulation.said import Said, sound
+from middleware.testing.simulation.source_changes import SourceChange, consistent
 from middleware.testing.simulation.world import World
 
 ENDLESS = 120.0
@@ -33,7 +33,7 @@ class WorldOutcome(msgspec.Struct):
 
 
 def play(plan: WorldPlan, most: float = ENDLESS) -> WorldOutcome:
-    """Run a world and check it. Whatever it raises is a failure: simulated worlds have no excuse. So is a world without end.
+    """Run a world and check it. Whatever it raises is a failure: a simulated world has no outside. So is a world without end.
 
     ``most``: seconds of processor time that it may take.
     """
@@ -89,17 +89,17 @@ def _leave_interrupts_to_the_parent() -> None:
 def shrunk(plan: WorldPlan, attempts: int = 150) -> WorldPlan:
     """A smaller plan that still fails: first with fewer incidents, then with fewer events. At most ``attempts`` replays."""
 
-    def with_events(chosen: list[tuple[int, Said]]) -> WorldPlan:
-        kept: dict[int, list[Said]] = {}
-        for number, said in chosen:
-            kept.setdefault(number, []).append(said)
-        sources = [replace(source, says=sound(kept.get(number, []))) for number, source in enumerate(plan.sources)]
+    def with_events(chosen: list[tuple[int, SourceChange]]) -> WorldPlan:
+        kept: dict[int, list[SourceChange]] = {}
+        for number, change in chosen:
+            kept.setdefault(number, []).append(change)
+        sources = [replace(source, says=consistent(kept.get(number, []))) for number, source in enumerate(plan.sources)]
         return replace(plan, sources=sources)
 
     incidents = smallest(
         plan.incidents, lambda part: play(replace(plan, incidents=part)).failure is not None, attempts=attempts // 3
     )
     plan = replace(plan, incidents=incidents)
-    everything = [(number, said) for number, source in enumerate(plan.sources) for said in source.says]
+    everything = [(number, change) for number, source in enumerate(plan.sources) for change in source.says]
     events = smallest(everything, lambda part: play(with_events(part)).failure is not None, attempts=attempts * 2 // 3)
     return with_events(events)

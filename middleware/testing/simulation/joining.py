@@ -11,11 +11,11 @@ from middleware.testing.simulation.promise_watch import WatchedSink
 from middleware.testing.simulation.world_sources import WorldSource
 
 _MARGIN = 20
-"""Results at most this much later (ns) than the latest event said may rest on nothing newer."""
+"""Results at most this much later (ns) than the latest event may rest on nothing newer."""
 
 
 class Joiners:
-    """The sinks that join a world, each with the latest time that was said before all nodes knew it."""
+    """The sinks that join a world, each with the latest time that was sent before all nodes knew it."""
 
     def __init__(self, plans: Iterable[SinkPlan], make: Callable[[str, SinkPlan], WatchedSink]) -> None:
         self._to_come, self._make = list(plans), make
@@ -40,8 +40,8 @@ class Joiners:
                 sink.link.bye("has read enough")
         self._leaving = [(due, sink) for due, sink in self._leaving if due > passed]
         if any(not sink.ready for sink, _ in self._here):
-            said = max((each.event.ts for source in sources for each in source.so_far), default=NEVER)
-            self._here = [(sink, before if sink.ready and before != NEVER else said) for sink, before in self._here]
+            latest = max((each.event.ts for source in sources for each in source.so_far), default=NEVER)
+            self._here = [(sink, before if sink.ready and before != NEVER else latest) for sink, before in self._here]
 
     def check(self, expected: list[Event], is_complete: bool) -> Counter[str]:
         """Check that their finals are right and in order and, if ``is_complete``, that all are there that follow from later

@@ -259,8 +259,8 @@ class SimulatedPublisher(_SimulatedClient):
 
         by_type = grouped(events)
         columns = [Block.from_events(type(delta.inserts[0]), delta.inserts) for delta in by_type.values()]
-        places = [np.array(delta.places) for delta in by_type.values()] if len(columns) > 1 else None
-        self.waiting.extend(self._publication.slices(columns, places, fewest=1))
+        arrival_order = [np.array(delta.places) for delta in by_type.values()] if len(columns) > 1 else None
+        self.waiting.extend(self._publication.slices(columns, arrival_order, fewest=1))
 
     def revise(self, old: Event, new: Event) -> None:
         """See Publisher."""
@@ -286,8 +286,8 @@ class SimulatedPublisher(_SimulatedClient):
 
     def _restarted(self) -> None:
         self.link.greeting = self._publication.greeting
-        if (said := self._publication.restarted()) is not None:
-            self.link.send(said)
+        if (retraction_frame := self._publication.restarted()) is not None:
+            self.link.send(retraction_frame)
 
 
 class SimulatedSubscriber(_SimulatedClient):

@@ -23,7 +23,7 @@ from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
 from middleware.testing.simulation.network import Simulation
 from middleware.testing.simulation.promise_watch import Watch
-from middleware.testing.simulation.said import Claim, Said, claim_of
+from middleware.testing.simulation.source_changes import Claim, SourceChange, claim_of
 
 
 class _Running:
@@ -96,7 +96,7 @@ class _Running:
 
     def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
         deltas = [self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw]
-        return {claim_of(cast(Said, change)) for delta in deltas for change in delta.changes()}
+        return {claim_of(cast(SourceChange, change)) for delta in deltas for change in delta.changes()}
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
         """The blocks that came in for its detectors since they last ran."""
@@ -121,7 +121,7 @@ class _Running:
         inbox = self._inbox()
         batch = self.broker.take(local)
         if batch is not None:
-            if batch.floor is not None:  # what had ended goes on from there before anything can stop
+            if batch.floor is not None:  # streams that had ended resume from there before anything can stop
                 running = [(unit, batch.floor if until == END else until) for unit, until in running]
             self._took(inbox)
             if batch.floor is not None:
@@ -235,7 +235,7 @@ class DurableNode(_Running):
         number, halts = self.log.number, self.watch.halts
         self.watch.halts = {unit.name: (number, unit.watermark) for unit in self.hierarchy.units if unit.halted is not None}
         stored = {name: halt for name, halt in halts.items() if halt[0] <= number}
-        assert stored.keys() <= self.watch.halts.keys(), f"{self.name}: goes on though it had stopped: {sorted(stored)}"
+        assert stored.keys() <= self.watch.halts.keys(), f"{self.name}: resumes though it had stopped: {sorted(stored)}"
         self.watch.halts |= stored
 
     def _halted(self, watermarks: dict[str, int]) -> None:

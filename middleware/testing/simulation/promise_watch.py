@@ -33,9 +33,9 @@ class Watch:
     an event that changes its type must be taken back under the old type before it comes under the new one.
 
     ``stands_in``
-        whether its node ever promised on behalf of silent publishers. ``has_lived``: whether the node has had a life before.
+        whether its node ever promised for silent publishers. ``has_lived``: whether the node has had a life before.
     ``is_blind``
-        it was told that changes are missing, so it cannot judge those that follow. ``given``: the changes that a node's
+        it knows that changes are missing, so it cannot judge those that follow. ``given``: the changes that a node's
         detectors were given. ``unstored``: those of steps not stored yet, with the number of their record.
     ``halts``
         by stopped unit: the number of the record, and the time up to which its results are final and stand.
@@ -54,7 +54,7 @@ class Watch:
         self.now: dict[Identity, Event] = {}
         self.watermarks: dict[str, int] = {}
         self._newest: dict[str, int] = {}
-        self._untold: set[str] = set()
+        self._never_promised: set[str] = set()
 
     def take(self, deltas: Mapping[str, Delta], watermarks: Mapping[str, int]) -> None:
         """Take changes, then watermarks. Raises PromiseError."""
@@ -72,13 +72,13 @@ class Watch:
         for name, until in watermarks.items():
             before = self.watermarks.get(name, NEVER)
             is_open = until == NEVER and name in _RAW  # a raw type may become open again
-            if until < before and not is_open and name not in self._untold:
+            if until < before and not is_open and name not in self._never_promised:
                 raise PromiseError(f"{self.who}: watermark of {name} went back to {until}")
             self.watermarks[name] = max(before, until)
 
     def resume(self) -> None:
         """Streams that had ended resume, after all that was final; how far that was need not be announced."""
-        self._untold |= {name for name, until in self.watermarks.items() if until == END}
+        self._never_promised |= {name for name, until in self.watermarks.items() if until == END}
         self.watermarks |= {name: self._newest.get(name, NEVER) for name, until in self.watermarks.items() if until == END}
 
     def _remove(self, name: str, event: Event) -> None:
@@ -100,14 +100,14 @@ class Watch:
 class WatchedSink(SimulatedSubscriber):
     """A final subscription that stores its finals, and watches the early changes, too.
 
-    ``history``: all that it was told, as text.
+    ``history``: all that it received, as text.
     ``before``: its former life, if it was killed and came back under its name: of the finals stored then, it has the share
     ``copy`` (1: all), and nothing else.
     ``marks``: it stores the mark together with the finals, and commits at once. A sink without marks works on them for a while,
     and commits when it reads again, like a caller of ``receive``; then ``repeated`` holds the finals sent a second time, and
     ``needless`` counts those of them that its former lives had certainly committed.
-    ``tables``: it reads its finals as tables. ``lacks``: it was told that changes are missing. ``gave_up``: not only those of a
-    stopped detector, so it gave up what it held back. ``incomplete``: some copy had less than was stored.
+    ``tables``: it reads its finals as tables. ``lacks``: it knows that changes are missing. ``gave_up``: not only those of a
+    stopped detector, so it dropped what it buffered. ``incomplete``: some copy had less than was stored.
     """
 
     def __init__(
@@ -171,9 +171,9 @@ class WatchedSink(SimulatedSubscriber):
         if not self.reading or now < self.busy_until:
             return super().step(now)
         self._commit()
-        told = len(self.history)
+        length = len(self.history)
         sends = super().step(now)
-        if len(self.history) > told and not self.marks:
+        if len(self.history) > length and not self.marks:
             self.busy_until = now + WORK
         return sends
 

@@ -180,8 +180,8 @@ class VirtualMesh:
 
 
 def _part(batch: Batch, subscriptions: Collection[str], watermarks: Mapping[str, int], clock: int | None = None) -> Batch:
-    wanted = {name: delta for name, delta in batch.deltas.items() if name in subscriptions}
-    return Batch(wanted, {name: until for name, until in watermarks.items() if name in subscriptions}, clock)
+    subscribed = {name: delta for name, delta in batch.deltas.items() if name in subscriptions}
+    return Batch(subscribed, {name: until for name, until in watermarks.items() if name in subscriptions}, clock)
 
 
 def _count(deltas: Collection[Delta]) -> int:

@@ -26,7 +26,7 @@ from middleware.testing.simulation.nodes import DurableNode, MemoryNode
 from middleware.testing.simulation.plans.afterwards import late_in_time, refused_in_time
 from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
 from middleware.testing.simulation.promise_watch import Watch, WatchedSink
-from middleware.testing.simulation.said import Claim, Said, claim, claim_of, contested, standing
+from middleware.testing.simulation.source_changes import Claim, SourceChange, accepted_events, claim, claim_of, contested
 from middleware.testing.simulation.world_sources import WorldSource
 
 LONGEST = 600 * SECOND
@@ -67,7 +67,7 @@ class World:
         self._late_once: set[Claim] = set()
         self.clashes: set[Claim] = set()
         self._is_after = True
-        self._contested = contested(self.said)
+        self._contested = contested(self.source_changes)
         self._is_after = False
         self.simulation = Simulation(plan.seed, plan.network, lull=5 * TICK)
         self._random = random.Random(plan.seed + 1)
@@ -120,7 +120,7 @@ class World:
     def _start(self, name: str) -> None:
         """Begin a life of a node."""
         plan = self.plan
-        here = [detector for detector, node in plan.place.items() if node == name]
+        here = [detector for detector, node in plan.placement.items() if node == name]
         wrong = plan.walls.get(name, 0) if self.watches[name].has_lived or not plan.reset else 0
         hierarchy = Hierarchy(plan.detectors, here, self._policies(name), resumes=True)
         wall = WALL + wrong if plan.walls else None
@@ -180,7 +180,7 @@ class World:
         return incident.kind != "stop" or incident.target not in self.plan.forgetful
 
     def _is_loss(self, incident: Incident) -> bool:
-        """Whether it destroys data that no one else has: a disk, or a peer that a node without a log gives up."""
+        """Whether it destroys data that no one else has: a disk, or a peer that a node without a log drops."""
         if incident.kind == "lose disk" or incident.kind in DAMAGES:
             return True
         return bool(self.plan.forgetful) and (
@@ -247,9 +247,9 @@ class World:
         """A sink comes back under its name."""
         number = self.sinks.index(killed)
         again = self._sink_of(killed.name, self.plan.sinks[number], killed, copy if killed.marks else 1)
-        again.watch.is_blind = again.lacks or self._is_older  # a former life was told of missing changes
+        again.watch.is_blind = again.lacks or self._is_older  # a former life knew of missing changes
         self.sinks[number] = again
-        self._excuse(again)
+        self._exempt(again)
         self.troubles["restored"] += len(again.finals) < len(killed.finals)
 
     def _lose(self, name: str, kind: str) -> None:
@@ -257,7 +257,7 @@ class World:
         self._lost_logs.add(name)
         for sink in self.sinks:
             if sink.before is not None and sink.link.peer is None:  # it has yet to hear from the lost node
-                self._excuse(sink)
+                self._exempt(sink)
         self._crash(name)
         if kind in DAMAGES:
             self.troubles[kind] += self.disks[name].damage(kind)
@@ -269,8 +269,8 @@ class World:
         self._lines += 1
         self.disks[name].latency, self.disks[name].retained = self.plan.latency, self.plan.retained
 
-    def _excuse(self, sink: WatchedSink) -> None:
-        """Excuse a sink that cannot say what it had, at a node that has lost what it knew of it: it never gets a gap."""
+    def _exempt(self, sink: WatchedSink) -> None:
+        """Exempt a sink without a position, at a node that has lost what it knew of it: it never gets a gap."""
         if self.plan.sinks[self.sinks.index(sink)].node in self._lost_logs and not (sink.marks and sink.finals):
             sink.watch.is_blind = sink.lacks = True
 
@@ -289,7 +289,7 @@ class World:
         simulation, plan = self.simulation, self.plan
         assert simulation.run_until(lambda: self._has_met, LONGEST), "the nodes never met"
         simulation.run(5 * TICK)
-        assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never told each other all"
+        assert simulation.run_until(lambda: self.quiet, LONGEST), "nodes have never exchanged all"
         self._play()
         if plan.afterwards is not None:
             final = [event for sink in self.sinks for event in sink.finals]  # and unread ones, which stand, too
@@ -334,8 +334,8 @@ class World:
         if self._ahead or self._endings or self._dying():
             return False
         everywhere = all(unit.final == END for node in self.nodes.values() for unit in node.hierarchy.units)
-        said = all(source.ended for source in self.sources)
-        return said and everywhere and all(sink.subscription.watermark == END for sink in self.sinks)
+        have_ended = all(source.ended for source in self.sources)
+        return have_ended and everywhere and all(sink.subscription.watermark == END for sink in self.sinks)
 
     @property
     def quiet(self) -> bool:
@@ -361,8 +361,8 @@ class World:
     # -- the checks ---------------------------------------------------------------------------------------------------
 
     @property
-    def said(self) -> list[Said]:
-        """All changes that sources have said, or will say."""
+    def source_changes(self) -> list[SourceChange]:
+        """All changes that sources have sent, or will send."""
         later = self.plan.afterwards.sources if self.plan.afterwards is not None and self._is_after else []
         return [each for source in [*self.plan.sources, *later] for each in source.says]
 
@@ -371,10 +371,10 @@ class World:
         """The stopped units, see Watch."""
         return {name: halt for watch in self.watches.values() for name, halt in watch.halts.items()}
 
-    def standing(self, refused: Collection[Claim]) -> list[Event]:
+    def accepted_events(self, refused: Collection[Claim]) -> list[Event]:
         """The raw events that stand at the end without the refused changes."""
         came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
-        return standing(self.said, refused, dict.fromkeys(self._contested) | came_first)
+        return accepted_events(self.source_changes, refused, dict.fromkeys(self._contested) | came_first)
 
     def late(self) -> dict[str, set[Claim]]:
         """By detector, the raw changes listed as late, including those that a node without a log listed in former lives."""
@@ -389,7 +389,7 @@ class World:
         late, out = self.late(), without if without is not None else {}
         results = derived(
             sound(self.plan.detectors),
-            lambda name: self.standing(late.get(name, set()) | self.rejected | out.get(name, set())),
+            lambda name: self.accepted_events(late.get(name, set()) | self.rejected | out.get(name, set())),
             {name: until for name, (_, until) in self.halts.items()},
         )
         return sorted([event for events in results.values() for event in events], key=ORDER)
@@ -423,7 +423,7 @@ class World:
             assert not refused, f"rejected, though newer than all that was final: {refused[:2]}"
             assert not wrong, f"listed as late, though newer than all that was final: {wrong[:2]}"
         self._check_rare()
-        results, raw = self.expected(), sorted(self.standing(self.rejected), key=ORDER)
+        results, raw = self.expected(), sorted(self.accepted_events(self.rejected), key=ORDER)
         for number, sink in enumerate(self.sinks):
             is_raw = self.plan.sinks[number].raw
             expected = raw if is_raw else results
@@ -460,7 +460,7 @@ class World:
         """Check that a sink gets what was final before the stop, and is told that nothing more comes. For results that other
         nodes derive from it, it gets an ordinary gap: then it gives up what it holds back."""
         assert sink.lacks, f"{sink.name} was not told that there is nothing more of {sorted(self.halts)}"
-        is_away = any(place != node for place in self.plan.place.values())
+        is_away = any(other != node for other in self.plan.placement.values())
         assert is_away or not sink.gave_up, f"{sink.name} was told of a gap as if something were lost"
         if sink.gave_up:
             expected = [event for event in expected if event in sink.finals]
@@ -496,11 +496,13 @@ class World:
         is_alone = "outliers" in self.plan.rare  # the only other publisher may have sent only events hours old
         assert not self.ahead or is_alone, f"rejected as too far ahead: {self.ahead}"
         came_first = {identity: event for watch in self.watches.values() for identity, event in watch.came_first.items()}
-        rivals = {each.event for each in self.said if IDENTITY(each.event) in self._contested} - {*came_first.values()}
+        rivals = {each.event for each in self.source_changes if IDENTITY(each.event) in self._contested} - {
+            *came_first.values()
+        }
         clashes = {claim("insert", event) for event in rivals if IDENTITY(event) in came_first}
-        possible = {claim("insert", each.event) for each in self.said if IDENTITY(each.event) in self._contested}
+        possible = {claim("insert", each.event) for each in self.source_changes if IDENTITY(each.event) in self._contested}
         assert self.clashes <= possible, f"no clash: {self.clashes - possible}"  # also with an event that was rejected, too
-        is_known = self.plan.retained >= len(self.said)  # the first event is still in the log
+        is_known = self.plan.retained >= len(self.source_changes)  # the first event is still in the log
         assert not is_known or clashes <= self.clashes, f"clashes that are not listed: {clashes - self.clashes}"
         for unit in (unit for node in self.nodes.values() for unit in node.hierarchy.units):
             if isinstance(unit.clock.policy, RobustSlack) and all(floors := self._floors(unit.name)):
@@ -528,9 +530,9 @@ class Loss:
         for each in world.nodes.values():
             world.note_rejections(each.rejected)
             world.note_rejections(each.unreported)
-        said = set(map(claim_of, world.said))
-        to_come = {name: said - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
-        self._expected = world.expected({name: to_come[node] for name, node in world.plan.place.items()})
+        sent = set(map(claim_of, world.source_changes))
+        to_come = {name: sent - node.given() for name, node in world.nodes.items()}  # may yet be listed as late
+        self._expected = world.expected({name: to_come[node] for name, node in world.plan.placement.items()})
 
     def check(self, world: World) -> None:
         """Check these promises. Raises AssertionError."""

@@ -1,4 +1,4 @@
-"""Publishers of a simulated world: what they say and when, what they promise, how they fall silent, crash and come back."""
+"""Publishers of a simulated world: what they send and when, what they promise, how they fall silent, crash and come back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from middleware.link.columnar import takes_columns
 from middleware.model.change import Insert, Revise
 from middleware.model.event import END, Event
 from middleware.testing.simulation.network import SimulatedPublisher, Simulation
-from middleware.testing.simulation.said import Said, claim_of, low
+from middleware.testing.simulation.source_changes import SourceChange, claim_of, earliest_time
 
 
 class SourcePlan(msgspec.Struct):
@@ -24,19 +24,19 @@ class SourcePlan(msgspec.Struct):
         how long (ns) it says nothing; ``pauses``: after how many changes (0: never).
     ``dies``
         it crashes after this many changes (0: never), comes back after ``away`` ns, and says all again that it does not know
-        to be taken, or, if it ``repeats``, all that it ever said.
+        to be taken, or, if it ``repeats``, all that it ever sent.
     ``columns``
         the share of its new events that it sends as columns.
     ``after``
         it attaches only once the source of this name has left. ``goes``: once it has ended its types, it leaves. ``lasts``: it
         does not end before all others have. ``tail``: so many of its changes, the last ones, it says only once no other is to
-        come, and each has said something that was taken.
+        come, and each has sent something that was taken.
     """
 
     name: str
     node: str
     kinds: list[type[Event]]
-    says: list[Said]
+    says: list[SourceChange]
     promises: bool
     leaves: bool
     offers: bool
@@ -69,7 +69,7 @@ class WorldSource:
         self._others = others
         self.in_columns = 0
         self._simulation = simulation
-        self._said = self._furthest = self._taken = self._until = 0
+        self._sent = self._furthest = self._taken = self._until = 0
         self._is_mortal, self._has_paused = bool(plan.dies), not plan.pauses
         self._back_at: int | None = None
         self._forms = random.Random(plan.name)
@@ -98,15 +98,15 @@ class WorldSource:
         if self._back_at is not None:
             if now < self._back_at:
                 return
-            self._back_at, self._said = None, 0 if plan.repeats else self._taken
+            self._back_at, self._sent = None, 0 if plan.repeats else self._taken
             self._attach()
         if self.publisher.idle:
-            self._taken = self._said
+            self._taken = self._sent
         if now < self._until or self.publisher.waiting or self._holds_back:
             return
-        if self._said < len(plan.says):
-            last = len(plan.says) - (plan.tail if self._said < len(plan.says) - plan.tail else 0)
-            self._say(plan.says[self._said : min(self._said + rng.randint(1, most), last)])
+        if self._sent < len(plan.says):
+            last = len(plan.says) - (plan.tail if self._sent < len(plan.says) - plan.tail else 0)
+            self._send(plan.says[self._sent : min(self._sent + rng.randint(1, most), last)])
         elif not self.ended and self.publisher.idle and self._may_end:
             self._end()
         elif plan.goes and self.publisher.idle:
@@ -115,15 +115,15 @@ class WorldSource:
             plan.promises
             and not self.ended
             and not self._holds_back
-            and self._said < len(plan.says)
-            and (lowest := self._lows[self._said]) != END
-            and not (self._waits_with_its_tail and lowest == self._lows[-plan.tail])  # all else has been said before
+            and self._sent < len(plan.says)
+            and (lowest := self._lows[self._sent]) != END
+            and not (self._waits_with_its_tail and lowest == self._lows[-plan.tail])  # all else has been sent before
         ):
             for kind in plan.kinds:
                 self.publisher.advance(kind, lowest - 1)
-        if not self._has_paused and self._said >= plan.pauses:
+        if not self._has_paused and self._sent >= plan.pauses:
             self._has_paused, self._until = True, now + plan.silent
-        if self._is_mortal and self._said >= plan.dies:
+        if self._is_mortal and self._sent >= plan.dies:
             self._is_mortal, self._back_at = False, now + plan.away
             self._simulation.crash(plan.name)
 
@@ -131,9 +131,9 @@ class WorldSource:
     def _holds_back(self) -> bool:
         """Whether it waits: as it has just come, until its first words are taken; or at its tail, beyond which it must not
         promise anything either."""
-        if self.plan.after and self._said and not self._taken:
+        if self.plan.after and self._sent and not self._taken:
             return True
-        return self._waits_with_its_tail and self._said == len(self.plan.says) - self.plan.tail
+        return self._waits_with_its_tail and self._sent == len(self.plan.says) - self.plan.tail
 
     @property
     def _waits_with_its_tail(self) -> bool:
@@ -141,7 +141,7 @@ class WorldSource:
 
     @property
     def is_taken(self) -> bool:
-        """Whether it is here, and its node has taken something that it has said."""
+        """Whether it is here, and its node has taken something that it has sent."""
         return self.ended or self._taken > 0
 
     def _come(self) -> None:
@@ -151,17 +151,17 @@ class WorldSource:
             self._attach()
 
     @property
-    def so_far(self) -> list[Said]:
-        """What it has said in all its lives."""
+    def so_far(self) -> list[SourceChange]:
+        """What it has sent in all its lives."""
         return self.plan.says[: self._furthest]
 
     @property
     def _may_end(self) -> bool:
         return not self.plan.lasts or all(other.ended for other in self._others if other is not self)
 
-    def _say(self, says: list[Said]) -> None:
-        self._said += len(says)
-        self._furthest = max(self._furthest, self._said)
+    def _send(self, says: list[SourceChange]) -> None:
+        self._sent += len(says)
+        self._furthest = max(self._furthest, self._sent)
         for is_new, group in groupby(says, lambda each: type(each) is Insert):
             if is_new:
                 as_columns = takes_columns() and self._forms.random() < self.plan.columns
@@ -183,19 +183,19 @@ class WorldSource:
     def _end(self) -> None:
         self.ended = True
         if self.plan.leaves:
-            self.publisher.link.bye("has said all")
+            self.publisher.link.bye("has sent all")
             return
         for kind in self.plan.kinds:
             self.publisher.advance(kind, END)
 
 
-def _lows(says: list[Said]) -> list[int]:
-    """By position, the least time of the changes said for the first time from there on; END if there are none."""
+def _lows(says: list[SourceChange]) -> list[int]:
+    """By position, the least time of the changes sent for the first time from there on; END if there are none."""
     seen = set()
     lows = []
     for each in says:
-        lows.append(END if claim_of(each) in seen else low(each))
+        lows.append(END if claim_of(each) in seen else earliest_time(each))
         seen.add(claim_of(each))
-    for place in range(len(lows) - 2, -1, -1):
-        lows[place] = min(lows[place], lows[place + 1])
+    for index in range(len(lows) - 2, -1, -1):
+        lows[index] = min(lows[index], lows[index + 1])
     return lows

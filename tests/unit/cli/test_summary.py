@@ -43,7 +43,7 @@ def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
     errors = {"ValueError: [13]": 8, "KeyError: 'x'": 1, "KeyError: 'y'": 1, "KeyError: 'z'": 1}
     failing = replace(UNIT, detector="Faults", failed=11, failures=15, errors=errors, first="Reading(13)")
     text = told(units=[UNIT, failing])
-    assert "speculative: Faults on node gate failed at 11 events, and went on without:\n  8 x ValueError: [13]\n" in text
+    assert "speculative: Faults on node gate failed at 11 events, and ran on without:\n  8 x ValueError: [13]\n" in text
     assert "KeyError: 'y'" in text
     assert "  first at Reading(13)\n" in text
     assert "KeyError: 'z'" not in text, "the first few are enough"

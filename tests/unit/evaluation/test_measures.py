@@ -3,7 +3,7 @@
 import pytest
 from evaluation_samples import Alarm, Peak, Rise, event, replay, scenario
 
-from middleware.evaluation.measuring.measures import Detection, latency_of, measure, plain, ratios, rolling
+from middleware.evaluation.measuring.measures import Detection, builtins_of, latency_of, measure, ratios, rolling
 from middleware.evaluation.modes import BUFFERING, DYNAMIC, FAST_DYNAMIC, FEW
 from middleware.model.errors import RunError
 
@@ -100,6 +100,6 @@ def test_rolling_leaves_out_empty_seconds():
 
 
 def test_json_leaves_out_single_detections():
-    fields = plain(measure(replay(BUFFERING, FINALS, 40.0), scenario(), FINALS))
+    fields = builtins_of(measure(replay(BUFFERING, FINALS, 40.0), scenario(), FINALS))
     assert not {"detections", "focus_detections"} & fields.keys()
     assert fields["latency"]["count"] == 4

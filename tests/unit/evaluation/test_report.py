@@ -11,7 +11,7 @@ from middleware.evaluation.evaluation_report import aims, headline, write_report
 from middleware.evaluation.evaluation_runs import CountedRun
 from middleware.evaluation.measuring.accuracy import Accuracy
 from middleware.evaluation.measuring.corrections import affected
-from middleware.evaluation.measuring.measures import Results, measure, plain, ratios
+from middleware.evaluation.measuring.measures import Results, builtins_of, measure, ratios
 from middleware.evaluation.modes import BUFFERING, FAST_DYNAMIC, FAST_SPECULATION, FULL, MODES, QUICK, UNKEYED
 from middleware.evaluation.setting import line, setting
 
@@ -56,7 +56,7 @@ def results(runs):
         f1={"tracab_pass": None, "generated_pass": 0.97},
         accuracy={"tracab_pass": None, "generated_pass": Accuracy.of(30, 32, 30)},
         setting=setting(3, 2.0, "slackline evaluate --seed 3"),
-        modes=[plain(one) for one in runs.values()],
+        modes=[builtins_of(one) for one in runs.values()],
         retraction=[],
         left_out={"scores": "no <data>"},
     )

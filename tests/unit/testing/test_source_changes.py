@@ -8,7 +8,7 @@ import pytest
 
 from middleware.model.change import Insert, Retract, Revise
 from middleware.testing.simulation.applications import Reading
-from middleware.testing.simulation.said import Claim, claim, sound, standing, with_changes
+from middleware.testing.simulation.source_changes import Claim, accepted_events, claim, consistent, with_changes
 
 FIRST, SECOND = (Reading(1, value, ts=5, id=1, source="p") for value in (1, 2))
 SAID = [Insert(FIRST), Revise(SECOND, FIRST), Retract(SECOND)]
@@ -25,12 +25,12 @@ SAID = [Insert(FIRST), Revise(SECOND, FIRST), Retract(SECOND)]
     ],
 )
 def test_what_stands_without_what_was_refused(refused: list[Claim], stands: list[Reading]) -> None:
-    assert standing(SAID, set(refused)) == stands
+    assert accepted_events(SAID, set(refused)) == stands
 
 
 @pytest.mark.parametrize("refused", [[], [claim("retract", FIRST)], [claim("retract", SECOND)], [claim("revise", SECOND)]])
 def test_what_is_said_again_changes_nothing(refused: list[Claim]) -> None:
-    assert standing([*SAID, *SAID], set(refused)) == standing(SAID, set(refused))
+    assert accepted_events([*SAID, *SAID], set(refused)) == accepted_events(SAID, set(refused))
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -38,6 +38,6 @@ def test_drawn_changes_rest_on_what_is_there(seed: int) -> None:
     rng = random.Random(seed)
     events = [Reading(1, rng.randrange(10), ts=number, id=number, source="p") for number in range(40)]
     said = with_changes(rng, events, 0.5, 10)
-    assert sound(said) == said
+    assert consistent(said) == said
     assert len(said) > 50
-    assert sound([each for each in said if type(each) is not Insert]) == []
+    assert consistent([each for each in said if type(each) is not Insert]) == []

@@ -14,7 +14,7 @@ from middleware.model.time import MILLISECOND
 from middleware.ordering.records import Late
 from middleware.ordering.unit import Unit
 from middleware.testing.simulation.applications import Probe, Reading, a_stream
-from middleware.testing.simulation.said import Claim, low, with_changes
+from middleware.testing.simulation.source_changes import Claim, earliest_time, with_changes
 from middleware.testing.simulation.world_sources import SourcePlan
 
 _NAMES = "xyz"
@@ -65,7 +65,7 @@ def refused_in_time(
     newest = _newest(before, final) + margin
     lows: dict[Identity, int] = {}
     for each in (each for source in _alone(later) for each in source.says):
-        lows[IDENTITY(each.event)] = min(low(each), lows.get(IDENTITY(each.event), END))
+        lows[IDENTITY(each.event)] = min(earliest_time(each), lows.get(IDENTITY(each.event), END))
     return [each for each in rejected if lows.get((each[1], each[2]), newest) > newest]
 
 

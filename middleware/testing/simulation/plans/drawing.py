@@ -21,7 +21,7 @@ from middleware.testing.simulation.plans.afterwards import afterwards
 from middleware.testing.simulation.plans.hard import crashes_of, made_hard
 from middleware.testing.simulation.plans.unit_policies import a_policy
 from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
-from middleware.testing.simulation.said import with_changes
+from middleware.testing.simulation.source_changes import with_changes
 from middleware.testing.simulation.world_sources import SourcePlan
 
 Application = Callable[[random.Random], dict[str, Detector]]
@@ -63,7 +63,7 @@ def draw(seed: int, crashes: bool = True, application: Application = an_applicat
         nodes=nodes,
         forgetful=forgetful,
         policies={name: a_policy(rng, each, by_clock) for name, each in detectors.items()},
-        place={name: rng.choice(nodes) for name in detectors},
+        placement={name: rng.choice(nodes) for name in detectors},
         network=Faults(rng.choice([0, 0.02, 0.1]), rng.choice([0, 0.2]), MILLISECOND, rng.choice([1, 40, 80]) * MILLISECOND),
         sources=sources,
         sinks=sinks,

@@ -21,7 +21,7 @@ from middleware.testing.simulation.applications import Probe, Reading
 from middleware.testing.simulation.fragile import Fragile, breaking
 from middleware.testing.simulation.plans.unit_policies import a_policy
 from middleware.testing.simulation.plans.world_plan import Incident, SinkPlan, WorldPlan
-from middleware.testing.simulation.said import Said
+from middleware.testing.simulation.source_changes import SourceChange
 from middleware.testing.simulation.world_sources import SourcePlan
 
 HOUR = 3600 * SECOND
@@ -121,22 +121,22 @@ def _let_copies_clash(plan: WorldPlan, rng: random.Random) -> bool:
     """A publisher sends some of its events again with other content; or there are two copies of it that disagree."""
     source = rng.choice(plan.sources)
     changed = {each.event.id for each in source.says if type(each) is not Insert}
-    places = [place for place, each in enumerate(source.says) if type(each) is Insert and each.event.id not in changed]
-    chosen = rng.sample(places, min(len(places), rng.choice([1, 3, 6])))
+    indexes = [index for index, each in enumerate(source.says) if type(each) is Insert and each.event.id not in changed]
+    chosen = rng.sample(indexes, min(len(indexes), rng.choice([1, 3, 6])))
     if rng.random() < 0.4 and not changed:
-        says = [_another(each, source, rng) if place in chosen else each for place, each in enumerate(source.says)]
+        says = [_another(each, source, rng) if index in chosen else each for index, each in enumerate(source.says)]
         plan.sources.append(replace(source, name=source.name + "bis", says=says, start=source.start))
         return bool(chosen)
-    said = source.says.copy()
-    for place in sorted(chosen, reverse=True):
-        said.insert(rng.randrange(place + 1, min(len(said), place + 40) + 1), _another(said[place], source, rng))
-    source.says = said
+    changes = source.says.copy()
+    for index in sorted(chosen, reverse=True):
+        changes.insert(rng.randrange(index + 1, min(len(changes), index + 40) + 1), _another(changes[index], source, rng))
+    source.says = changes
     return bool(chosen)
 
 
-def _another(said: Said, source: SourcePlan, rng: random.Random) -> Insert:
+def _another(change: SourceChange, source: SourcePlan, rng: random.Random) -> Insert:
     """Another event of the same source and id."""
-    was = cast(Reading, said.event)
+    was = cast(Reading, change.event)
     value, ts = (was.value + rng.randint(1, 9)) % 10, max(was.ts + rng.choice([0, 0, 1, 7, -4]), 0)
     return Insert(_a_kind(source, rng)(was.sensor, value, ts=ts, id=was.id, source=was.source))
 
@@ -166,13 +166,13 @@ def _let_one_lag(plan: WorldPlan, rng: random.Random) -> bool:
     sources = [source for source in plan.sources if source.says]
     source = rng.choice(sources)
     source.promises = False
-    said, number = source.says.copy(), max(each.event.id for each in source.says)
+    changes, number = source.says.copy(), max(each.event.id for each in source.says)
     for _ in range(rng.choice([1, 1, 20, 60])):
         number += 1
         ts = -rng.randint(1, 3) * HOUR - rng.randrange(100)
         event = _a_kind(source, rng)(rng.randrange(4), rng.randrange(10), ts=ts, id=number, source=source.name)
-        said.insert(rng.randint(len(said) // 3, len(said)), Insert(event))
-    source.says = said
+        changes.insert(rng.randint(len(changes) // 3, len(changes)), Insert(event))
+    source.says = changes
     return True
 
 
@@ -210,7 +210,7 @@ def _let_readers_join(plan: WorldPlan, rng: random.Random) -> bool:
 
 
 def _let_readers_leave(plan: WorldPlan, rng: random.Random) -> None:
-    """At one node, readers of the same types come and leave quickly, so that these are wanted for moments only."""
+    """At one node, readers of the same types come and leave quickly, so that these have subscribers for moments only."""
     node, at = rng.choice(plan.nodes), rng.randrange(500)
     for _ in range(rng.choice([3, 6, 12])):
         stays = rng.choice([10, 50, 200])
@@ -233,7 +233,7 @@ def _let_publishers_come_and_go(plan: WorldPlan, rng: random.Random) -> bool:
     for each in others:
         each.leaves = False
     ending = SourcePlan("ending both", rng.choice(plan.nodes), [Reading, Probe], [], promises=False, leaves=False, offers=True)
-    plan.sources, plan.idle = [staying, *others, ending], 600 * SECOND  # no node promises on behalf of others
+    plan.sources, plan.idle = [staying, *others, ending], 600 * SECOND  # no node promises for idle sources
     before, newest = "", max(each.event.ts for source in plan.sources for each in source.says)
     here = rng.choice([node for node in plan.nodes if node != staying.node] or plan.nodes)
     for number in range(rng.choice([2, 2, 3])):
@@ -248,7 +248,7 @@ def _let_publishers_come_and_go(plan: WorldPlan, rng: random.Random) -> bool:
     return True
 
 
-def _in_order(of: SourcePlan, rng: random.Random, name: str, after: int, count: int, number: int = 0) -> list[Said]:
+def _in_order(of: SourcePlan, rng: random.Random, name: str, after: int, count: int, number: int = 0) -> list[SourceChange]:
     """New events of a source's types, in order, after a time and a number."""
     return [
         Insert(_a_kind(of, rng)(rng.randrange(4), rng.randrange(10), ts=after + 10 * at, id=number + at, source=name))

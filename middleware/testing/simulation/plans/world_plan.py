@@ -1,4 +1,4 @@
-"""The plan of a simulated world: all that happens, as plain data, known in advance: to be replayed, inspected, and shrunk."""
+"""The plan of a simulated world: all that happens, as data known in advance: to be replayed, inspected, and shrunk."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SinkPlan(msgspec.Struct):
 
 
 class WorldPlan(msgspec.Struct):
-    """The whole plan of a world. ``place``: detector -> node. ``rates``: how fast each node's clock runs.
+    """The whole plan of a world. ``placement``: detector -> node. ``rates``: how fast each node's clock runs.
 
     ``forgetful``
         nodes without a log.
@@ -71,7 +71,7 @@ class WorldPlan(msgspec.Struct):
     ``latency``
         of the disks, ns. ``checkpoint_every``: records between checkpoints. ``retained``: records kept that no one needs.
     ``idle``
-        after this silence (ns), nodes promise on behalf of publishers. ``restless``: probability that a unit's alpha changes in
+        after this silence (ns), nodes promise for idle publishers. ``restless``: probability that a unit's alpha changes in
         a step; it is as configured again when the node comes back.
     ``afterwards``
         the publishers that come after all have ended, if any do.
@@ -90,7 +90,7 @@ class WorldPlan(msgspec.Struct):
     detectors: dict[str, Detector]
     nodes: list[str]
     forgetful: list[str]
-    place: dict[str, str]
+    placement: dict[str, str]
     policies: dict[str, Policies]
     network: Faults
     sources: list[SourcePlan]
@@ -123,7 +123,7 @@ def describe(plan: WorldPlan) -> list[str]:
     """The plan in lines for people."""
     nodes = [f"{node} (clock x{plan.rates[node]}{', no log' if node in plan.forgetful else ''})" for node in plan.nodes]
     lines = [f"nodes: {', '.join(nodes)}; idle after {plan.idle / SECOND} s"]
-    lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.place.items()]
+    lines += [f"{name} on {node}: {plan.policies[name]}" for name, node in plan.placement.items()]
     operators = {name: each for name, each in plan.detectors.items() if isinstance(each, Operator)}
     lines += [f"{name} is {each.definition}" for name, each in operators.items() if each.definition]
     lines += [
