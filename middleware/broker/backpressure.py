@@ -31,7 +31,7 @@ QUEUE_LOW = QUEUE_HIGH // 2
 """Bytes at which a slow peer is slow no more."""
 
 LEAST_READ = 64 * 1024
-"""Bytes that a slow reader must take within ``hold``, so that sources go on waiting: it may be slow, but not stand still."""
+"""Bytes that a slow reader must take within ``hold``, so that sources keep waiting: it may be slow, but not stand still."""
 
 CHARGE = MILLISECOND // 10
 """How long a publisher gets no credit for each event that is rejected or late: about five times what it costs the node."""
@@ -119,7 +119,7 @@ class Pressure:
         if peer.role != "subscriber":
             return who
         waited, left = now - peer.read_at, max(0, self.hold - (now - peer.read_at))
-        return f"{who} (took nothing for {spoken_duration(waited)}; in {spoken_duration(left)} sources go on without it)"
+        return f"{who} (took nothing for {spoken_duration(waited)}; in {spoken_duration(left)} sources continue without it)"
 
 
 def _pass_by(peer: Peer, offset: int, why: str) -> None:

@@ -26,7 +26,7 @@ _came: list[int] = []
 def end_in_order() -> None:
     """From now on SIGTERM leaves the main thread by SystemExit, through every ``finally``; to be called in that thread.
 
-    It is no KeyboardInterrupt, because some commands take Ctrl-C for "stop this, and go on". While it is being answered,
+    It is no KeyboardInterrupt, because some commands take Ctrl-C for "stop this, and continue". While it is being answered,
     further ones are ignored: whoever is in a hurry sends SIGKILL. Neither SIGTERM nor Ctrl-C is lost in an import.
     """
     signal.signal(signal.SIGTERM, _terminate)
@@ -60,7 +60,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
 def _is_put_off(number: int, frame: FrameType | None) -> bool:
     """Let a signal come again if a module is being imported now.
 
-    Who imports may take whatever is raised for "there is no such module", and go on, as pyarrow does with pandas.
+    Who imports may take whatever is raised for "there is no such module", and continue, as pyarrow does with pandas.
     """
     if not _is_importing(frame) or len(_put_off) >= _TIMES:
         return False

@@ -59,7 +59,7 @@ class Connectors:
     ``sources``
         lines that are read by the one node in ``addresses``; if there are any, they are served, and nothing else.
 
-    One that cannot go on, because trying again would not help, ends them all. Raises ScenarioError.
+    One that cannot continue, because trying again would not help, ends them all. Raises ScenarioError.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Connectors:
         self._all_promise = threading.Event()
 
     def run(self) -> None:
-        """Serve until ``end``, or until one cannot go on: raises what it met."""
+        """Serve until ``end``, or until one cannot continue: raises what it met."""
         try:
             for thread in self._threads:
                 thread.start()
@@ -139,7 +139,7 @@ class Connectors:
             needs = f"{label} needs {error.name}"
             extra = extra_with(error.name or "")
             self._failures.append(SlacklineError(f"{needs}; {install(extra)}" if extra is not None else needs))
-        except BaseException:  # a bug: it must not end unseen while the others go on
+        except BaseException:  # a bug: it must not end unseen while the others run on
             self._failures.append(SlacklineError(f"{label} failed"))
             _log.exception("it failed", end=label)
         finally:

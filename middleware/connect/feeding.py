@@ -22,7 +22,7 @@ MOST_UNACKNOWLEDGED = 20_000
 """Messages that are published and not acknowledged yet, at most."""
 
 LONGEST_UNACKNOWLEDGED = 0.2
-"""Seconds after which messages are acknowledged though others go on coming."""
+"""Seconds after which messages are acknowledged though others keep coming."""
 
 _WAIT = 0.25
 _log = structlog.get_logger()

@@ -77,7 +77,7 @@ class MqttSource:
             raise
 
     def _subscribe(self, file: Path) -> None:
-        """Subscribe to the patterns, and give up those of former lives, which ``file`` has: the session has them still."""
+        """Subscribe to the patterns, and drop those of former lives, which ``file`` has: the session has them still."""
         client, patterns = self._mqtt.client, list(self._patterns.values())
         former = _decode(file.read_bytes()) if file.exists() else []
         file.write_bytes(msgspec.json.encode([*dict.fromkeys((*former, *patterns))]))

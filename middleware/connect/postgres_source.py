@@ -53,7 +53,7 @@ _EPOCH = round(datetime(2000, 1, 1, tzinfo=UTC).timestamp()) * SECOND
 
 
 class PostgresSource:
-    """Rows of tables that are inserted, and new versions of those that are updated, as JSON objects; deletions are left out.
+    """Rows of tables that are inserted, and new versions of those that are updated, as JSON objects; deletions are skipped.
 
     Topics are tables: ``table``, or ``schema.table``. Whole transactions come, in the order and with the time of
     their commits. The server needs ``wal_level = logical``; the role, REPLICATION, and the tables to be its own. A
@@ -140,7 +140,7 @@ class PostgresSource:
             raise UnreachableError("PostgreSQL: a table was made anew: reading begins with the new one")
 
     def _pass(self, written: int) -> None:
-        """Let the slot go on to where the log was before nothing was found in it: what is kept for it, is read each time."""
+        """Let the slot advance to where the log was before nothing was found in it: what is kept for it, is read each time."""
         if written > self._passed:
             self._end, self._passed = written, written
             self.acknowledge(Messages())
@@ -175,7 +175,7 @@ class PostgresSource:
             except errors.ObjectNotInPrerequisiteState as error:
                 raise SourceError(
                     f"PostgreSQL: {str(error).splitlines()[0]}: it has thrown away log that was not read (see "
-                    "max_slot_wal_keep_size), and the rows in it. To go on without them, SELECT "
+                    "max_slot_wal_keep_size), and the rows in it. To continue without them, SELECT "
                     f"pg_drop_replication_slot('{self._slot}'), and start again"
                 ) from None
             except psycopg.Error as error:

@@ -35,7 +35,7 @@ _STALLED = SECOND
 
 @runtime_checkable
 class Recoverable(Protocol):
-    """A processor of batches that can go on in another process; ``Hierarchy`` is one."""
+    """A processor of batches that can resume in another process; ``Hierarchy`` is one."""
 
     def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
         """Take a step, or replay one that brought the units to ``finals``."""
@@ -82,7 +82,7 @@ class Recoverable(Protocol):
         ...
 
     def state(self) -> dict[str, Any]:
-        """All that it needs to go on, except the state by key, which may be large: ``parts`` returns that. Raises UnsavedError.
+        """All that it needs to resume, but for the state by key, which may be large: see ``parts``. Raises UnsavedError.
 
         It is written down during later steps, so it may share nothing with the processor that ever changes.
         """
@@ -132,10 +132,10 @@ class DurableCore:
     ``known``
         event types of former lives, with their fields: their stored events stay stored.
     ``faults``
-        why the state of units could not be stored, by name. The checkpoint is given up; the owner sets these units aside
+        why the state of units could not be stored, by name. The checkpoint is dropped; the owner sets these units aside
         and begins another one.
     ``checkpoint_due``
-        the next step begins a checkpoint; one that is not complete is given up.
+        the next step begins a checkpoint; one that is not complete is dropped.
     ``slicing``
         how the bytes of a checkpoint are made a little at a time.
     """

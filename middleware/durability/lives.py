@@ -1,6 +1,6 @@
 """How a broker outlives its process: what a checkpoint holds of it, and how the records after that are replayed.
 
-Pure. Only a broker that was just made, with a log, can go on where another life ended: ``restore`` if there is a checkpoint,
+Pure. Only a broker that was just made, with a log, can resume where another life ended: ``restore`` if there is a checkpoint,
 ``replay`` for each record after it, then ``resume``.
 """
 
@@ -141,7 +141,7 @@ _ENDING = (IdlePromise, PeerDeparture)
 
 
 def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
-    """What a step did until its detectors had their batch; and what it promised on behalf of publishers, with who left then."""
+    """What a step did until its detectors had their batch; and what it promised for idle publishers, with who left then."""
     first = next((index for index, entry in enumerate(record.entries) if type(entry) is IdlePromise), len(record.entries))
     rest = record.entries[first:]
     before = record.entries[:first] + [entry for entry in rest if type(entry) not in _ENDING]

@@ -37,7 +37,7 @@ _UNIT_COUNTERS: tuple[tuple[str, str, Callable[[UnitStatistics], float]], ...] =
     ("received", "Events that a detector's unit has taken in.", lambda unit: unit.received),
     ("emitted", "Events that were given to the detector, in order.", lambda unit: unit.emitted),
     ("calls", "Calls of the detector; those beyond the events emitted were replays.", lambda unit: unit.executed),
-    ("late", "Events that came later than the allowed lateness, and were left out.", lambda unit: unit.late),
+    ("late", "Events that came later than the allowed lateness, and were skipped.", lambda unit: unit.late),
     ("failures", "How often the detector has raised.", lambda unit: unit.failures),
     ("rollbacks", "How often the detector went back to a snapshot.", lambda unit: unit.rollbacks),
     ("busy_seconds", "Time spent in the unit; its rate is the unit's busy factor.", lambda unit: unit.spent / SECOND),

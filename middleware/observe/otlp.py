@@ -86,7 +86,7 @@ class Pusher:
         self._thread.start()
 
     def close(self) -> None:
-        """Push what the node knew at its end, unless the collector is away. If that takes too long, it is given up."""
+        """Push what the node knew at its end, unless the collector is away. If that takes too long, it is dropped."""
         self._over.set()
         self._thread.join(_PATIENCE + self._limit)
         if self._thread.is_alive():
@@ -154,7 +154,7 @@ def metrics_data(status: Status, all_of_them: Iterable[Family]) -> MetricsData:
 
 def _metric(family: Family, start: int, now: int) -> Metric:
     cumulative = AggregationTemporality.CUMULATIVE
-    name = family.name if family.type == "histogram" else family.samples[0].name  # a counter's family leaves out _total
+    name = family.name if family.type == "histogram" else family.samples[0].name  # a counter's family has no _total
     data: Histogram | Sum | Gauge
     if family.type == "histogram":
         data = Histogram(list(_distributions(family, start, now)), cumulative)

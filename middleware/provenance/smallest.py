@@ -9,7 +9,7 @@ Item = TypeVar("Item")
 
 
 def smallest(items: Sequence[Item], fails: Callable[[list[Item]], bool], attempts: int) -> list[Item]:
-    """A part of ``items``, in the same order, that still fails; with enough attempts, no single item can be left out.
+    """A part of ``items``, in the same order, that still fails; with enough attempts, no single item can be omitted.
 
     ``fails`` is called at most ``attempts`` times: O(n log n) for one culprit, O(n^2) at worst.
 

@@ -49,7 +49,7 @@ class Cause(msgspec.Struct):
     ``detector``
         that made it; empty for an event from outside. ``step``: the step in which that event came.
     ``exact``
-        whether none of its causes can be left out; else they are sufficient, but some may not be needed.
+        whether none of its causes can be omitted; else they are sufficient, but some may not be needed.
     """
 
     event: Event
@@ -160,7 +160,7 @@ class _Question:
         return found
 
     def _needed(self, made: ResultOrigin) -> tuple[list[Event], bool]:
-        """Inputs that are sufficient for the result, and whether none of them can be left out."""
+        """Inputs that are sufficient for the result, and whether none of them can be omitted."""
         rerun, inputs = self._rerun, made.inputs
         last = [made.trigger] if made.trigger is not None else []
         size, whole = 1, len(inputs)

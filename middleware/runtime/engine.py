@@ -59,10 +59,10 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         final results by detector name, in total order: lists of events, or ``Block``, where operators over tables give
         columns, which make their events when they are looked at.
     ``late``
-        by detector name, the ledger of events that came beyond the allowed lateness and were left out.
+        by detector name, the ledger of events that came beyond the allowed lateness and were skipped.
     ``duplicates``
         how many arrivals repeated an earlier (source, id); ``clashes``: how many of those had another content, so that an event
-        was left out.
+        was skipped.
     ``published``, ``corrected``
         results published early, and how many of those publications were revised or withdrawn later: none where all arrived in
         order, so that all is final as it comes.
@@ -71,7 +71,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
     ``halted``
         by detector that stopped, the reason: its finals are right, but none is later than the time at which it stopped.
     ``rejected``
-        events of types that detectors of the run derive: only detectors make these, as on nodes, so they were left out.
+        events of types that detectors of the run derive: only detectors make these, as on nodes, so they were skipped.
     """
 
     finals: dict[str, Sequence[Event]]
@@ -97,7 +97,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
             f"{sum(counts.values()):,} {what}{_counted(counts)}" for what, counts in skipped.items() if any(counts.values())
         ]
         parts += [f"{self.duplicates - self.clashes:,} repeats"] * (self.duplicates > self.clashes)
-        parts += [f"{self.clashes:,} left out: source and id of others"] * bool(self.clashes)
+        parts += [f"{self.clashes:,} skipped: source and id of others"] * bool(self.clashes)
         if self.rejected:
             names = Counter(type_name(event.__class__) for event in self.rejected)
             parts.append(f"{len(self.rejected):,} rejected, as detectors derive their type{_counted(names)}")

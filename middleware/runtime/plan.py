@@ -104,7 +104,7 @@ class SourcesPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
     ``ahead``
         events further than this beyond the wall clock are rejected; events at most this old are live.
     ``hold``
-        sources wait so long for a reader that asked for it (``on_slow="block"``) and takes nothing; then they go on without it.
+        sources wait so long for a reader that asked for it (``on_slow="block"``) and takes nothing, then no longer.
     """
 
     idle: str = "10s"

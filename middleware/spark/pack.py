@@ -47,7 +47,7 @@ def _kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 def _needed(name: str, extra: str = "") -> set[str]:
-    """The names of all distributions that one needs, itself left out."""
+    """The names of all distributions that one needs, itself excluded."""
     found: set[str] = set()
     waiting = [(name, extra)]
     while waiting:

@@ -200,7 +200,7 @@ _KEPT: dict[str, Callable[[object], object]] = {"restored": _same, "pickled and 
 
 
 def independence(trial: Trial, events: list[Event]) -> str:
-    """A snapshot does not change while the detectors that gave it, or were restored from it, go on."""
+    """A snapshot does not change while the detectors that gave it, or were restored from it, continue."""
     whole = trial.run(events)
     for cut in _cuts(events):
         detector = trial.make()

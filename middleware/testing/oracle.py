@@ -22,7 +22,7 @@ _BATCH = 16_384
 def first_arrivals(events: Iterable[Event], detectors: Mapping[str, Detector] | None = None) -> list[Event]:
     """The events as every process reads them, without duplicates of a (source, id): the first arrival counts.
 
-    Events of types that ``detectors`` derive are left out: nodes take these from detectors alone.
+    Events of types that ``detectors`` derive are skipped: nodes take these from detectors alone.
     """
     derived_types = published_types(detectors) if detectors is not None else frozenset()
     kept: dict[Identity, Event] = {}

@@ -139,6 +139,6 @@ def _page(posting: Posting) -> str:
 
 
 def search(workers: int = 2, updates: bool = True) -> Mapping[str, Detector]:
-    """The operators, parted over ``workers``."""
+    """The operators, partitioned over ``workers``."""
     made: dict[str, Detector] = dict(flow(updates).operators(workers))
     return made

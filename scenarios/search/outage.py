@@ -133,9 +133,9 @@ def outage(
     ]:
         raise SlacklineError("; ".join(failed))
     found = {"file": _in_file(folder), "sqlite": _in_table(folder), "http": list(endpoint.records.values())}
-    wanted = Counter(_shown(type_name(each.event_type), each.ts, each.fields) for each in sequential(flow().nodes, given))
+    expected = Counter(_shown(type_name(each.event_type), each.ts, each.fields) for each in sequential(flow().nodes, given))
     say(f"the endpoint was sent {endpoint.repeats} results again, and knew them by their identity")
-    return [_compared(name, records, wanted) for name, records in found.items()]
+    return [_compared(name, records, expected) for name, records in found.items()]
 
 
 def _publish(given: Sequence[Event], cluster: Cluster, say: Callable[[str], None]) -> None:
@@ -172,13 +172,13 @@ def _in_table(folder: Path) -> list[Record]:
 _STAMP = ("type", "ts", "id", "source", "level", "cause")
 
 
-def _compared(name: str, records: Sequence[Record], wanted: Counter[str]) -> Delivered:
+def _compared(name: str, records: Sequence[Record], expected: Counter[str]) -> Delivered:
     got = Counter(
         _shown(each["type"], each["ts"], [value for field, value in each.items() if field not in _STAMP]) for each in records
     )
     identities = Counter((each["source"], each["id"]) for each in records)
     twice = sum(count - 1 for count in identities.values())
-    return Delivered(name, len(records), twice, (wanted - got).total(), (got - wanted).total())
+    return Delivered(name, len(records), twice, (expected - got).total(), (got - expected).total())
 
 
 def _shown(kind: str, ts: int, fields: Sequence[Value]) -> str:

@@ -87,18 +87,18 @@ def promises(given: Sequence[Event]) -> list[int]:
 
 def placed(workers: int, mode: Mode) -> Scenario:
     """The scenario on so many workers, without the updates by page, its policies as the mode has them."""
-    parted = load_scenario("search").with_workers(workers)
-    settings = {**parted.plan.settings, "updates": False}
-    nodes = tuple(msgspec.structs.replace(node, detectors=_without_updates(node.detectors)) for node in parted.plan.nodes)
-    changed = msgspec.structs.replace(parted.plan, settings=settings, nodes=nodes, results=("search.Posted",))
-    plain = Scenario(changed, parted.file)
+    partitioned = load_scenario("search").with_workers(workers)
+    settings = {**partitioned.plan.settings, "updates": False}
+    nodes = tuple(msgspec.structs.replace(node, detectors=_without_updates(node.detectors)) for node in partitioned.plan.nodes)
+    changed = msgspec.structs.replace(partitioned.plan, settings=settings, nodes=nodes, results=("search.Posted",))
+    without_updates = Scenario(changed, partitioned.file)
     blocking: Iterable[str] = ()
     if mode is Mode.IOP:
-        blocking = plain.detectors
+        blocking = without_updates.detectors
     elif mode is Mode.OOP:
-        blocking = [name for name in plain.detectors if name.startswith("search.post")]
+        blocking = [name for name in without_updates.detectors if name.startswith("search.post")]
     policies = {**changed.policies_for, **dict.fromkeys(blocking, _BLOCKING)}
-    return Scenario(msgspec.structs.replace(changed, policies_for=policies), parted.file)
+    return Scenario(msgspec.structs.replace(changed, policies_for=policies), partitioned.file)
 
 
 def _without_updates(names: Iterable[str]) -> tuple[str, ...]:

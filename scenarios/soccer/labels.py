@@ -75,8 +75,8 @@ def labels(folder: str | Path) -> Labels:
         arrived = how != "unsuccessful"
         receiver = _next(events, at, (side, shirt), shirts) if arrived else 0
         passes.append(LabelledPass(_ts(at, begun[0]), side, shirt, x, y, arrived, _RESTARTS.get(piece, ""), receiver))
-    told = zip(events["datetime"], events["databallpy_event"], events["team_id"], strict=True)
-    return Labels(passes, [(_ts(at, begun[0]), sides.get(team, "")) for at, what, team in told if what == "shot"])
+    labelled = zip(events["datetime"], events["databallpy_event"], events["team_id"], strict=True)
+    return Labels(passes, [(_ts(at, begun[0]), sides.get(team, "")) for at, what, team in labelled if what == "shot"])
 
 
 def _ts(at: datetime, start: datetime) -> int:
@@ -123,13 +123,13 @@ def labelled(finals: Mapping[str, Sequence[Event]], folder: str | Path, end: int
     player. ``pass_receiver``: of those that arrived and whose receiver a label names, from that player to that one.
     ``restart``: by its kind. ``shot``: by a team. None where there is nothing to find, and nothing was found.
     """
-    told = labels(folder)
-    shirts = tracks_of(told.passes, list(positions(folder)))
+    given = labels(folder)
+    shirts = tracks_of(given.passes, list(positions(folder)))
     scores: dict[str, Accuracy | None] = {}
     for part, begin, until in (("", 0, end), (", first half", 0, end // 2), (", second half", end // 2, end)):
         found, true = (
             {kind: [one for one in some if begin <= one[1] < until] for kind, some in sightings.items()}
-            for sightings in (_found(finals), _true(told, shirts))
+            for sightings in (_found(finals), _true(given, shirts))
         )
         for kind, some in found.items():
             scores[kind + part] = Accuracy.total([score(some, true[kind], LABELLED)])
@@ -148,12 +148,12 @@ def _found(finals: Mapping[str, Sequence[Event]]) -> dict[str, list[Sighting]]:
     }
 
 
-def _true(told: Labels, shirts: Shirts) -> dict[str, list[Sighting]]:
-    who = [(one, shirts.get((one.team, one.shirt), 0), shirts.get((one.team, one.receiver), 0)) for one in told.passes]
+def _true(labelled: Labels, shirts: Shirts) -> dict[str, list[Sighting]]:
+    who = [(one, shirts.get((one.team, one.shirt), 0), shirts.get((one.team, one.receiver), 0)) for one in labelled.passes]
     return {
         "pass": [(one.team, one.ts) for one, _, _ in who],
         "pass_player": [((one.team, player), one.ts) for one, player, _ in who],
         "pass_receiver": [((player, receiver), one.ts) for one, player, receiver in who if player and receiver],
         "restart": [(one.restart, one.ts) for one, _, _ in who if one.restart],
-        "shot": [(team, ts) for ts, team in told.shots],
+        "shot": [(team, ts) for ts, team in labelled.shots],
     }

@@ -16,7 +16,7 @@ _SHOWN_FOR = 3 * SECOND
 """How long a result stays on the pitch, in time of the match."""
 
 _OLD = 2 * SECOND
-"""How long somebody who is not heard of stays on the pitch."""
+"""How long somebody without events stays on the pitch."""
 
 
 class PitchScene:
@@ -27,13 +27,13 @@ class PitchScene:
     samples = tuple(type_name(each) for each in (PlayerMotion, BallMotion, BallInPlay))
 
     def __init__(self, setup: str = "generated") -> None:
-        told = setup_of(setup)
-        pitch = told.pitch
-        goals = [{"along": goal.along, "line": goal.line, "low": goal.low, "high": goal.high} for goal in told.goals]
+        plan = setup_of(setup)
+        pitch = plan.pitch
+        goals = [{"along": goal.along, "line": goal.line, "low": goal.low, "high": goal.high} for goal in plan.goals]
         self.fixed: dict[str, Any] = {
             "pitch": [pitch.x_min, pitch.y_min, pitch.x_max, pitch.y_max],
             "goals": goals,
-            "teams": sorted({player.team for player in told.players}),
+            "teams": sorted({player.team for player in plan.players}),
         }
         self._players: dict[int, PlayerMotion] = {}
         self._balls: dict[int, BallMotion] = {}
@@ -62,7 +62,7 @@ class PitchScene:
                 self._found.append((event.ts, event.__class__.__name__, x, y))
 
     def frame(self) -> dict[str, Any] | None:
-        """Everybody who was heard of lately, the ball in play, and what was found in the last seconds."""
+        """Everybody with a recent event, the ball in play, and what was found in the last seconds."""
         if not self._now:
             return None
         since = self._now - _OLD

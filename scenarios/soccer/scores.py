@@ -15,14 +15,14 @@ GENERATED = 200 * MILLISECOND
 
 
 def generated(
-    finals: Mapping[str, Sequence[Event]], told: Iterable[Happening], tolerance: int = GENERATED
+    finals: Mapping[str, Sequence[Event]], truth: Iterable[Happening], tolerance: int = GENERATED
 ) -> dict[str, Accuracy]:
     """Passes, shots and goals of a generated match, by kind: the same players within ``tolerance`` ns.
 
-    ``finals`` are the results by detector name, of ``engine.run`` or of the oracle; ``told`` is the match's ``truth``.
+    ``finals`` are the results by detector name, of ``engine.run`` or of the oracle; ``truth`` is the match's ``truth``.
     """
     true: dict[str, list[Sighting]] = {"pass": [], "shot": [], "goal": []}
-    for happening in told:
+    for happening in truth:
         if happening.kind in true:
             true[happening.kind].append(((happening.player, happening.other), happening.end))
     found: dict[str, list[Sighting]] = {

@@ -41,9 +41,9 @@ def _match(seed: int) -> dict[str, Accuracy]:
 def needed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
     """The scored detectors, and those on which they rest."""
     needed: set[str] = set()
-    wanted = set(_SCORED)
-    while wanted - needed:
-        needed |= wanted
+    scored = set(_SCORED)
+    while scored - needed:
+        needed |= scored
         types = {t for name in needed for t in detectors[name].subscribes}
-        wanted = {name for name, detector in detectors.items() if not types.isdisjoint(detector.publishes)}
+        scored = {name for name, detector in detectors.items() if not types.isdisjoint(detector.publishes)}
     return {name: detector for name, detector in detectors.items() if name in needed}

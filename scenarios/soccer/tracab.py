@@ -1,7 +1,7 @@
 """Optical tracking (TRACAB, as databallpy stores it): 25 frames a second turned into Positions.
 
 Optical tracking sees one point a player and no accelerations, so velocity and acceleration are backward differences of
-one frame (40 ms), zero where there is nothing to take a difference to; those of the ball, whose contacts matter, are told
+one frame (40 ms), zero where there is nothing to take a difference to; those of the ball, whose contacts matter, are given
 from three frames to either side (``ball_motions``). Frames without a place give no Position. The ball
 is reported while the tracking calls it alive, and half a second before that: else a dead ball is silent.
 """
@@ -32,8 +32,8 @@ def positions(folder: str | Path) -> Iterator[Position]:
     import numpy as np
 
     frame = table_of(Path(folder) / "tracking.parquet")
-    wanted = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
-    if missing := sorted(wanted - set(frame)):
+    needed = {"frame", "ball_x", "ball_y", "ball_z", "ball_status"}
+    if missing := sorted(needed - set(frame)):
         raise TraceError(f"{folder}/tracking.parquet has no column {', '.join(missing)}: is it TRACAB tracking?")
     tracks = [
         (sensor, f"optical-{sensor:03}", _motions(places, ball_motions if sensor == TRACAB_BALL else motions))

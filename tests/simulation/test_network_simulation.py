@@ -140,7 +140,7 @@ def test_a_slow_subscriber_bounds_memory_and_slows_only_what_it_reads() -> None:
     assert [event.id for event in slow.events] == list(range(6_000))
 
 
-def test_a_slow_subscriber_that_chose_so_is_told_why_and_dropped() -> None:
+def test_a_slow_subscriber_that_chose_so_gets_the_reason_and_is_dropped() -> None:
     simulation = Simulation(1)
     node = SimulatedNode(simulation, "a", types=TYPES)
     slow = SimulatedSubscriber(simulation, "slow", "a", ["Ping"], TYPES, on_slow="disconnect")
@@ -209,7 +209,7 @@ def test_pressure_runs_through_detectors_to_the_sources_of_what_they_read() -> N
     assert [event.id for event in slow.events] == list(range(4_000))
 
 
-def test_a_publisher_that_restarts_and_sends_all_again_is_heard_once() -> None:
+def test_the_events_of_a_publisher_that_restarts_and_sends_all_again_count_once() -> None:
     simulation = Simulation(7, Faults(0.1, 0.1, MILLISECOND, 40 * MILLISECOND))
     nodes = mesh(simulation, NODES)
     subscriber = SimulatedSubscriber(simulation, "s", "b", ["Ping"], TYPES)
@@ -227,7 +227,7 @@ def test_a_publisher_that_restarts_and_sends_all_again_is_heard_once() -> None:
     assert [(closed.role, closed.reason) for closed in nodes["a"].closed] == [("publisher", "restarted")]
 
 
-def test_a_node_that_crashes_and_comes_back_is_joined_again_and_the_others_go_on() -> None:
+def test_a_node_that_crashes_and_comes_back_is_joined_again_and_the_others_continue() -> None:
     simulation = Simulation(3, Faults(0.05, 0.05, MILLISECOND, 20 * MILLISECOND))
     nodes = mesh(simulation, NODES)
     at_b = SimulatedSubscriber(simulation, "sb", "b", ["Ping"], TYPES)
@@ -303,7 +303,7 @@ def test_watermark_of_what_a_missing_node_may_derive_is_held_at_never() -> None:
     assert reader.batches[-1].watermarks == {"Pong": NEVER}
 
 
-def test_what_is_derived_before_a_peer_was_heard_of_still_reaches_it() -> None:
+def test_results_from_before_a_peer_attached_still_reach_it() -> None:
     """The node that is fed has met everyone; the one that derives has not met the one that reads."""
 
     def echo(batch: Batch) -> list[Batch]:

@@ -102,7 +102,7 @@ def test_a_silent_source_that_has_promised_holds_the_others_back_for_idle_and_no
     assert node.final == until, "and holds again"
 
 
-def test_when_all_fall_silent_what_they_said_becomes_final_and_going_on_does_no_harm() -> None:
+def test_when_all_fall_silent_what_they_sent_becomes_final_and_resuming_does_no_harm() -> None:
     simulation = Simulation(2)
     node = Node(simulation)
     subscriber = SimulatedSubscriber(simulation, "s", "a", ["Pong"], TYPES)
@@ -186,7 +186,7 @@ def test_what_has_gone_quiet_and_what_never_came_holds_back_nothing_for_ever() -
     assert unit.final == END
 
 
-def test_it_becomes_final_on_other_nodes_too_and_going_on_does_no_harm() -> None:
+def test_it_becomes_final_on_other_nodes_too_and_resuming_does_no_harm() -> None:
     simulation = Simulation(2)
     a, b = Node(simulation, "a", ["b"], here=False), Node(simulation, "b", ["a"])
     simulation.run(SECOND)
@@ -235,7 +235,7 @@ def test_who_may_not_speak_is_not_idle() -> None:
     assert slow.watermarks["Ping"] == 1_199
 
 
-def test_who_is_not_heard_is_not_idle() -> None:
+def test_a_peer_without_messages_is_not_idle() -> None:
     """A channel lets acknowledgements through, and no events, for half a minute: what was sent then is no less in time."""
 
     class Cut(SimulatedPublisher):
@@ -360,7 +360,7 @@ def test_a_single_publisher_is_not_believed_against_the_node() -> None:
     assert [rejected.reason for rejected in node.rejected] == ["ahead"] and node.broker.sources.behind == 0
 
 
-def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_told_the_time() -> None:
+def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_announced_theirs() -> None:
     simulation = Simulation(14)
     node = Node(simulation)
     node.broker.wall_is(WALL - 3 * AHEAD, simulation.now)
@@ -437,7 +437,7 @@ def send_a_revision_of_nothing(publisher: SimulatedPublisher) -> None:
 
 
 @pytest.mark.parametrize("bad", [send_unknown, send_malformed, send_a_clash, send_a_revision_of_nothing])
-def test_what_is_turned_away_moves_no_clock(bad: Callable[[SimulatedPublisher], None]) -> None:
+def test_what_is_rejected_moves_no_clock(bad: Callable[[SimulatedPublisher], None]) -> None:
     simulation = Simulation(8)
     node = Node(simulation)
     good, other = (SimulatedPublisher(simulation, name, "a", [Ping], shares=True) for name in ("good", "other"))
@@ -499,7 +499,7 @@ def test_what_hides_behind_a_cut_is_not_ended_by_those_in_sight() -> None:
     assert not here.hierarchy.units[0].late
 
 
-def test_after_a_cut_that_outlasts_the_silence_readers_are_told_of_the_gap() -> None:
+def test_after_a_cut_that_outlasts_the_silence_readers_get_the_gap() -> None:
     """Without a log, what was published meanwhile is gone: the other node counts it, and its subscribers hear of it."""
     simulation = Simulation(10)
     here, _ = Node(simulation, "a", "ab", here=False), Node(simulation, "b", "ab", here=False)

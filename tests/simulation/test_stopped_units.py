@@ -23,7 +23,7 @@ TYPES = EventTypes([Reading, Low, High])
 
 
 @pytest.mark.parametrize("final", [False, True])
-def test_readers_of_what_stopped_are_told_at_this_node_and_at_the_next(final: bool) -> None:
+def test_readers_of_what_stopped_are_notified_at_this_node_and_at_the_next(final: bool) -> None:
     simulation = Simulation(3)
     low = SimulatedNode(simulation, "low", peers=["high"], types=TYPES, derives=["Low", "Other"])
     SimulatedNode(simulation, "high", peers=["low"], types=TYPES, reads=["Low"], derives={"High": ["Low"]})
@@ -40,7 +40,7 @@ def test_readers_of_what_stopped_are_told_at_this_node_and_at_the_next(final: bo
 
 
 @pytest.mark.parametrize("raises", [[True, False], [False, True]])
-def test_what_stopped_stays_so_after_a_crash_and_what_stops_in_replay_is_told(raises: list[bool]) -> None:
+def test_what_stopped_stays_so_after_a_crash_and_what_stops_in_replay_is_reported(raises: list[bool]) -> None:
     """What an operator is given early goes by alpha, which no log has: in replay it may raise where it did not, or not where it
     did."""
     simulation, disk, rng, watch = Simulation(1), Disk(1, random.Random(1)), random.Random(1), Watch("a")

@@ -60,13 +60,13 @@ def losing(count: int) -> list[WorldOutcome]:
     return list(map(play, itertools.islice(plans, count)))
 
 
-def test_a_lost_disk_breaks_nothing_that_was_final_and_readers_are_told() -> None:
+def test_a_lost_disk_breaks_nothing_that_was_final_and_readers_are_notified() -> None:
     outcomes = losing(12)
     assert [f"seed {outcome.seed}: {outcome.failure}" for outcome in outcomes if outcome.failure is not None] == []
     assert sum(outcome.troubles["lose disk"] for outcome in outcomes) > 6
 
 
-def test_a_reader_that_cannot_say_what_it_had_at_a_node_that_has_lost_it_is_told_of_no_gap() -> None:
+def test_a_reader_without_a_position_at_a_node_that_has_lost_it_gets_no_gap() -> None:
     """It comes back, and its node loses its disk before it has heard from it (seed 5063 of former draws)."""
     plan = next(plan for plan in map(draw, itertools.count()) if plan.nodes == ["a"] and not plan.forgetful)
     plan.network = Faults(delay_least=80 * MILLISECOND, delay_most=80 * MILLISECOND)

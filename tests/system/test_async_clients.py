@@ -114,7 +114,7 @@ def test_what_was_not_given_was_not_taken(tmp_path: Path) -> None:
         run(program(node.address))
 
 
-def test_back_pressure_is_awaited_while_the_loop_goes_on() -> None:
+def test_back_pressure_is_awaited_while_the_loop_continues() -> None:
     async def program(address: str) -> None:
         sent = 0
 

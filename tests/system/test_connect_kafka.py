@@ -228,7 +228,7 @@ def test_a_topic_that_is_made_again_while_it_is_read_is_read_from_its_beginning(
         assert [(message.id, message.body) for message in received(source, 10)] == [(number, b"b") for number in range(10)]
 
 
-def test_a_broker_that_has_lost_messages_is_told(broker: Kafka, tmp_path: Path) -> None:
+def test_a_broker_that_has_lost_messages_is_reported(broker: Kafka, tmp_path: Path) -> None:
     made(broker, "lost")
     spec = SourceSpec(broker.address, "lost", ["lost"], tmp_path)
     send(broker, "lost", *[b"x"] * 5)

@@ -113,7 +113,7 @@ def test_no_broker_is_an_error_that_passes(tmp_path: Path) -> None:
         MqttSink("mqtt://127.0.0.1:1")
 
 
-def test_who_is_refused_is_told_at_once(tmp_path: Path) -> None:
+def test_who_is_refused_is_notified_at_once(tmp_path: Path) -> None:
     with Mosquitto(tmp_path, is_open=False) as closed:
         with pytest.raises(SourceError, match="refuses the connection: Not authorized"):
             MqttSource(SourceSpec(closed.address.replace("//", "//app:wrong@"), "own", ["x"], tmp_path))
@@ -147,7 +147,7 @@ def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path:
         ("message_size_limit 1000", "ends each connection on which it comes"),
     ],
 )
-def test_a_message_that_the_broker_will_never_take_is_told(limit: str, told: str, tmp_path: Path) -> None:
+def test_a_message_that_the_broker_will_never_take_is_reported(limit: str, told: str, tmp_path: Path) -> None:
     """Sent again and again, it would keep all that come after it."""
     broker = Mosquitto(tmp_path)
     with (tmp_path / "conf").open("a") as conf:

@@ -191,7 +191,7 @@ def test_a_full_disk_passes_and_nothing_is_lost(server: Postgres) -> None:
     assert server.rows("SELECT id FROM six_reading ORDER BY id") == [(1,), (2,), (3,)]
 
 
-def test_who_is_refused_is_told_at_once() -> None:
+def test_who_is_refused_is_notified_at_once() -> None:
     """Trying again would not help; a server that starts, or is full, is tried again."""
     with Postgres() as server:
         server.do("CREATE ROLE app LOGIN PASSWORD 'right'")

@@ -90,7 +90,7 @@ def test_values_are_written_alike_whatever_the_role_is_set_to(server: Postgres, 
     assert (found["x"], found["b"]) == (0.1234567890123456, "YQ==")
 
 
-def test_the_slot_goes_on_while_others_write_and_a_table_made_anew_is_noticed(server: Postgres, tmp_path: Path) -> None:
+def test_the_slot_continues_while_others_write_and_a_table_made_anew_is_noticed(server: Postgres, tmp_path: Path) -> None:
     server.do("CREATE TABLE quiet (k int PRIMARY KEY)", "CREATE TABLE busy (a text)")
     place = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = 'slackline_quiet'"
     spec = SourceSpec(server.address, "quiet", ["quiet"], tmp_path)
@@ -126,7 +126,7 @@ def test_values_fit_the_fields_of_their_kind(server: Postgres, tmp_path: Path) -
     )
 
 
-def test_log_that_the_server_has_thrown_away_is_told(server: Postgres, tmp_path: Path) -> None:
+def test_log_that_the_server_has_thrown_away_is_reported(server: Postgres, tmp_path: Path) -> None:
     """It keeps max_slot_wal_keep_size at most. Without the slot it begins anew, and says so."""
     server.do("CREATE TABLE kept (k int PRIMARY KEY, note text)")
     spec = SourceSpec(server.address, "kept", ["kept"], tmp_path)
@@ -178,7 +178,7 @@ def test_who_writes_is_not_hindered_and_long_values_and_partitions_are_read_righ
     assert (came[2].topic, part) == ("part", {"k": 7})
 
 
-def test_what_would_not_help_to_try_again_is_told(server: Postgres, tmp_path: Path) -> None:
+def test_what_would_not_help_to_try_again_is_reported(server: Postgres, tmp_path: Path) -> None:
     with pytest.raises(SourceError, match='relation "nowhere" does not exist'):
         PostgresSource(SourceSpec(server.address, "a", ["nowhere"], tmp_path))
     with pytest.raises(SourceError, match='database "none" does not exist; mend the address of input'):

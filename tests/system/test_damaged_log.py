@@ -175,7 +175,7 @@ WAYS: dict[str, tuple[Callable[[Path, random.Random], None], int]] = {
 
 
 @pytest.mark.parametrize(("way", "seed"), [(way, seed) for way, (_, seeds) in WAYS.items() for seed in range(seeds)])
-def test_finals_are_complete_or_readers_are_told(tmp_path: Path, way: str, seed: int) -> None:
+def test_finals_are_complete_or_readers_get_a_gap(tmp_path: Path, way: str, seed: int) -> None:
     rng, state = random.Random(f"{way} {seed}"), tmp_path / "state"
     life = Life(state)
     lives = [life]

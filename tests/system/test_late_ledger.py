@@ -86,7 +86,7 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
 
 
 @pytest.mark.parametrize("is_bare", [True, False])
-def test_what_made_a_detector_raise_is_listed_and_told(
+def test_the_event_at_which_a_detector_raises_is_in_the_ledger_and_in_the_log(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], is_bare: bool
 ) -> None:
     context = mp.get_context("spawn")

@@ -127,7 +127,7 @@ def test_a_class_that_is_not_that_of_the_log_is_an_error(tmp_path: Path, fields:
             read(reader, held.offset)
 
 
-def test_finals_go_on_after_the_last_one_taken_wherever_that_was(tmp_path: Path) -> None:
+def test_finals_resume_after_the_last_one_taken_wherever_that_was(tmp_path: Path) -> None:
     with durable_node(tmp_path) as node:
         held = extent(node.address, Rise, resume="sql")
         published(node, DISORDERED, end=True)

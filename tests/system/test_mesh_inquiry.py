@@ -41,7 +41,7 @@ def keys(tmp_path: Path) -> dict[str, Keys]:
     return {pair.name: Keys.load(tmp_path / f"{pair.name}.key", tmp_path / "allowed.txt") for pair in pairs}
 
 
-def test_what_is_known_is_told_though_a_node_does_not_answer(tmp_path: Path) -> None:
+def test_what_is_known_is_reported_though_a_node_does_not_answer(tmp_path: Path) -> None:
     with (
         node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
         Publisher(node.address, name="p") as publisher,
@@ -64,7 +64,7 @@ def test_if_none_answers_it_is_an_error() -> None:
     assert f"the node at {NOBODY} does not answer" in err
 
 
-def test_moments_are_told_in_utc_where_they_are_likely_to_be_unix_time() -> None:
+def test_moments_are_shown_in_utc_where_they_are_likely_to_be_unix_time() -> None:
     with (
         node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES) as node,
         Publisher(node.address, name="p", types=[TYPES["Hit"]]) as publisher,
@@ -97,7 +97,7 @@ def test_nothing_waits_when_all_that_has_come_is_final() -> None:
         assert invoked(node.address)[1].splitlines()[-1] == "nothing waits: all that is derived is final to the end"
 
 
-def test_whichever_listed_key_answers_is_heard(tmp_path: Path, keys: dict[str, Keys]) -> None:
+def test_whichever_allowed_key_answers_is_accepted(tmp_path: Path, keys: dict[str, Keys]) -> None:
     options = ["--keys", str(tmp_path / "me.key"), "--allow-list", str(tmp_path / "allowed.txt"), "--timeout", str(DEADLINE)]
     with (
         node_thread("a", "tcp://127.0.0.1:*", None, processor("Echoing"), TYPES, keys=keys["a"]) as first,
@@ -148,6 +148,6 @@ def test_a_run_that_is_not_final_in_time_says_what_it_waits_for(tmp_path: Path) 
     assert not any(NOBODY in note for note in error.__notes__), "the dead are not asked"
 
 
-def test_what_is_no_address_is_told_at_once() -> None:
+def test_what_is_no_address_is_reported_at_once() -> None:
     with pytest.raises(NetworkError, match="does not end with a port"):
         Lookout(["tcp://127.0.0.1"])

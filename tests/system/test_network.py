@@ -298,7 +298,7 @@ def test_a_stopped_subscriber_blocks_only_the_sources_of_what_it_reads() -> None
             assert not left(node)
 
 
-def test_a_stopped_subscriber_that_said_disconnect_is_dropped_and_counted() -> None:
+def test_a_stopped_subscriber_that_chose_disconnect_is_dropped_and_counted() -> None:
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as quick:
         quick.wait_ready(DEADLINE)
         with subscriber_process(node.address, "Hit", "disconnect") as (process, _), Publisher(node.address) as publisher:
@@ -312,7 +312,7 @@ def test_a_stopped_subscriber_that_said_disconnect_is_dropped_and_counted() -> N
             assert node.statistics().drops["frames to a subscriber that left"] > 0
 
 
-def test_a_node_that_is_told_to_stop_drains_first(tmp_path: Any) -> None:
+def test_a_node_that_is_stopped_drains_first(tmp_path: Any) -> None:
     with NodeProcess("a", f"ipc://{tmp_path}/a", echoes=True) as node, Subscriber(node.address, Echo) as subscriber:
         subscriber.wait_ready(DEADLINE)
         publisher = Publisher(node.address, types=[Hit])
@@ -350,7 +350,7 @@ def test_two_publishers_of_one_name_the_newer_one_wins() -> None:
         assert left(node)["publisher: restarted"] == 1
 
 
-def test_a_time_out_of_range_is_told_to_whoever_publishes_it_and_costs_nothing_else() -> None:
+def test_a_time_out_of_range_is_reported_to_its_publisher_and_costs_nothing_else() -> None:
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
         subscriber.wait_ready(DEADLINE)
         with Publisher(node.address, types=[Hit]) as publisher:

@@ -224,7 +224,7 @@ def test_an_allow_list_that_others_can_change_is_refused(tmp_path: Path, mode: i
         load_allowed(listed)
 
 
-def test_ids_taken_in_advance_are_free_for_their_owner_and_both_are_told() -> None:
+def test_ids_taken_in_advance_are_free_for_their_owner_and_both_are_notified() -> None:
     with (
         node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node,
         Subscriber(node.address, Hit) as reader,

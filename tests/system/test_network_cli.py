@@ -97,7 +97,7 @@ def test_pub_reads_parquet(tmp_path: Path) -> None:
         assert collect(subscriber, 2) == [Hit(0.5, ts=3, id=1, source="a"), Hit(1.5, "x", ts=4, id=2, source="a")]
 
 
-def test_an_empty_file_ends_the_type_that_is_named_and_otherwise_it_is_told_that_nothing_has_ended(tmp_path: Path) -> None:
+def test_an_empty_file_ends_the_type_that_is_named_and_otherwise_reports_that_nothing_has_ended(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").touch()
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
         subscriber.wait_ready(DEADLINE)

@@ -151,7 +151,7 @@ def free_address() -> str:
         return f"tcp://127.0.0.1:{held.getsockname()[1]}"
 
 
-def test_keys_for_a_node_that_has_none_are_told_and_it_is_heard_once_it_has_them() -> None:
+def test_keys_for_a_node_that_has_none_are_reported_and_it_is_read_once_it_has_them() -> None:
     server, friend = pair("a"), pair("friend")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
         address = node.address
@@ -252,7 +252,7 @@ def test_a_mark_that_means_nothing_is_refused(tmp_path: Path) -> None:
         load_allowed(path)
 
 
-def test_unknown_pipe_types_pass_through_a_broker_that_was_told_none() -> None:
+def test_unknown_pipe_types_pass_through_a_broker_that_knows_none() -> None:
     def stranger(number: int) -> Any:
         return Stranger("?", ts=1, id=number, source="s")
 

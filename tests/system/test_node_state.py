@@ -14,7 +14,7 @@ from test_node_refuses import PLAN
 pytestmark = pytest.mark.system
 
 
-def test_a_node_goes_on_where_it_ended_from_another_folder(tmp_path: Path) -> None:
+def test_a_node_resumes_where_it_ended_from_another_folder(tmp_path: Path) -> None:
     scenario, elsewhere = tmp_path / "small", tmp_path / "elsewhere"
     for folder in (scenario, elsewhere):
         folder.mkdir()

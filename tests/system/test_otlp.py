@@ -151,7 +151,7 @@ def test_what_is_pushed_is_what_is_scraped(monkeypatch: pytest.MonkeyPatch) -> N
     assert resource["deployment.environment"] == "test"
 
 
-def test_a_collector_that_is_away_or_slow_is_told_of_once_and_costs_the_node_nothing() -> None:
+def test_a_collector_that_is_away_or_slow_is_reported_once_and_costs_the_node_nothing() -> None:
     with collecting() as gone:
         port = gone.server_port
     with (

@@ -37,7 +37,7 @@ def durable(folder: Path, bind: str = "tcp://127.0.0.1:*") -> Iterator[Node]:
         yield node
 
 
-def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -> None:
+def test_flush_says_what_was_rejected_and_what_was_a_repeat(tmp_path: Path) -> None:
     with durable(tmp_path) as node, Publisher(node.address) as publisher:
         publisher.publish(hits(0, 10))
         assert publisher.flush(DEADLINE) == Receipt(taken=10)
@@ -67,7 +67,7 @@ def test_flush_says_what_was_turned_away_and_what_was_a_repeat(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("ends_in_order", [True, False], ids=["with a checkpoint", "from the log alone"])
-def test_what_was_said_holds_in_the_next_life_which_still_knows_what_came_first(tmp_path: Path, ends_in_order: bool) -> None:
+def test_promises_hold_in_the_next_life_which_still_knows_what_came_first(tmp_path: Path, ends_in_order: bool) -> None:
     with durable(tmp_path / "one") as node, Publisher(node.address) as publisher:
         publisher.publish(hits(0, 200))
         assert publisher.flush(DEADLINE).taken == 200
@@ -102,7 +102,7 @@ def lines_of(peak: float) -> str:
     return "\n".join(f'{{"type": "Hit", "peak": {peak}, "ts": {n}}}' for n in range(1, 31))
 
 
-def test_pub_says_what_was_turned_away_and_ends_with_1(tmp_path: Path) -> None:
+def test_pub_says_what_was_rejected_and_ends_with_1(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(lines_of(0.5).replace("Hit", "Other"))
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node:
         process = slackline(tmp_path, "pub", node.address, "in.jsonl", "--types-from", "test_network", "--json", "out.json")

@@ -23,7 +23,7 @@ def read(subscriber: Subscriber, got: list[int]) -> None:
             got.append(change.event.id)
 
 
-def test_clients_go_on_where_they_were(tmp_path: Path) -> None:
+def test_clients_resume_where_they_were(tmp_path: Path) -> None:
     got: list[int] = []
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=Store(tmp_path, "a")) as node:
         address = node.address

@@ -119,12 +119,12 @@ def stops() -> list[tuple[int, int]]:
     return found
 
 
-def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_right(yard: Path) -> None:
+def test_broken_lines_missing_types_and_failures_are_reported_and_the_results_are_right(yard: Path) -> None:
     done = run(yard, "--json", "result.json", "--results", "-")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "finals equal the in-order oracle: yes" in done.stderr, "it is 1 because a detector failed"
     assert done.stderr.splitlines()[0] == "yard", "its plan says no more about it"
-    assert "left out 2 broken lines" in done.stderr
+    assert "skipped 2 broken lines" in done.stderr
     assert "yard.csv:102: column time" in done.stderr
     assert "the recording holds nothing of Whistle, which detectors read" in done.stderr
     assert "Stops on node gate failed at 9 events, and ran on without:" in done.stderr
@@ -143,7 +143,7 @@ def test_broken_lines_missing_types_and_failures_are_told_and_the_results_are_ri
     assert set(lines[0]) == {"type", "truck", "ts", "id", "source", "level"}
 
 
-def test_wrong_arguments_are_told_before_spark_starts(yard: Path) -> None:
+def test_wrong_arguments_are_reported_before_spark_starts(yard: Path) -> None:
     for arguments, told in [
         (["--json", "gone/result.json"], "there is no folder gone"),
         (["--results", "gone/finals.jsonl"], "there is no folder gone"),
@@ -167,7 +167,7 @@ def test_sql_queries_the_recording_too(yard: Path) -> None:
             lines = [json.loads(line) for line in done.stdout.splitlines()]
             counted = Counter((truck, x) for _, truck, x in ROWS)
             assert {(line["truck"], line["x"]): line["n"] for line in lines} == counted
-            assert "left out 2 broken lines" in done.stderr
+            assert "skipped 2 broken lines" in done.stderr
         else:
             assert [json.loads(line)["truck"] for line in done.stdout.splitlines()] == [truck for _, truck in stops()]
             assert "the trace is prepared" not in done.stderr, "it is there already"
@@ -179,7 +179,7 @@ def test_query_tells_of_a_detector_on_the_way_that_fails(yard: Path) -> None:
     done = subprocess.run(command, cwd=yard, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 1
     told = " ".join(done.stderr.split())
-    assert "final" in done.stdout and "Stops: 9 events failed and left out, at last by ValueError: unlucky 13" in told
+    assert "final" in done.stdout and "Stops: 9 events failed and skipped, at last by ValueError: unlucky 13" in told
 
 
 def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:

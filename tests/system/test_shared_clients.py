@@ -139,7 +139,7 @@ def test_a_commit_up_to_a_final_leaves_those_behind_it_for_the_next_reader_of_th
             assert [change.event.id for change in subscriber if isinstance(change, Insert)] == list(range(3, 10))
 
 
-def test_types_without_columns_are_told_before_anything_is_taken_or_left_out_if_a_pattern_covers_them() -> None:
+def test_types_without_columns_are_reported_before_anything_is_taken_or_skipped_if_a_pattern_covers_them() -> None:
     types = EventTypes([Hit, Either])
     with node_thread("a", "tcp://127.0.0.1:*", types=types) as node, Publisher(node.address, types=[Hit, Either]) as publisher:
         named, all_of_them = Subscriber(node.address, [Hit, Either]), Subscriber(node.address, "*", event_types=types)
@@ -380,7 +380,7 @@ def test_a_program_uses_one_way_to_receive() -> None:
         asyncio.run(main())
 
 
-def test_a_forked_child_is_told_and_its_parent_goes_on() -> None:
+def test_a_forked_child_is_notified_and_its_parent_continues() -> None:
     with clients() as (publisher, subscriber):
         publisher.publish(hits(0, 1))
         publisher.flush(DEADLINE)

@@ -54,7 +54,7 @@ def printed(process: subprocess.Popen[str]) -> tuple[list[str], str]:
 
 
 @pytest.mark.parametrize("stop", [False, True], ids=["nobody reads the pipe", "stopped"])
-def test_a_paused_sub_is_let_go_and_told_and_others_go_on(tmp_path: Path, stop: bool) -> None:
+def test_a_paused_sub_is_dropped_with_a_notice_and_others_continue(tmp_path: Path, stop: bool) -> None:
     with node_of(tmp_path, durable=False) as node, Subscriber(node.address, Hit) as quick:
         quick.wait_ready(DEADLINE)
         process = paused(tmp_path, node)

@@ -245,7 +245,7 @@ def test_names_that_differ_in_upper_case_alone_are_refused_unless_spark_tells_th
     assert archive(same, [Relay()])["Caps"].collect()[0].ID == "a"
 
 
-def test_what_a_frame_says_when_is_no_field_and_said_of_all(spark: SparkSession) -> None:
+def test_the_stamp_columns_of_a_frame_are_no_fields_and_apply_to_all_rows(spark: SparkSession) -> None:
     from pyspark.sql import functions as sql
 
     rows = "sensor bigint, value double, ts bigint, id bigint, source string, arrival bigint"
@@ -282,7 +282,7 @@ def test_each_part_has_a_partition(spark: SparkSession) -> None:
     assert [row.at for row in rows.collect()] == list(map(hash_of, parts)) == list(range(37))
 
 
-def test_different_events_with_one_identity_are_told(spark: SparkSession) -> None:
+def test_different_events_with_one_identity_are_reported(spark: SparkSession) -> None:
     rows = [(1, 1.0, 10, 1, "s"), (1, 2.0, 20, 1, "s"), (1, 3.0, 30, 2, "s"), (1, 3.0, 30, 2, "s"), (1, 4.0, 40, 3, "s")]
     given = spark.createDataFrame(rows, "sensor bigint, value double, ts bigint, id bigint, source string")
     found = archive(given, [Peaks()]).clashes.collect()
@@ -466,7 +466,7 @@ def test_rows_of_a_stream_are_typed_exactly(spark: SparkSession, capsys: pytest.
         assert repr(found.orderBy("ts").toArrow().to_pylist()) == repr(batch.to_pylist())
 
 
-def test_a_number_that_no_column_holds_is_told(spark: SparkSession) -> None:
+def test_a_number_that_no_column_holds_is_reported(spark: SparkSession) -> None:
     came = Shard(StreamPlan.of(ArchivePlan.of([Copies()]), 1, 0, finals=True), 0).take(
         ParcelBatch([Measured(2**63, 1.0, "", None, True, ts=1, id=1, source="s")], watermark=END)
     )

@@ -310,7 +310,7 @@ def test_an_announcement_that_cannot_be_written_ends_the_feed(trace: Path, tmp_p
     ("wrong", "complaint"),
     [({"speed": 0.0}, "does not move"), ({"partitions": 0}, "at least one"), ({"partitions": 9}, "needs")],
 )
-def test_wrong_arguments_are_told(trace: Path, wrong: dict[str, Any], complaint: str) -> None:
+def test_wrong_arguments_are_reported(trace: Path, wrong: dict[str, Any], complaint: str) -> None:
     with pytest.raises(TraceError, match=complaint):
         feed(trace, "nowhere", connect=lambda name: Recorder(), **wrong)
 

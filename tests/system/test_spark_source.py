@@ -66,7 +66,7 @@ def test_a_batch_has_all_that_the_log_holds(spark: Any, tmp_path: Path) -> None:
         assert own.groupBy("source").sum("price").collect()[0][1] == sum(tick.price for tick in TICKS)
 
 
-def test_a_stream_goes_on_where_its_checkpoint_ends_and_gives_each_final_once(spark: Any, tmp_path: Path) -> None:
+def test_a_stream_resumes_where_its_checkpoint_ends_and_gives_each_final_once(spark: Any, tmp_path: Path) -> None:
     with durable_node(tmp_path / "node") as node:
         assert stream(spark, node.address, "Rise", tmp_path) == 0  # from now on, the node keeps what it wants
         published(node, DISORDERED[:500])
@@ -135,7 +135,7 @@ def test_a_stream_is_published_into_a_node(spark: Any, tmp_path: Path) -> None:
         ({"type": "no.module:Tick"}, "cannot import"),
     ],
 )
-def test_options_that_cannot_be_are_told(options: dict[str, str], complaint: str) -> None:
+def test_options_that_cannot_be_are_reported(options: dict[str, str], complaint: str) -> None:
     with pytest.raises(SlacklineError, match=complaint):
         parse({"path": "tcp://127.0.0.1:1", **options}, {"Tick": Tick})
 

@@ -158,7 +158,7 @@ def test_to_a_file_restored_from_an_older_copy_the_rest_is_sent_again(tmp_path: 
         assert kept() == list(range(1, 106))
 
 
-def test_a_file_that_knows_more_than_a_new_log_is_told_so(tmp_path: Path) -> None:
+def test_a_file_that_knows_more_than_a_new_log_is_reported(tmp_path: Path) -> None:
     with target("jsonl", tmp_path) as (to, kept):
         arguments = ["Hit", "--types-from", "test_network", "--to", to, "--resume", "billing"]
         for log, first, code in (("before", 1, 0), ("after its disk was lost", 11, 1)):
@@ -278,7 +278,7 @@ def test_what_was_not_asked_for_is_not_missing(tmp_path: Path) -> None:
         (["--to", "x.jsonl", "--consistency", "early"], "a sink takes final events only"),
     ],
 )
-def test_what_will_not_do_is_said_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_what_will_not_do_is_reported_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
     (tmp_path / "foreign.jsonl").write_text("Dear Sir,\n")
     done = slackline(tmp_path, "sub", "tcp://127.0.0.1:1", "Hit", "--types-from", "test_network", *arguments)
     _, errors = done.communicate(timeout=DEADLINE)

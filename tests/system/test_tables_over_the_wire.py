@@ -174,7 +174,7 @@ def test_what_cannot_be_an_event_is_an_error_before_anything_is_sent(node: Node)
         assert publisher.flush(DEADLINE).taken == 0
 
 
-def test_bad_columns_are_refused_whole_counted_and_told(node: Node) -> None:
+def test_bad_columns_are_refused_whole_counted_and_reported(node: Node) -> None:
     batch = table().to_batches()[0]
     good = pack_columns(batch)
     out = pa.BufferOutputStream()
@@ -217,7 +217,7 @@ def test_a_publisher_sends_rows_to_a_node_that_takes_no_columns(monkeypatch: pyt
             assert sum(head.inserts for head in heads) == COUNT and not any(head.columns for head in heads)
 
 
-def test_a_node_with_a_log_goes_on_after_columns(tmp_path: Path) -> None:
+def test_a_node_with_a_log_resumes_after_columns(tmp_path: Path) -> None:
     """Its log has the blocks as they came: repeats are known in the next life, and readers are served from it."""
     for life in range(3):
         store = Store(tmp_path, "a")
@@ -267,7 +267,7 @@ def test_rows_that_are_given_again_after_an_error_count_once() -> None:
     assert receipt.taken == 200_000 and receipt.repeats > 0 and not receipt.rejected
 
 
-def test_what_is_no_table_of_events_is_told_and_uses_up_no_numbers(node: Node) -> None:
+def test_what_is_no_table_of_events_is_reported_and_uses_up_no_numbers(node: Node) -> None:
     good = pa.table({"text": ["a", "b"], "ts": [1, 2], "arrival": [0, 1]})
     bad = pa.table({"ts": [1], "arrival": [2]})
     with Subscriber(node.address, [Other]) as subscriber, Publisher(node.address) as publisher:

@@ -26,7 +26,7 @@ COUNT = 20
 
 def test_twenty_faults_change_nothing() -> None:
     struck: list[Struck] = []
-    report = torture(COUNT, seed=11, longest=1.5, told=struck.append)
+    report = torture(COUNT, seed=11, longest=1.5, show=struck.append)
     assert report.wrong == []
     assert len(struck) == COUNT
     assert {each.blow.name for each in struck} == set(FAULTS)

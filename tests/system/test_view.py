@@ -183,7 +183,7 @@ def test_a_page_gets_ten_frames_a_second_at_most() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_the_command_serves_until_it_is_told_to_end(cluster: Cluster, number: signal.Signals) -> None:
+def test_the_command_serves_until_a_signal_ends_it(cluster: Cluster, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "middleware.cli.main", "view", *cluster.addresses.values()]
     command += ["--scenario", "bookstore", "--bind", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

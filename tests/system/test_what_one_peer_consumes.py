@@ -133,7 +133,7 @@ def test_a_client_cannot_say_that_there_is_no_room_for_anything() -> None:
             assert len(collect(honest, 100)) == 100
 
 
-def test_a_node_that_keeps_all_the_names_it_takes_can_be_told_to_give_some_up(tmp_path: Path) -> None:
+def test_a_node_that_keeps_all_the_names_it_takes_can_release_some(tmp_path: Path) -> None:
     store = Store(tmp_path / "state", "a")
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES, store=store) as node, zmq.Context() as context:
         for number in range(MOST_NAMES):
@@ -155,7 +155,7 @@ def test_a_node_that_keeps_all_the_names_it_takes_can_be_told_to_give_some_up(tm
             subscriber.wait_ready(DEADLINE)
 
 
-def test_a_reader_that_stands_still_is_told_of_and_holds_up_its_own_types_only_for_a_while() -> None:
+def test_a_stalled_reader_is_reported_and_holds_up_its_own_types_only_for_a_while() -> None:
     sources = SourcePolicy(hold=3 * SECOND)
     with (
         node_thread("a", "tcp://127.0.0.1:*", types=TYPES, sources=sources) as node,

@@ -148,7 +148,7 @@ def test_a_withdrawn_result_names_the_late_event_also_from_another_nodes_log(clu
     assert "because this came late, by 200ms: Position at 0.400 s: truck 2, x 8" in out
 
 
-def test_what_is_not_known_is_said(cluster: Cluster, tmp_path: Path) -> None:
+def test_what_is_not_known_is_reported(cluster: Cluster, tmp_path: Path) -> None:
     scenario = ["--scenario", str(cluster.scenario.folder)]
     code, out, _ = why("Jam", *scenario, "--log", str(cluster.state("office")))
     assert code == ExitCode.OK

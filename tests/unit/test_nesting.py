@@ -108,7 +108,7 @@ def test_a_message_that_is_nested_too_deep_is_listed_with_the_reason() -> None:
     assert [("deeper than 64 levels" in each.reason) for each in unread] == [True]
 
 
-def test_a_node_with_a_log_stays_up_and_its_publisher_is_told(tmp_path: Path) -> None:
+def test_a_node_with_a_log_stays_up_and_its_publisher_is_notified(tmp_path: Path) -> None:
     node = Node(
         "hub",
         "tcp://127.0.0.1:*",

@@ -68,7 +68,7 @@ class NullLog:
 
     def objection(self, peer: PeerKey, interest: Interest, owner: str | None) -> str | None:
         """A name cannot be resumed here."""
-        return f"it keeps no log, so nobody can go on there under a name: {_ADVICE}" if interest.resumes else None
+        return f"it keeps no log, so nobody can resume there under a name: {_ADVICE}" if interest.resumes else None
 
     def is_subscribed(self, name: str) -> bool:
         """Nothing is kept for readers that are away."""

@@ -16,7 +16,7 @@ from middleware.link.frames import Hello, Parts, Refusal, encode_frame
 from middleware.link.link import SILENCE, Link
 
 Gone = Callable[[Peer, str, bool], None]
-"""(peer, reason, whether it returns at this moment): a link is to be given up."""
+"""(peer, reason, whether it returns at this moment): a link is to be dropped."""
 
 
 class Attachments:

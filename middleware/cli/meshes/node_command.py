@@ -177,7 +177,7 @@ def _fed(
 ) -> Iterator[Callable[[], bool]]:
     """Read what the node's queries read, in a thread; gives what says whether that has ended, and asks it to.
 
-    If it cannot go on, the node ends, too. Raises what it met.
+    If it cannot continue, the node ends, too. Raises what it met.
     """
     if not serves_sources or not chosen.sources[name]:
         yield lambda: True

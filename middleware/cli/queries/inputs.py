@@ -89,7 +89,7 @@ class FileInput:
         bad = self._read[1] if self._read is not None else BadLines(len(first), first)
         notes = list(self.recording.warnings)
         if bad.count:
-            notes.append(f"left out {bad.count:,} broken line{'s' * (bad.count > 1)}")
+            notes.append(f"skipped {bad.count:,} broken line{'s' * (bad.count > 1)}")
             notes += [f"  {each.file}:{each.line}: {each.reason}" for each in bad.first[:5]]
         return notes
 

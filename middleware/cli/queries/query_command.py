@@ -143,7 +143,7 @@ def query(
 
 
 def _print_notes(data: QueryInput, batches: Iterable[Batch], repeats: Repeats, failures: UnitFailures, screen: Console) -> None:
-    """What was left out, and what has failed."""
+    """What was skipped, and what has failed."""
     notes = [*data.files.notes(), *repeats.notes(data.files.read)] if data.files is not None else repeats.notes()
     for note in [*notes, *(batches.notes() if isinstance(batches, MeshFeed) else [])]:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)
@@ -263,7 +263,7 @@ class _Lines:
             self._results.is_whole = True
 
     def close(self, late: int) -> None:
-        """Sum up; ``late`` events were left out."""
+        """Sum up; ``late`` events were skipped."""
         for note in self._results.close() if self._results is not None else ():
             self._screen.print(note, style="yellow", markup=False, soft_wrap=True)
         totals = self._totals
@@ -272,7 +272,7 @@ class _Lines:
             f"and {totals['withdrawn']:,} withdrawn"
         )
         if late:
-            self._screen.print(f"{late:,} events came when results about them were final, and were left out: raise --lateness")
+            self._screen.print(f"{late:,} events came when results about them were final, and were skipped: raise --lateness")
         if self._json is not None and self._json is not results():
             self._json.close()
 

@@ -57,7 +57,7 @@ class Repeats:
         if others:
             named = dict.fromkeys(f"({event.source}, {event.id})" for event in others)
             notes.append(
-                f"left out {len(others):,} event{'s' * (len(others) > 1)} with the source and id of another one, but other "
+                f"skipped {len(others):,} event{'s' * (len(others) > 1)} with the source and id of another one, but other "
                 f"content: {listed(named, _NAMED)}; each event needs an id of its own"
             )
         return notes
@@ -100,5 +100,5 @@ class UnitFailures:
         lost = "is missing in the results: please report it, with the statement and the tuples"
         sentences = [f"{name} has stopped: {why}; what came with that or later {lost}" for name, why in stopped.items()]
         skipped = {name: count for name, count in self._counts.items() if name not in stopped}
-        more = "{name}: {n} event{s} failed and left out, at last by {why}"
+        more = "{name}: {n} event{s} failed and skipped, at last by {why}"
         return sentences + [more.format(name=name, n=n, s="s" * (n != 1), why=self._last[name]) for name, n in skipped.items()]

@@ -33,7 +33,7 @@ class ShellSession:
     ``folder``
         where the paths of SOURCE FILE start.
     ``late``
-        how many tuples came too late for the last run, and were left out.
+        how many tuples came too late for the last run, and were skipped.
     ``failures``
         what failed in the last run, a sentence for each query or detector.
     """

@@ -57,7 +57,7 @@ def why(
 ) -> None:
     """Why a result came: what it rests on, down to the raw events, and each correction with the late event that made it.
 
-    Detectors are run again over what the log or the trace has; the nodes go on undisturbed. TIME is seconds of the recording,
+    Detectors are run again over what the log or the trace has; the nodes run on undisturbed. TIME is seconds of the recording,
     a time of day (UTC), or a date with one.
 
     Ends with 1 if nothing fits.
@@ -187,7 +187,7 @@ def _from_logs(
             notes.append(f"the log of {each.node} begins with record {each.first:,}: what came before is not kept any more")
     away = sorted(type_name(kind) for kind in past.roots if type_name(kind) in plan.derived)
     if away:
-        notes.append(f"{', '.join(away)} came from other nodes: give their logs, too, to go on from there")
+        notes.append(f"{', '.join(away)} came from other nodes: give their logs, too, to resume from there")
     return past, late, notes
 
 

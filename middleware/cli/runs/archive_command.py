@@ -61,7 +61,7 @@ def archive(
     """Run all detectors of a scenario over its whole recording, as Spark jobs, and write the results as Parquet.
 
     The results are those of slackline run, and of the in-order oracle, identities included; nothing is early there. Each type
-    gets a folder, type=NAME, in total order. Ends with 1 if detectors raised at some events, which were left out, if different
+    gets a folder, type=NAME, in total order. Ends with 1 if detectors raised at some events, which were skipped, if different
     events of --input have the same source and id, or if --check finds a difference.
 
     On a cluster, recording and results must be where all executors reach them.
@@ -214,7 +214,7 @@ def _failed(results: Archive, is_trace: bool) -> list[str]:
     """The events that detectors skipped and, unless the first arrival counts, those that share their identity with others."""
     rows = results.failures.orderBy("ts").limit(_MOST_SHOWN).collect()
     failed = [
-        f"left out: {row.detector}: {row.type} at {row.ts} ({row.source}, {row.id}): {row.why.strip().splitlines()[-1]}"
+        f"skipped: {row.detector}: {row.type} at {row.ts} ({row.source}, {row.id}): {row.why.strip().splitlines()[-1]}"
         for row in rows
     ]
     clashing = [] if is_trace else results.clashes.orderBy("source", "id").limit(_MOST_SHOWN).collect()

@@ -157,5 +157,5 @@ def _show(results: Results, screen: Console, out: Path) -> None:
     for what, why in results.failed.items():
         screen.print(f"{what}: {why}", style="bold red", markup=False)
     for what, why in results.left_out.items():
-        screen.print(f"left out: {what}: {why}", style="yellow")
+        screen.print(f"skipped: {what}: {why}", style="yellow")
     screen.print(f"report: {out / 'report.html'}")

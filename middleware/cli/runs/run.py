@@ -69,7 +69,7 @@ def run(
     A recording of more than half a gigabyte is prepared and fed with Spark; others do without it, and so without Java.
 
     Ends with 0 if the finals equal the oracle's, with 1 if they do not, if a detector failed at an event, or if events were
-    left out that the recording has in time, and with 2 if the scenario cannot be run.
+    skipped that the recording has in time, and with 2 if the scenario cannot be run.
 
     A line or row of --results holds the event's type, its fields, and ts (ns), id, source and level; as lines of JSON it is
     what slackline sub --to writes, and slackline pub reads. Lines are in total order; all derived types are there.

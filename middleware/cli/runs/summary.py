@@ -117,12 +117,12 @@ class RunSummary(msgspec.Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing was left out but what the recording itself has too late."""
+        """Whether nothing was skipped but what the recording itself has too late."""
         return not self.lost and all(one.recorded == one.count for one in self.skipped)
 
 
 class ScenarioSummary(msgspec.Struct):
-    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording left out;
+    """The whole: ``latency_ms`` is over the scenario's ``results``, by mode; ``broken``: lines of the recording skipped;
     ``latest``: the last detections of the ``results``: when, type, and what they say.
     """
 
@@ -139,7 +139,7 @@ class ScenarioSummary(msgspec.Struct):
 
     @property
     def is_right(self) -> bool:
-        """Whether the finals are the oracle's, and no run left out anything that the recording does not have too late."""
+        """Whether the finals are the oracle's, and no run skipped anything that the recording does not have too late."""
         return self.oracle_equal and all(one.is_complete for one in self.runs.values())
 
     @property
@@ -304,7 +304,7 @@ def _less(result: ScenarioSummary) -> str:
     if all(run.is_complete for run in runs):
         return f", without {count:,} that the recording itself has too late (raise lateness to have them)"
     same = max(sum(one.recorded for one in run.skipped) for run in runs)
-    return f", [bold red]but {count - same:,} events were left out that the recording has in time[/]"
+    return f", [bold red]but {count - same:,} events were skipped that the recording has in time[/]"
 
 
 def _show_skipped(mode: str, one: RunSummary, screen: Console) -> None:
@@ -324,7 +324,7 @@ def _show_failures(mode: str, one: RunSummary, screen: Console) -> None:
         if not unit.failed and not unit.stopped:
             continue
         count = f"{unit.failed:,}{' or more' if unit.failed >= MOST_FAILURES else ''} event{'s' if unit.failed > 1 else ''}"
-        ended = f"has stopped; {count} left out" if unit.stopped else f"failed at {count}, and ran on without"
+        ended = f"has stopped; {count} skipped" if unit.stopped else f"failed at {count}, and ran on without"
         screen.print(f"{mode}: {unit.detector} on node {unit.node} {ended}:", style="bold red", markup=False)
         for message, times in list(unit.errors.items())[:_ERRORS_SHOWN]:
             screen.print(f"  {times:,} x {message}", markup=False, soft_wrap=True)

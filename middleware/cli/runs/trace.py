@@ -102,7 +102,7 @@ def prepare(
 
 @app.command()
 def info(trace: TraceFolder, json: JsonFile = None) -> None:
-    """Show what a trace holds: types, events, times, late events, sources, where it came from, lines left out.
+    """Show what a trace holds: types, events, times, late events, sources, where it came from, lines skipped.
 
     Example:
 
@@ -157,7 +157,7 @@ def feed(
     loaded = load_trace(trace)
     out = console(json)
     factor = parse_speed(speed)
-    Keys.given(keys, allow_list)  # what is wrong with them is better said before Spark starts
+    Keys.given(keys, allow_list)  # a mistake in them is better reported before Spark starts
     with _bar(out) as bar:
         task = bar.add_task("starting Spark", total=loaded.events)
         try:
@@ -243,11 +243,11 @@ def show_warnings(out: Console, trace: Trace) -> None:
 
 
 def show_broken_lines(out: Console, trace: Trace, most: int = 5) -> None:
-    """Say how many lines of the recording were left out, with the first few of them; nothing if there are none."""
+    """Say how many lines of the recording were skipped, with the first few of them; nothing if there are none."""
     count = trace.bad_lines.count
     if not count:
         return
-    out.print(f"[yellow]left out {count:,} broken line{'s' if count > 1 else ''}[/]")
+    out.print(f"[yellow]skipped {count:,} broken line{'s' if count > 1 else ''}[/]")
     for bad in trace.bad_lines.first[:most]:
         out.print(f"  {bad.file}:{bad.line}: {bad.reason}", markup=False, soft_wrap=True)
     if more := count - min(most, len(trace.bad_lines.first)):

@@ -282,7 +282,7 @@ def builtins_of(measured: ModeMeasures) -> dict[str, Any]:
 
 
 def rolling(detections: Sequence[Detection], width: float = 1.0) -> tuple[list[float], list[float]]:
-    """Mean latency of the detections of each ``width`` seconds: middles and means; seconds without any are left out."""
+    """Mean latency of the detections of each ``width`` seconds: middles and means; seconds without any are skipped."""
     bins: dict[int, list[float]] = {}
     for detection in detections:
         bins.setdefault(int(detection.at // width), []).append(detection.latency)

@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 class Sequencer(Generic[Item]):
     """Takes the items of slices as they come, those of one slice in order; gives them out slice by slice, each once.
 
-    Items that come again, because a partition was restarted, are the same as before, and are left out.
+    Items that come again, because a partition was restarted, are the same as before, and are skipped.
     """
 
     def __init__(self, slices: int) -> None:

@@ -139,7 +139,7 @@ def _types_of(table: pa.Table, mapping: Mapping) -> list[str]:
 
 
 def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
-    """What each column holds: int, float, bool or str; texts by what they all look like. Others are left out.
+    """What each column holds: int, float, bool or str; texts by what they all look like. Others are skipped.
 
     Whole numbers that would not be the same ones as int64, or of which the texts differ where the numbers do not (007 and 7),
     are names, so texts: as numbers, different ones would be one. ``as_numbers``: they are to be computed with.

@@ -159,7 +159,7 @@ class _Table:
         return of_rows(self._normalised(raw), raw.num_rows) if self.mapping.only else self._normalised(raw)
 
     def _rows(self, number: int) -> Iterator[RecordingPart]:
-        """The rows of a file that is not text; one that does not fit is left out, and reported by its number."""
+        """The rows of a file that is not text; one that does not fit is skipped, and reported by its number."""
         import numpy as np
         import pyarrow as pa
 

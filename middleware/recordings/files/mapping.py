@@ -49,7 +49,7 @@ class TimeColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     ``zone``
         the time zone of dates that name none, such as ``Europe/Berlin``. Times that the end of summer time makes ambiguous, or
-        its begin leaves out, are broken lines.
+        its begin skips, are broken lines.
 
     Numbers may have a fraction. Text (all of CSV and JSON) and decimals are read exactly, and rounded to the nearest
     nanosecond, ties to even. A float64 in Parquet is exact to about a microsecond of Unix time.
@@ -90,7 +90,7 @@ class Mapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How rows become events of one type; see the module's text. ``files``: patterns of the names of its files, or,
     with folders, of their paths; none: all.
     ``topics``: of MCAP, patterns of the topics whose messages they are; none: its only one.
-    ``only``: the texts of columns that make a row one of its events; others are left out without a word.
+    ``only``: the texts of columns that make a row one of its events; others are skipped without a word.
     """
 
     type: str

@@ -35,7 +35,7 @@ class RecordingPart(NamedTuple):
         by event type: a pyarrow.Table with ts, source, ``_position`` (int64, the order in the recording), the type's
         fields, and arrival and id where the recording has them.
     ``lines``, ``bad``
-        the number of lines (or rows) in it; those left out as (line counted from 0, reason).
+        the number of lines (or rows) in it; those skipped as (line counted from 0, reason).
     """
 
     tables: dict[str, pa.Table]

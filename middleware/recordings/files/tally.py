@@ -1,4 +1,4 @@
-"""What is counted while a recording is read: fields and rows by type, lines, and the lines left out."""
+"""What is counted while a recording is read: fields and rows by type, lines, and the lines skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FIRST_BAD_LINES = 20
 
 
 class BadLine(msgspec.Struct, frozen=True):
-    """A line of a recording that was left out, and why."""
+    """A line of a recording that was skipped, and why."""
 
     file: str
     line: int
@@ -30,7 +30,7 @@ class BadLines(msgspec.Struct):
 
 @dataclass(frozen=True)
 class StagingResult:
-    """The result of the first pass: fields by type (Arrow type by name), rows by type, and the lines left out."""
+    """The result of the first pass: fields by type (Arrow type by name), rows by type, and the lines skipped."""
 
     fields: dict[str, dict[str, str]]
     rows: dict[str, int]

@@ -63,7 +63,7 @@ def _of_pandas(frame: Any) -> pa.Table:
     if _INDEX not in table.column_names:
         return table
     is_time = pa.types.is_timestamp(table[_INDEX].type) and "ts" not in table.column_names
-    if not is_time and "index" in table.column_names:  # it was reset, and rows were left out since
+    if not is_time and "index" in table.column_names:  # it was reset, and rows were skipped since
         return table.drop_columns(_INDEX)
     return table.rename_columns([("ts" if is_time else "index") if name == _INDEX else name for name in table.column_names])
 

@@ -100,7 +100,7 @@ class LogReader(Subscriber):
         return self._readable(self._subscription.deltas(self._next(timeout)))
 
     def _readable(self, found: T) -> T:
-        """What was found. Raises EventError if some of the log's events are none of the class: they would be left out."""
+        """What was found. Raises EventError if some of the log's events are none of the class: they would be omitted."""
         drops = {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
         if not drops:
             return found

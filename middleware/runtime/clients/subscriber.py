@@ -57,7 +57,7 @@ class Subscriber(Connection):
     ``types``
         event types, their names, or patterns (``soccer.*``, ``*``).
     ``event_types``
-        the types against which bytes are decoded; may be left out if all ``types`` are classes.
+        the types against which bytes are decoded; may be omitted if all ``types`` are classes.
     ``consistency``
         ``early``: every change at once, in the order in which changes are made. ``final``: each final event once, in total
         order, held back until nothing can change it.
@@ -184,9 +184,9 @@ class Subscriber(Connection):
 
         With ``final``: final events, in total order. ``early``: the net effect of what has arrived, with a column ``op`` in
         front: ``retract`` and ``revise`` (the event as it is now), then ``insert``. An event with a value that no column holds
-        is left out, and counted. Empty only if nothing came in time, or the streams have ended. It needs the extra ``tables``.
+        is skipped, and counted. Empty only if nothing came in time, or the streams have ended. It needs the extra ``tables``.
         Raises EventError, before it takes anything, if one of its types has no columns; of types that a pattern covers, such
-        are left out, and counted.
+        are skipped, and counted.
         """
         subscription = self._subscription
         subscription.check_columns()

@@ -46,7 +46,7 @@ def page(headline: str, finals: Mapping[str, Sequence[Event]], skipped: Mapping[
         first, last = (spoken_time(events[at].ts) if events else "" for at in (0, -1))
         cells = [escape(name), f"{len(events):,}", f"{skipped.get(name, 0):,}", first, last, _strip(_counts(events, span))]
         rows.append("<tr>" + "".join(f'<td style="{_STYLE}">{cell}</td>' for cell in cells) + "</tr>")
-    heads = ["detector", "final", "left out", "first at", "last at", "results over time"]
+    heads = ["detector", "final", "skipped", "first at", "last at", "results over time"]
     head = "<tr>" + "".join(f'<th scope="col" style="{_STYLE}">{each}</th>' for each in heads) + "</tr>"
     rest = f"<p>and {len(finals) - len(chosen)} detectors with fewer results</p>" if len(chosen) < len(finals) else ""
     return f"<div><p>{escape(headline)}</p><table>{head}{''.join(rows)}</table>{rest}</div>"

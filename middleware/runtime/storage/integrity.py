@@ -18,7 +18,7 @@ COLUMNS = "number, first, last, at, size, before, sum, data"
 
 ADVICE = (
     "see that the disk is sound; if the file is damaged, move the folder away: the node begins anew, without what it knew, and "
-    "readers are told that there is a gap. Put back no older copy of the folder: what that lacks is lost"
+    "readers get a gap. Put back no older copy of the folder: what that lacks is lost"
 )
 
 Lacks = Literal["", "end", "all"]
@@ -112,7 +112,7 @@ class Examination:
             raise StateError(
                 f"{self._file} is damaged, its checkpoint too: start the node with --rebuild to take its whole log again; if "
                 "that does not reach back to its beginning, move the folder away: the node begins anew, without what it knew, "
-                "and readers are told that there is a gap"
+                "and readers get a gap"
             )
         if lacks == "end" and (seen is None or seen.number <= number):
             self._witness.write(LogEnd(self._line, had, 0))

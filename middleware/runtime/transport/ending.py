@@ -12,7 +12,7 @@ _log = structlog.get_logger()
 
 
 def end_context(context: zmq.Context[Any], patience: float) -> None:
-    """End a context whose sockets are closed; give up after ``patience`` seconds, which must be more than their linger.
+    """End a context whose sockets are closed; stop after ``patience`` seconds, which must be more than their linger.
 
     Now and then (1 in 50, libzmq 4.3.5) a router whose peers hang up while it is closed is never done, whatever its linger is.
     All that such a context still holds is memory and a thread, till the process ends.

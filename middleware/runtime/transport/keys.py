@@ -93,7 +93,7 @@ def new_keys(name: str, path: Path) -> KeyPair:
         with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(f"# Slackline key of {name}: keep it secret\nname {name}\npublic {pair.public}\nsecret {pair.secret}\n")
     except FileExistsError:
-        raise KeyFileError(f"{path} exists: remove it first if that key is to be given up") from None
+        raise KeyFileError(f"{path} exists: remove it first if that key is to be replaced") from None
     except OSError as error:
         raise KeyFileError(f"cannot write {path}: {error.strerror}") from None
     return pair

@@ -26,7 +26,7 @@ _MOST_UNSENT = 16_384
 A message that does not fit is lost, as if the channel had broken, and the link protocol sends it again."""
 
 _DEAD_AFTER = 3
-"""The seconds without an answer from the other machine after which a connection is given up and dialled anew: well before
+"""The seconds without an answer from the other machine after which a connection is dropped and dialled anew: well before
 the link protocol drops the peer, so that a link that works again is found while the peer still counts as connected.
 
 The kernel finds this out: what was sent must be acknowledged, and an idle connection is probed. ZeroMQ's own heartbeats would

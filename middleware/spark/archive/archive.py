@@ -47,7 +47,7 @@ class Archive(Mapping[str, "DataFrame"]):
     They are computed when Spark is asked for them (with adaptive execution, earlier), and kept until nobody refers to them.
 
     ``failures``
-        the events that were left out because a detector, or its key, raised at them: detector, type, ts, id, source, why.
+        the events that were skipped because a detector, or its key, raised at them: detector, type, ts, id, source, why.
     ``clashes``
         the identities under which different raw events were given: source, id, types, times. With a column ``arrival`` the
         first of them counts; without it, those with equal keys and times end the job, and the others all count.
@@ -117,10 +117,10 @@ class Archive(Mapping[str, "DataFrame"]):
 
     @property
     def failures(self) -> DataFrame:
-        """The events that were left out. Empty, if detectors are sound."""
+        """The events that were skipped. Empty, if detectors are sound."""
         rows = _union([frame.where(f"detector = {FAILURE}") for frame in (*self._refused, *self._levels)])
         failed = rows.mapInArrow(make_portable(FailureRows(self._packed)), FailureRows.FAILED)
-        return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are left out
+        return failed.dropDuplicates(["detector", "source", "id"])  # keys are asked for before repeats are skipped
 
     @property
     def clashes(self) -> DataFrame:

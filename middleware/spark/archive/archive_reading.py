@@ -130,7 +130,7 @@ def _has_long_texts(spark: SparkSession, path: str) -> bool:
 
 
 def _names_in_json(spark: SparkSession, path: str, schema: EventSchema) -> set[str]:
-    """The names in lines of JSON, and those of fields that may be left out; all fields if there are no lines.
+    """The names in lines of JSON, and those of fields that may be omitted; all fields if there are no lines.
 
     A pass over the files, in which each line is looked at: of one that holds two objects, Spark would read the first and leave
     out the other; and of any value that stands for a text it would make one.

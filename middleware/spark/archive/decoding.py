@@ -92,7 +92,7 @@ class FailureRows:
 
 
 class Decoder:
-    """Pieces of blocks as events, lane by lane; a row that repeats the event before it is left out.
+    """Pieces of blocks as events, lane by lane; a row that repeats the event before it is skipped.
 
     Raises EventError if the two differ: nobody can say which of them came first.
     """

@@ -1,4 +1,4 @@
-"""What a task of an archive gives: its results as blocks, for who reads them and for the archive, and what was left out."""
+"""What a task of an archive gives: its results as blocks, for who reads them and for the archive, and what was skipped."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TaskResults:
         self.rows += len(events)
 
     def fail(self, event: Event, detector: str, why: str) -> None:
-        """Take an event that a detector left out."""
+        """Take an event that a detector skipped."""
         number = self._numbers.get(event.__class__, UNTYPED)  # flows know of their raw events who they are, and no more
         self._failed.setdefault(number, []).append((detector, event, why))
         self.rows += 1

@@ -54,8 +54,8 @@ def host_of(spark: SparkSession, advertise: str | None) -> str:
 def opened(context: zmq.Context[Any], router: zmq.Socket[Any], address: str) -> tuple[Meeting, Gatekeeper | None]:
     """Bind the socket of a coordinator at ``address`` (HOST or HOST:PORT); not loopback: only its own partitions are let in.
 
-    A host that is none of this machine's (behind a translation of addresses) is told to the partitions, and every interface is
-    bound. Raises TraceError.
+    A host that is none of this machine's (behind a translation of addresses) goes to the partitions as it is, and every
+    interface is bound. Raises TraceError.
     """
     host, port = _split(address)
     try:

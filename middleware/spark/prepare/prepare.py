@@ -179,10 +179,10 @@ class _Preparation:
         order = MEASURED_ORDER if self.recording.measured and self.delays is None else DRAWN_ORDER
         parts = -(-rows // self.rows_per_file)
         spread = frame.repartitionByRange(parts, *order) if parts > 1 else frame.coalesce(1)
-        wanted = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
+        ordered = spread.sortWithinPartitions(*order).select(*BASE_COLUMNS, *fields)
         folder = type_folder(self.work / "trace", name)
         folder.mkdir(parents=True)
-        wanted.mapInArrow(make_portable(WritePart(str(folder), self.rows_per_group)), "file string, rows bigint").collect()
+        ordered.mapInArrow(make_portable(WritePart(str(folder), self.rows_per_group)), "file string, rows bigint").collect()
 
 
 def _described(

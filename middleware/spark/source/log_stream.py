@@ -1,7 +1,7 @@
 """Reading the log of a node as a stream: micro-batches between positions that Spark keeps in its checkpoint.
 
 The driver reads, and hands the rows of a batch to its task. What follows a position is the same whenever it is read: early
-changes come in the order of the log, finals in the total order. So a position is an offset of the log, and what to leave out
+changes come in the order of the log, finals in the total order. So a position is an offset of the log, and what to skip
 after it; and a batch that Spark runs again is the number of rows between two positions, read again.
 """
 

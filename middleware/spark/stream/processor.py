@@ -53,7 +53,7 @@ class HashRaw:
 class StageProcessor(StatefulProcessor):
     """A stage: a shard for each group of parcels, whose state is in Spark's store, which commits it with the micro-batch.
 
-    What is for higher stages, and rows of the output, go on as they are; out of the highest stage come rows.
+    What is for higher stages, and rows of the output, pass through; out of the highest stage come rows.
     """
 
     def __init__(self, plan: bytes, stage: int) -> None:

@@ -98,7 +98,7 @@ def _broken(found: SearchOutcome, why: str, way: Sequence[Step]) -> SearchOutcom
 
 def replay(plan: ExplorationPlan, steps: Sequence[Step]) -> tuple[list[Step], str]:
     """Take these steps, without those that cannot happen, then let everything settle: what is under way arrives, and publishers
-    go on. Returns the steps taken until a promise broke, and which one: empty if none did."""
+    continue. Returns the steps taken until a promise broke, and which one: empty if none did."""
     world, taken = ExploredWorld(plan), list[Step]()
     try:
         for step in steps:

@@ -89,7 +89,7 @@ class Simulation:
         self._paused.setdefault(name, [])
 
     def resume(self, name: str) -> None:
-        """Let a paused endpoint go on."""
+        """Let a paused endpoint continue."""
         for channel, parts, _ in self._paused.pop(name, []):
             self._endpoints[name].receive(channel, parts, self.now)
 

@@ -41,7 +41,7 @@ _ORDINARY = 2_000
 
 _CUTTING = ("partition", "pause", "full")
 _PATIENCE = 8 * SECOND
-"""A peer that does not answer for longer than this may be given up."""
+"""A peer that does not answer for longer than this may be dropped."""
 
 _HARMLESS = {
     "duplicate",
@@ -409,9 +409,9 @@ class World:
                 derived = [entry for entry in unit.late if entry.event.level]
                 assert not derived, f"a derived event was late at {unit.name}: {derived[:1]}"
                 assert unit.statistics().unknown == 0, f"{unit.name}: a retraction of what never came"
-            told = {"gap for a reader"} if any(sink.lacks for sink in [*self.sinks, *self._joiners.sinks]) else set()
-            told |= {"gap in what a node sends"} if self.halts else set()
-            stray = node.broker.drops.keys() - _HARMLESS - told
+            announced = {"gap for a reader"} if any(sink.lacks for sink in [*self.sinks, *self._joiners.sinks]) else set()
+            announced |= {"gap in what a node sends"} if self.halts else set()
+            stray = node.broker.drops.keys() - _HARMLESS - announced
             assert not stray, f"node {name} dropped {stray}"
         self.troubles += Counter(late=sum(map(len, self.late().values())), rejected=len(self.rejected))
         self._check_late()
@@ -430,7 +430,7 @@ class World:
             sink.link.check()
             assert not sink.drops, f"{sink.name} dropped {dict(sink.drops)}"
             if sink.lacks and (sink.incomplete or self._was_cut_off(sink)):
-                # it was told that the log does not reach back to its copy, or that nothing was kept for it
+                # it knows that the log does not reach back to its copy, or that nothing was kept for it
                 _same(sink.finals, [event for event in expected if event in sink.finals], f"finals of {sink.name}")
                 self.troubles["lacking"] += 1
                 continue
@@ -457,11 +457,11 @@ class World:
         return any(each.kind == "partition" and each.target == sink.name for each in self.plan.incidents)
 
     def _check_stopped(self, sink: WatchedSink, node: str, expected: list[Event]) -> None:
-        """Check that a sink gets what was final before the stop, and is told that nothing more comes. For results that other
-        nodes derive from it, it gets an ordinary gap: then it gives up what it holds back."""
-        assert sink.lacks, f"{sink.name} was not told that there is nothing more of {sorted(self.halts)}"
+        """Check that a sink gets what was final before the stop, and learns that nothing more comes. For results that other
+        nodes derive from it, it gets an ordinary gap: then it drops what it holds back."""
+        assert sink.lacks, f"{sink.name} does not know that there is nothing more of {sorted(self.halts)}"
         is_away = any(other != node for other in self.plan.placement.values())
-        assert is_away or not sink.gave_up, f"{sink.name} was told of a gap as if something were lost"
+        assert is_away or not sink.gave_up, f"{sink.name} got a gap as if something were lost"
         if sink.gave_up:
             expected = [event for event in expected if event in sink.finals]
         _same(sink.finals, expected, f"finals of {sink.name}, where {sorted(self.halts)} have stopped,")
@@ -514,8 +514,8 @@ class World:
         return [each[name].lateness.floor for each in (self.plan.policies, self.plan.later) if name in each]
 
     def history(self) -> list[str]:
-        """All that the subscribers were told."""
-        return [told for sink in self.sinks for told in sink.history]
+        """All that the subscribers received."""
+        return [line for sink in self.sinks for line in sink.history]
 
 
 class Loss:
@@ -543,7 +543,7 @@ class Loss:
             in_order = all(ORDER(one) < ORDER(other) for one, other in pairwise(sink.finals))
             assert in_order, f"{sink.name} has a final twice, or out of order"
             if not sink.watch.is_blind and not sink.lacks and not self._is_silent:  # nor any of its former lives
-                _same(sink.finals, world.expected(), f"{sink.name} was not told that changes are missing: its finals")
+                _same(sink.finals, world.expected(), f"{sink.name} does not know that changes are missing: its finals")
 
 
 def _listed(unit: Unit) -> set[Claim]:

@@ -53,7 +53,7 @@ def told(results: list[Batch]) -> str:
 @given(
     seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.sets(st.integers(0, 60), max_size=3)
 )
-def test_a_hierarchy_goes_on_where_it_was(seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
+def test_a_hierarchy_resumes_where_it_was(seed: int, size: int, policy: Policies, cuts: set[int]) -> None:
     whole, cut = made(policy), made(policy)
     for number, batch in enumerate(batches(seed, size)):
         if number in cuts:

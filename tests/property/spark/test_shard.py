@@ -305,7 +305,7 @@ class Counts(Detector):
 
 @pytest.mark.parametrize("shards", [1, 2, 3])
 @pytest.mark.parametrize("detectors", [[Sizes(), Counts()], [Sizes(), Passes(), Counts()]], ids=len)
-def test_what_cannot_be_a_key_is_told_and_costs_nothing_else(shards: int, detectors: list[Detector]) -> None:
+def test_what_cannot_be_a_key_is_reported_and_costs_nothing_else(shards: int, detectors: list[Detector]) -> None:
     sizes = [1.0, math.nan, 2.0, 6.0, 7.0, -0.0, 1.0, 0.0]
     events: list[Event] = [Size(size, ts=number, id=number, source="s") for number, size in enumerate(sizes)]
     plan = planned(shards, detectors=detectors, finals=True)
@@ -360,7 +360,7 @@ def test_detectors_of_which_none_has_a_key_are_not_put_into_shards() -> None:
         planned(2, detectors=detectors)
 
 
-def test_the_stages_are_told() -> None:
+def test_the_stages_are_explained() -> None:
     assert explain([Count(), ByHue(), Gather(), Again()], 2) == [
         "stage 1, in 1 shard: ByHue (reads Ping)",
         "stage 1, by host in 2 shards: Count (reads Ping)",

@@ -155,7 +155,7 @@ LONG = "é" * (LONGEST_SOURCE // 2) + "x"
 @pytest.mark.parametrize("types", [TYPES, None], ids=["typed", "untyped"])
 @pytest.mark.parametrize("in_columns", [False, True])
 @pytest.mark.parametrize("names_runs", [False, True])
-def test_a_source_with_a_long_name_is_turned_away_and_not_remembered(
+def test_a_source_with_a_long_name_is_rejected_and_not_remembered(
     types: EventTypes | None, in_columns: bool, names_runs: bool
 ) -> None:
     broker = Broker("a", 1, 0, types=types)
@@ -227,7 +227,7 @@ def pings(source: str, first: int, count: int) -> list[Ping]:
     return [ping(number, source) for number in range(first, first + count)]
 
 
-def test_what_is_turned_away_fills_a_step_as_what_is_taken_does() -> None:
+def test_what_is_rejected_fills_a_step_as_what_is_taken_does() -> None:
     shares = Shares()
     evil, honest = (ByHand(shares.broker, "publisher", name, 0) for name in ("evil", "honest"))
     repeats = [(evil, pings("evil", 0, 400)) for _ in range(20)]

@@ -127,7 +127,7 @@ def test_clock_marks_reach_nodes_that_read_nothing_of_it_and_not_too_often() -> 
     assert frames_to(reader, "a").frames_in - frames <= SECOND // SPREAD + 1
 
 
-def test_an_event_too_large_for_a_frame_is_dropped_and_the_rest_goes_on() -> None:
+def test_an_event_too_large_for_a_frame_is_dropped_and_the_rest_is_sent() -> None:
     simulation = Simulation(0)
     node = SimulatedNode(simulation, "a", (), TYPES, derives=["Ping"])
     subscriber = SimulatedSubscriber(simulation, "s", "a", ["Ping"], TYPES)
@@ -138,7 +138,7 @@ def test_an_event_too_large_for_a_frame_is_dropped_and_the_rest_goes_on() -> Non
     assert node.broker.drops == {"oversized event": 1}
 
 
-def test_a_node_that_never_comes_is_given_up_after_a_while() -> None:
+def test_the_wait_for_a_node_that_never_comes_expires() -> None:
     simulation = Simulation(0)
     node = SimulatedNode(simulation, "a", "ab", TYPES, reads=["Ping"])
     publisher = SimulatedPublisher(simulation, "p", "a")
@@ -216,7 +216,7 @@ def test_the_fields_of_a_block_that_names_new_identities_pass_unread(ingress: In
 @pytest.mark.parametrize(
     "runs", [[("p", 1, 2)], [("q", 1, 1), ("p", 7, 7)], [("p", 1, 1), ("p", 6, 6)], [("p", 1, 1), ("p", 7, 8)]]
 )
-def test_what_goes_on_is_what_a_block_holds_and_not_what_its_head_says(
+def test_the_events_of_a_block_are_forwarded_and_not_what_its_head_announces(
     types: EventTypes, in_columns: bool, runs: list[tuple[str, int, int]]
 ) -> None:
     ingress = Ingress(types, EventCodec(types), Counter())
@@ -293,7 +293,7 @@ def revised(ingress: Ingress, old: Ping, new: Ping, bounds: Bounds) -> list[tupl
     return [pair for part in parts for _, _, kept in ingress.admit(*part, True, bounds) if kept for pair in kept.revises]
 
 
-def test_what_rests_on_a_change_that_was_turned_away_is_too(ingress: Ingress) -> None:
+def test_a_change_that_rests_on_a_rejected_one_is_rejected_too(ingress: Ingress) -> None:
     def at(ts: int) -> Ping:
         return replace(ping(1), ts=ts)
 

@@ -46,7 +46,7 @@ def admitted(ingress: Ingress, events: list[Event], decode: bool, name: str = "R
 @pytest.mark.parametrize("types", [TYPES, EventTypes()], ids=["types known", "no types"])
 @pytest.mark.parametrize("decode", [True, False])
 @pytest.mark.parametrize("names_runs", [True, False])
-def test_a_clash_is_told_from_a_repeat_on_every_way_in(types: EventTypes, decode: bool, names_runs: bool) -> None:
+def test_a_clash_is_distinguished_from_a_repeat_on_every_way_in(types: EventTypes, decode: bool, names_runs: bool) -> None:
     ingress = ingress_of(types)
     assert admitted(ingress, [reading(1), reading(2)], decode, names_runs=names_runs) == 2
     assert admitted(ingress, [reading(2), reading(1, 9.5), reading(3)], decode, names_runs=names_runs) == 1
@@ -77,7 +77,7 @@ def test_the_form_on_the_wire_and_the_cut_of_blocks_make_no_clash_and_another_ty
     ]
 
 
-def test_a_repeat_of_what_is_not_known_any_more_counts_as_one_and_is_told_apart() -> None:
+def test_a_repeat_of_what_is_not_known_any_more_counts_as_one_and_has_its_own_reason() -> None:
     ingress = ingress_of(TYPES)
     ingress.seen.add("s", 1)
     assert admitted(ingress, [reading(1)], True) == 0

@@ -137,7 +137,7 @@ def test_unknown_types_truncated_blocks_and_levels_are_counted() -> None:
     assert len(CODEC.decode(head, block, drops)) == 4
 
 
-def test_k_plus_that_does_not_fit_is_left_out() -> None:
+def test_k_plus_that_does_not_fit_is_skipped() -> None:
     drops: Counter[str] = Counter()
     block = encode(([hit(1), hit(2)], [7], [], []))
     assert CODEC.decode(BlockHead("Hit", 2, plain=False), block, drops) == Delta([hit(1), hit(2)])

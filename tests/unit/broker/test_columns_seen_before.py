@@ -30,7 +30,7 @@ class Pong(Event, frozen=True):
 
 @pytest.mark.parametrize("in_columns", [False, True])
 @pytest.mark.parametrize("seen", [range(0), range(0, 80, 2), range(0, 80, 3), range(80)])
-def test_what_has_been_seen_is_left_out_and_the_rest_stays_in_order(seen: range, in_columns: bool) -> None:
+def test_repeats_are_skipped_and_the_rest_stays_in_order(seen: range, in_columns: bool) -> None:
     types = EventTypes([Ping, Pong])
     codec, drops = EventCodec(types), Counter[str]()
     ingress = Ingress(types, codec, drops)

@@ -66,7 +66,7 @@ def test_how_early_events_come_survives_the_wire(given_times: list[int], since: 
 
 
 @pytest.mark.parametrize("since", [MIN_TS - 10, MIN_TS, 0, MAX_TS, MAX_TS + 10])
-def test_times_far_apart_go_as_what_can_be_said(since: int) -> None:
+def test_times_far_apart_are_sent_as_they_can_be_encoded(since: int) -> None:
     events = hits([MIN_TS + 1, 5, MAX_TS - 1])
     whole = combined([part for _, part in sent(early(events, since), 1)])
     assert k_plus(whole) == {("a", n): max(0, event.ts - since) for n, event in enumerate(events)}

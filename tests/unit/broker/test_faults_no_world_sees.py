@@ -63,7 +63,7 @@ def test_while_the_disk_stands_still_each_peer_keeps_its_own_answers() -> None:
     assert {name: link.up for name, link in links.items()} == dict.fromkeys("pqr", True)
 
 
-def test_a_disk_that_is_slow_and_goes_on_does_not_stand_still(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_is_slow_but_progresses_has_not_stalled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Something always waits to be stored; peers are given no more time for that."""
     broker, now, excuses = Broker("b", 1, 0, types=PINGS, log=Log(77, lambda offset, size: iter(()))), 0, []
     monkeypatch.setattr(broker, "wait_longer", excuses.append)
@@ -123,7 +123,7 @@ def test_a_step_that_is_replayed_has_the_order_of_arrival_that_it_had(seed: int,
 
 
 @pytest.mark.parametrize("away", [3 * SECOND, 3_600 * SECOND, 10**6 * SECOND])
-def test_an_absence_excuses_only_the_silence_that_it_caused(away: int) -> None:
+def test_an_absence_exempts_only_the_silence_that_it_caused(away: int) -> None:
     """A peer that is heard as the node comes back, and then falls silent, is dead when its time is up."""
     talk = Talk(Broker("b", 1, 0, types=PINGS))
     peer = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
@@ -199,7 +199,7 @@ def test_a_hello_of_an_old_life_takes_nothing_over(role: str) -> None:
 
 @pytest.mark.parametrize("beside", [(), (Ping(ts=20, id=9, source="p"),)], ids=["alone", "beside a new event"])
 @pytest.mark.parametrize("reads", [(), ("Ping",)], ids=["forwarded", "read here"])
-def test_a_retraction_that_comes_too_late_is_turned_away(beside: tuple[Ping, ...], reads: tuple[str, ...]) -> None:
+def test_a_retraction_that_comes_too_late_is_rejected(beside: tuple[Ping, ...], reads: tuple[str, ...]) -> None:
     talk = Talk(Broker("b", 1, 0, types=PINGS, subscriptions=reads))
     reader = readers_of(talk)
     one = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))

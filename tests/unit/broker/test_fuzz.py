@@ -171,7 +171,7 @@ def test_who_ignores_its_credit_is_shut_out() -> None:
     assert broker.statistics().drops["malformed block"] == 4, "what came within the credit was looked at, and no more"
 
 
-def test_one_peer_too_many_is_turned_away_and_counted() -> None:
+def test_one_peer_too_many_is_rejected_and_counted() -> None:
     broker = Broker("a", 10, 0, types=TYPES)
     for number in range(MOST_PEERS + 3):
         broker.receive(b"%d" % number, hello(f"p{number}"), 0)
@@ -229,7 +229,7 @@ def test_a_publisher_cannot_hold_back_what_detectors_derive() -> None:
     assert (streams["Pong"], streams["Ping"].promised) == (before, 7)
 
 
-def test_a_name_is_not_given_up_to_another_key() -> None:
+def test_a_name_is_not_released_to_another_key() -> None:
     rights = {b"1": Rights("alice"), b"2": Rights("mallory"), b"3": Rights("alice")}
     broker = Broker("a", 10, 0, types=TYPES, rights=lambda channel: rights[channel])  # type: ignore[index]
     broker.receive(b"1", hello("meter"), 0)

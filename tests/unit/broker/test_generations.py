@@ -44,7 +44,7 @@ def ping(ts: int, number: int | None = None) -> Ping:
 # -- promises ---------------------------------------------------------------------------------------------------------
 
 
-def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again() -> None:
+def test_an_end_goes_back_to_the_promise_before_it_until_it_is_sent_again() -> None:
     promises = CombinedWatermarks()
     promises.offer("node", ["Ping"], ["Pong"])
     promises.promise("node", {"Ping": 7, "Pong": 5})
@@ -63,7 +63,7 @@ def test_end_falls_to_what_was_promised_before_and_holds_until_it_is_said_again(
     assert promises.floor("Pong") == 15, "and nothing as old comes any more"
 
 
-def test_what_ended_by_the_word_of_those_who_left_is_doubted_too() -> None:
+def test_an_end_by_promises_of_those_who_left_is_in_doubt_too() -> None:
     promises = CombinedWatermarks()
     promises.promise("p", {"Ping": END})
     promises.leave("p")
@@ -159,7 +159,7 @@ def test_what_is_offered_while_a_generation_is_under_way_waits_for_the_next() ->
     assert tracker.generations.floor == 31 and tracker.for_subscribers.floor("Pong") == 33
 
 
-def test_a_type_that_goes_on_elsewhere_needs_no_generation_of_its_own() -> None:
+def test_a_type_that_continues_elsewhere_needs_no_generation_of_its_own() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1, raw=["Ping"], keeps=True))
     tracker.noted(node, Changes(20, {"Ping": END}, []))
@@ -178,7 +178,7 @@ def test_a_type_that_goes_on_elsewhere_needs_no_generation_of_its_own() -> None:
     assert tracker.for_subscribers.floor("Ping") == 27, "who comes now says what is newer than all that was final"
 
 
-def test_a_node_that_did_not_hear_how_a_generation_came_out_is_told_with_the_next() -> None:
+def test_a_node_that_missed_the_outcome_of_a_generation_learns_it_with_the_next() -> None:
     tracker, node = WatermarkTracker((), backdate=2), ("node", "b")
     tracker.offered(node, Interest(1))
     an_end(tracker, "Ping")
@@ -192,7 +192,7 @@ def test_a_node_that_did_not_hear_how_a_generation_came_out_is_told_with_the_nex
 # -- readers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_generation() -> None:
+def test_a_barrier_goes_back_from_the_end_only_for_a_new_generation() -> None:
     barrier = Barrier(["Ping"])
     assert barrier.take(Batch({"Ping": Delta([ping(3), ping(9)])}, {"Ping": END})) == [ping(3), ping(9)]
     barrier.take(Batch({}, {"Ping": 4}))
@@ -202,7 +202,7 @@ def test_a_barrier_goes_back_from_the_end_only_when_it_is_told_of_an_generation(
     assert barrier.take(Batch({}, {"Ping": END})) == [ping(12)]
 
 
-def test_a_subscription_goes_on_with_the_generation_of_its_node() -> None:
+def test_a_subscription_continues_with_the_generation_of_its_node() -> None:
     for final in (False, True):
         reader = Subscription(["Ping"], EventCodec(TYPES), final=final)
 
@@ -271,7 +271,7 @@ class Derives:
         return [Batch({name: Delta(events)} if events else {}, {name: self.final}, batch.clock, reached=reached)]
 
 
-def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_what_goes_on() -> None:
+def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_a_live_stream() -> None:
     """a has the publishers, b makes Pong of Ping, c makes Peng of Pong, and a reads Peng at the end."""
     for seed in range(12):
         simulation = Simulation(seed, Faults(delay_least=MILLISECOND, delay_most=150 * MILLISECOND))
@@ -295,7 +295,7 @@ def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_what_goe
         assert [event.ts for event in sink.events] == [ts for ts in range(1, 31) for _ in range(3)]
 
 
-def test_an_end_counts_for_the_publisher_that_said_it() -> None:
+def test_an_end_counts_for_the_publisher_that_sent_it() -> None:
     simulation = Simulation(1)
     node = SimulatedNode(simulation, "a", [], TYPES)
     one, other = (SimulatedPublisher(simulation, name, "a", [Ping], shares=True) for name in ("one", "other"))
@@ -318,7 +318,7 @@ def test_an_end_counts_for_the_publisher_that_said_it() -> None:
 
 
 @pytest.mark.parametrize(("nodes", "second", "is_dead"), [*product(["a", "ab"], "a", [True, False]), ("ab", "b", True)])
-def test_who_died_before_an_end_came_holds_it_only_until_it_is_given_up(nodes: str, second: str, is_dead: bool) -> None:
+def test_a_peer_that_died_before_an_end_came_delays_it_only_until_it_expires(nodes: str, second: str, is_dead: bool) -> None:
     """Killed and started again within SILENCE, a publisher has another name, and its first life is still attached."""
     simulation = Simulation(1)
     here = {name: SimulatedNode(simulation, name, nodes, TYPES) for name in nodes}
@@ -345,7 +345,7 @@ def test_who_died_before_an_end_came_holds_it_only_until_it_is_given_up(nodes: s
     assert any("not all with an end" in line for line in told) != is_dead, told
 
 
-def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_told() -> None:
+def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_reported() -> None:
     simulation = Simulation(1)
     here, there = (SimulatedNode(simulation, name, ["a", "b"], TYPES, reads=["Ping"]) for name in "ab")
     there.broker._offering.interest.keeps = True

@@ -35,13 +35,13 @@ def at(line: int, offset: int) -> Interest:
     return Interest(1, ["Ping"], line=line, offset=offset)
 
 
-def test_a_reader_of_what_both_have_goes_on_where_it_was() -> None:
+def test_a_reader_of_what_both_have_resumes_where_it_was() -> None:
     log = cut()
     for offset in (0, 4, 6):  # the break comes to it in its place, as block 7
         assert log.start_of(NODE, at(1, offset)) == (offset, False)
 
 
-def test_a_reader_of_what_is_lost_has_a_gap_and_goes_on_where_the_log_was_cut() -> None:
+def test_a_reader_of_what_is_lost_has_a_gap_and_resumes_where_the_log_was_cut() -> None:
     log = cut()
     for offset in (7, 9, 10, 50):
         assert log.start_of(NODE, at(1, offset)) == (6, True)

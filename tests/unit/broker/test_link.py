@@ -290,7 +290,7 @@ def test_a_durable_link_survives_the_peers_death_and_sends_again_what_was_not_ac
     assert pair.near.epoch == 101
 
 
-def test_a_peer_that_took_a_late_hello_of_a_former_life_for_the_present_one_is_told_at_once() -> None:
+def test_a_peer_that_took_a_late_hello_of_a_former_life_for_the_present_one_is_corrected_at_once() -> None:
     pair = Pair(durable=True)
     pair.near.tick(0)
     (late,) = pair.near.outbox  # of the first life: a copy of it is still under way

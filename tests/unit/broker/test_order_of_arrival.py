@@ -91,7 +91,7 @@ class Door:
 
 
 @given(seed=st.integers(0, 2**32), again=st.integers(0, 30))
-def test_what_is_left_out_leaves_the_others_in_their_order(seed: int, again: int) -> None:
+def test_what_is_skipped_leaves_the_others_in_their_order(seed: int, again: int) -> None:
     events, door = mixed(Random(seed), 30), Door()
     repeated = Random(seed).sample(events, again)
     for event in repeated:

@@ -53,7 +53,9 @@ def ways(kind: EventType) -> Iterator[Blocks]:
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
 @pytest.mark.parametrize("decode", [True, False], ids=["read here", "passed on"])
-def test_they_are_turned_away_where_they_come_in_and_the_sender_hears_what_is_wanted(other: EventType, decode: bool) -> None:
+def test_they_are_rejected_where_they_come_in_and_the_sender_gets_the_fields(
+    other: EventType, decode: bool
+) -> None:
     types = EventTypes([PLACE])
     for blocks in ways(other):
         ingress = Ingress(types, EventCodec(types), Counter())
@@ -90,7 +92,7 @@ def lot(kind: Any) -> EventType:
 
 @pytest.mark.parametrize("wanted", KINDS)
 @pytest.mark.parametrize("made", KINDS)
-def test_fields_of_another_kind_are_turned_away_just_where_no_value_could_be_read(made: type, wanted: type) -> None:
+def test_fields_of_another_kind_are_rejected_just_where_no_value_could_be_read(made: type, wanted: type) -> None:
     types = EventTypes([lot(wanted)])
     ingress = Ingress(types, EventCodec(types), Counter())
     ((head, block),) = encode_delta("Lot", Delta([lot(made)(VALUES[made], ts=1, id=1, source="s")]), raw=True)

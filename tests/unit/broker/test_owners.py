@@ -102,7 +102,7 @@ class Talk:
                         client.take(parts, self.now)
 
 
-def test_a_source_belongs_to_the_publisher_that_sent_it_first_as_long_as_that_is_heard() -> None:
+def test_a_source_belongs_to_the_publisher_that_sent_it_first_while_that_one_is_live() -> None:
     talk = Talk()
     honest, other = Client(talk, "honest"), Client(talk, "other")
     honest.publish(ping(1))
@@ -227,7 +227,7 @@ def _ways(events: list[Ping]) -> list[list[tuple[object, bytes]]]:
 @pytest.mark.parametrize("types", [TYPES, EventTypes()], ids=["known", "unknown"])
 @pytest.mark.parametrize("decode", [True, False])
 @pytest.mark.parametrize("way", range(3))
-def test_what_others_own_is_left_out_of_every_form_of_a_block(types: EventTypes, decode: bool, way: int) -> None:
+def test_what_others_own_is_skipped_in_every_form_of_a_block(types: EventTypes, decode: bool, way: int) -> None:
     ingress = Ingress(types, EventCodec(types), Drops())
     ingress.owners = Owners(lambda name: True)
     owner, other = Sender("publisher owner"), Sender("publisher other")

@@ -37,7 +37,7 @@ def tell(peer: Peer, version: int, clock: int, now: int, event: bool = False) ->
     return len(peer.link.sent) > before  # type: ignore[attr-defined]
 
 
-def test_watermark_right_behind_events_travels_at_once(peer: Peer) -> None:
+def test_a_watermark_right_behind_events_is_sent_at_once(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0, event=True)
     assert tell(peer, 2, 10, now=1 * MILLISECOND), "nothing was told without events for long"
     assert not tell(peer, 3, 10, now=2 * MILLISECOND), "but now something was"
@@ -52,7 +52,7 @@ def test_clock_marks_do_not_hold_watermark_up_nor_come_too_often(peer: Peer) -> 
     assert tell(peer, 2, 70, now=61 * MILLISECOND), "a mark went out a moment ago, but watermarks did not"
 
 
-def test_no_news_is_not_told(peer: Peer) -> None:
+def test_no_news_is_not_sent(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0)
     assert not tell(peer, 1, 10, now=10 * SPREAD)
     assert tell(peer, 1, 10, now=11 * SPREAD, event=True), "the event, that is"

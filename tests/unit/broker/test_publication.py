@@ -46,7 +46,7 @@ def test_a_time_that_is_no_whole_number_keeps_nothing_else_from_being_sent(ts: f
     "wrong",
     [{"ts": None}, {"ts": "x"}, {"ts": 2**70}, {"id": 1.5}, {"id": 2**70}, {"source": 3}, {"source": "\ud800"}, {"k": 2**70}],
 )
-def test_what_cannot_be_sent_is_told_with_its_place(wrong: dict[str, Any]) -> None:
+def test_what_cannot_be_sent_is_reported_with_its_place(wrong: dict[str, Any]) -> None:
     good: dict[str, Any] = {"k": 1, "x": 1.0, "ts": 5, "id": 1, "source": "a"}
     publication, event = Publication([Reading]), Reading(**good | wrong)
     with pytest.raises(EventError, match=r"event 1, Reading\(.*cannot be sent"):
@@ -61,7 +61,7 @@ def test_so_are_changes_that_cannot_be_sent() -> None:
 
 
 @pytest.mark.parametrize("wrong", [7, None, "x"])
-def test_what_is_no_event_is_told(wrong: Any) -> None:
+def test_what_is_no_event_is_reported(wrong: Any) -> None:
     with pytest.raises(EventError, match=f"event 0, {wrong!r}, cannot be sent: it is no event"):
         list(Publication([Reading]).frames([wrong]))
 
@@ -77,7 +77,7 @@ def test_what_is_no_event_is_told(wrong: Any) -> None:
         (None, "the table cannot be read"),
     ],
 )
-def test_what_is_no_table_of_a_type_is_told(table: Any, complaint: str) -> None:
+def test_what_is_no_table_of_a_type_is_reported(table: Any, complaint: str) -> None:
     with pytest.raises(EventError, match=complaint):
         Publication().columns(to_arrow(table), Reading, "s")
 

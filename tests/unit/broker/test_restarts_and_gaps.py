@@ -142,7 +142,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
     assert [head.inserts for told in back.got if type(told) is Changes for head in told.blocks] == [1]
 
 
-def test_who_has_what_came_before_a_break_and_not_the_break_is_told_of_it():
+def test_a_reader_from_before_a_break_gets_the_break():
     talk = Talk(durable(peers=("z",)))
     node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
     reader = Client(talk, "subscriber", "s", Interest(1, ["Ping"]))
@@ -222,7 +222,7 @@ def test_a_node_answers_an_interest_behind_what_it_sent_by_the_one_before() -> N
 
 
 @pytest.mark.parametrize("comes_from", ["detectors", "node"])
-def test_who_reads_the_log_again_is_told_where_it_lacks_what_nobody_wanted(comes_from: str) -> None:
+def test_a_reader_of_an_old_log_gets_a_gap_where_changes_had_no_subscriber(comes_from: str) -> None:
     broker = Broker("b", 1, 0, types=TYPES, log=Log(77, lambda offset, size: ()), peers=("z",), publications=["Pong"])
     talk = Talk(broker)
     node = Client(talk, "node", "z", Interest(1, raw=["Ping"], keeps=True))
@@ -258,7 +258,7 @@ def test_who_reads_the_log_again_is_told_where_it_lacks_what_nobody_wanted(comes
     assert restored.state() == broker.log.state() | {"readers": restored.state()["readers"]}
 
 
-def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_has_left():
+def test_a_node_learns_what_the_log_still_has_for_it_though_its_publisher_has_left():
     records: list[Record] = []
     talk = Talk(durable(peers=("z",), records=records))
     node = Client(talk, "node", "z", Interest(1, ["Ping"], keeps=True))
@@ -281,7 +281,7 @@ def test_a_node_is_told_of_what_the_log_still_holds_for_it_though_its_publisher_
     assert back.logged()[-1] == [], "it has all of it"
 
 
-def test_that_nothing_is_promised_any_more_is_told_with_a_new_interest_too():
+def test_that_nothing_is_promised_any_more_is_announced_with_a_new_interest_too():
     peer = Peer("node", "z", Link("a", "node", 1, 0, dials=False), "z")
     told: list[Any] = []
     peer.link.send = lambda parts: told.append(decode_payload(parts).watermarks) or 1  # type: ignore[method-assign, func-returns-value]
@@ -304,7 +304,7 @@ def test_the_name_of_a_break_is_no_type(role):
 
 
 @pytest.mark.parametrize("step", [1900 * MILLISECOND, 2500 * MILLISECOND])
-def test_a_node_of_long_steps_gives_up_who_is_dead(step):
+def test_a_node_of_long_steps_drops_a_dead_peer(step):
     talk = Talk(Broker("b", 1, 0, types=TYPES))
     dead = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     lively = Client(talk, "publisher", "q", Interest(1, raw=["Ping"]))
@@ -399,7 +399,7 @@ def test_a_node_that_was_taken_out_of_the_configuration_is_waited_for_no_longer(
     assert [origin.name for origin in stays.waiting([]).streams["Ping"].origins] == ["z"]
 
 
-def test_a_reader_is_told_when_the_log_is_cut_off_under_it():
+def test_a_reader_is_notified_when_the_log_is_cut_off_under_it():
     kept: list[Record] = []
     talk = Talk(durable(records=kept))
     talk.records = kept
@@ -438,7 +438,7 @@ def test_the_place_of_a_subscription_belongs_to_the_key_that_took_it():
     assert "belongs to another key" in str(replayed.objection(key, Interest(1, ["Ping"], resumes=True), "bob"))
 
 
-def test_while_the_disk_stands_still_what_is_said_again_is_held_once():
+def test_while_the_disk_stalls_repeated_frames_are_buffered_once():
     broker = durable()
     core, now = DurableCore(broker, None, TYPES), 0
     broker.log.subscribed(("subscriber", "s"), Interest(1, ["Ping"]))  # to be stored, which it never is

@@ -70,7 +70,7 @@ def test_the_limit_of_a_recording_is_that_of_the_plain_rule_at_every_moment(step
 
 @settings(deadline=None)
 @given(steps)
-def test_nobody_is_idle_while_it_is_said_that_all_are_astir(steps: list[tuple[str, str, int, int]]) -> None:
+def test_nobody_is_idle_where_all_are_declared_active(steps: list[tuple[str, str, int, int]]) -> None:
     sources, looked, now = Sources(SourcePolicy(IDLE, AHEAD), 0), Sources(SourcePolicy(IDLE, AHEAD), 0), 0
     clock: int | None = None
     for what, name, pause, newest in steps:
@@ -185,7 +185,7 @@ HOURS = 3 * AHEAD
         ([AHEAD, AHEAD], 0),
     ],
 )
-def test_a_node_doubts_its_clock_only_where_it_is_alone(others: list[int], agreed: int) -> None:
+def test_the_clock_of_a_node_is_in_doubt_only_where_it_is_alone(others: list[int], agreed: int) -> None:
     assert agreed_wall(0, others, AHEAD) == agreed
 
 
@@ -259,7 +259,7 @@ def test_an_old_event_that_comes_first_after_a_restart_does_not_make_others_run_
     assert sources.limit(B, 7 * AHEAD, 7 * AHEAD, 0, by_clock=True) == limit
 
 
-def test_the_leader_may_go_on_from_where_the_second_has_come_by_now() -> None:
+def test_the_leader_may_resume_from_where_the_second_has_come_by_now() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
     for key, newest in ((A, 1_000), (B, 990)):
         sources.attach(key, 0)

@@ -95,7 +95,7 @@ def test_what_came_over_a_link_that_is_gone_costs_nothing_of_the_next_one() -> N
     assert size == payload_size(payload([tick(2)], log_offset=(7, 2)))
 
 
-def test_a_node_with_a_log_is_told_the_place_and_one_without_has_left_a_gap() -> None:
+def test_a_node_with_a_log_knows_the_position_and_one_without_has_left_a_gap() -> None:
     with_log, without = subscription(), subscription()
     with_log.receive(payload([tick(1)], log_offset=(7, 3)))
     without.receive(payload([tick(1)]))
@@ -152,7 +152,7 @@ def test_a_payload_that_cannot_be_read_may_have_withdrawn_something() -> None:
     assert reader.drops.total() == 2
 
 
-def test_a_name_goes_on_behind_what_the_node_has_been_told() -> None:
+def test_a_name_resumes_behind_what_was_committed_to_the_node() -> None:
     reader = subscription(resumes=True)
     reader.receive([encode(Resumed(ORDER(tick(2))))])
     reader.receive(payload([tick(1), tick(2), tick(3)], until=3, log_offset=(7, 3)))
@@ -173,7 +173,7 @@ def test_a_sink_that_has_less_than_was_committed_has_a_gap() -> None:
     assert len(sink.changes(arrived)) == 2
 
 
-def test_what_is_said_is_said_once_and_reaches_back_to_what_is_held() -> None:
+def test_watermarks_are_announced_once_and_cover_what_is_buffered() -> None:
     reader = subscription(resumes=True)
     assert reader.passed() is None
     reader.receive(payload([tick(1)], until=1, log_offset=(7, 1)))
@@ -298,7 +298,7 @@ def test_whatever_a_node_says_the_reader_lives_and_owes_no_credit(words: list[by
     assert given_back == sum(map(payload_size, sent))
 
 
-def test_what_has_stopped_is_told_and_what_came_before_stands() -> None:
+def test_what_has_stopped_is_reported_and_what_came_before_stands() -> None:
     reader = subscription()
     for parts in (payload([tick(1), tick(4)]), [encode(Gap(0, 0, ["Low"], True))], payload(until=3)):
         reader.receive(parts)

@@ -62,7 +62,7 @@ def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
     assert promises.values == {"Pass": 9}
 
 
-def test_a_type_has_ended_when_all_its_origins_said_so() -> None:
+def test_a_type_has_ended_when_all_its_origins_have_ended_it() -> None:
     promises = CombinedWatermarks()
     for origin in ("p1", "p2"):
         promises.offer(origin, ["Hit"])
@@ -88,7 +88,7 @@ def test_an_origin_that_dies_before_the_end_leaves_a_raw_type_open() -> None:
     assert promises.version == version
 
 
-def test_an_end_that_came_after_the_last_word_of_one_who_died_counts_once_it_is_given_up() -> None:
+def test_an_end_after_the_last_message_of_a_dead_peer_counts_once_that_peer_expires() -> None:
     for outlived in ([], ["Hit"]):
         promises = CombinedWatermarks(keeps_ends=False)
         for origin in ("long dead", "dead", "restarted"):

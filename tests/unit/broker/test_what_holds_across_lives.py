@@ -99,7 +99,7 @@ def test_a_type_that_was_offered_anew_is_promised_anew() -> None:
     assert [changes.watermarks for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
 
 
-def test_the_log_is_kept_whole_while_a_peer_was_never_heard_of() -> None:
+def test_the_log_is_kept_whole_while_a_peer_has_never_attached() -> None:
     log = Log(1, lambda offset, size: [])
     log.subscribed(("node", "b"), Interest(1, ["Reading"]))
     log.made(BlockHead("Reading", 1), b"")
@@ -131,7 +131,7 @@ def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() ->
 
 @pytest.mark.parametrize("spoke", [False, True])
 @pytest.mark.parametrize("at", [0, 1, 2, 3, 4])
-def test_an_end_counts_in_the_next_life_too_if_the_one_who_held_it_was_not_heard_since(spoke: bool, at: int) -> None:
+def test_an_end_counts_in_the_next_life_too_if_its_publisher_sent_nothing_since(spoke: bool, at: int) -> None:
     """Publisher and node are killed, after the publisher's next life has ended its type. ``at``: where the checkpoint is."""
     dead: PeerKey = ("publisher", "p")
     again: PeerKey = ("publisher", "q")
@@ -164,7 +164,7 @@ def test_the_log_notes_who_has_left_for_good() -> None:
     assert record.entries == [PeerInterest(peer, Interest(1, raw=["Reading"])), PeerDeparture(peer)]
 
 
-def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
+def test_a_peer_that_left_after_an_idle_promise_in_the_same_step_is_not_awaited_by_the_next_life() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
     silent = ("publisher", "p")
@@ -174,7 +174,7 @@ def test_who_left_after_a_promise_on_its_behalf_in_the_same_step_is_not_awaited_
     assert broker.waiting([]).streams["Reading"].origins == []
 
 
-def test_what_was_turned_away_is_listed_though_the_node_died_before_it_was() -> None:
+def test_rejected_events_are_reported_though_the_node_died_before() -> None:
     late = RejectedEvent("late", 9, "insert", "Reading", 3, 7, "p", b"")
     log = Log(1, lambda offset, size: [])
     core = DurableCore(durable(log), None, EventTypes([Reading]))
@@ -204,7 +204,7 @@ def test_a_node_knows_how_far_its_former_life_had_come() -> None:
     assert broker.sources.reached_before == 77
 
 
-def test_what_others_said_of_its_clock_is_known_to_the_next_life_of_a_node() -> None:
+def test_the_clocks_of_others_are_known_to_the_next_life_of_a_node() -> None:
     log = Log(1, lambda offset, size: [])
     core = DurableCore(durable(log), None, EventTypes([Reading]))
     core.broker.wall_is(10 * SECOND, 0)
@@ -286,7 +286,7 @@ def test_a_gap_of_a_node_that_lost_its_disk_covers_what_it_has_not_offered_again
     assert reader.gaps == 1
 
 
-def test_nobody_can_go_on_under_a_name_where_there_is_no_log() -> None:
+def test_nobody_can_resume_under_a_name_where_there_is_no_log() -> None:
     simulation = Simulation(4)
     SimulatedNode(simulation, "a", types=EventTypes([Reading]))
     named = SimulatedSubscriber(simulation, "named", "a", ["Reading"], EventTypes([Reading]), resumes=True)

@@ -60,7 +60,7 @@ def finals_of(simulation: Simulation, node: str) -> SimulatedSubscriber:
     return reader
 
 
-def test_a_publisher_of_a_derived_type_is_told_so_and_holds_nothing_back() -> None:
+def test_a_publisher_of_a_derived_type_is_notified_and_holds_nothing_back() -> None:
     simulation = Simulation(0)
     node = WatchedNode(simulation, "a", reads="Ping", derives="Pong")
     reader = finals_of(simulation, "a")
@@ -122,7 +122,7 @@ def test_a_type_that_becomes_derived_later_is_taken_from_publishers_no_more() ->
     assert "Pong" not in first.broker.tracker.raw_here()
 
 
-def test_raw_events_of_a_derived_type_from_a_node_are_left_out_and_counted() -> None:
+def test_raw_events_of_a_derived_type_from_a_node_are_skipped_and_counted() -> None:
     simulation = Simulation(0)
     node = WatchedNode(simulation, "b", "ab", reads="Ping", derives="Pong")
     forwarding = SimulatedNode(simulation, "a", "ab", TYPES)

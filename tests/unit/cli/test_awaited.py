@@ -28,7 +28,7 @@ def test_types_and_patterns_that_nobody_publishes_are_named() -> None:
     assert awaited(status(), ["*"]) == ["connected to node a: no one publishes '*' yet, nor anything else"]
 
 
-def test_what_is_published_is_said_to_be_waited_for_and_so_are_missing_nodes() -> None:
+def test_published_types_are_reported_as_awaited_and_so_are_missing_nodes() -> None:
     assert awaited(status("shop.Exit"), ["shop.*"]) == ["connected to node a: nothing has come yet of shop.*"]
     assert awaited(status("shop.Exit", missing=["b"]), ["shop.Exit"]) == [
         "connected to node a: node a itself waits for b, and takes nothing until then"

@@ -48,14 +48,14 @@ def test_json_has_standard_output_to_itself(folder: Path) -> None:
     assert made == {"name": "field", "public": load_keys(folder / "field.key").public, "file": "field.key"}
 
 
-def test_nothing_is_made_that_could_not_be_told(folder: Path) -> None:
+def test_nothing_is_made_that_could_not_be_reported(folder: Path) -> None:
     done = keys("new", "field", "--json", "gone/keys.json")
     assert done.exit_code == ExitCode.BAD_INPUT
     assert "there is no folder gone" in done.stderr
     assert not (folder / "field.key").exists()
 
 
-def test_what_is_no_key_file_is_told(folder: Path) -> None:
+def test_what_is_no_key_file_is_reported(folder: Path) -> None:
     (folder / "allowed.txt").write_text("abc field\n")
     (folder / "allowed.txt").chmod(0o600)
     assert "is no key file" in keys("show", "allowed.txt").stderr

@@ -217,7 +217,7 @@ def test_a_simulation_that_was_stopped_has_not_passed(monkeypatch: pytest.Monkey
     assert "stopped after 0 of 3 worlds" in done.output
 
 
-def test_what_is_no_detector_is_told_by_check() -> None:
+def test_what_is_no_detector_is_reported_by_check() -> None:
     command = [sys.executable, "-m", "middleware.cli.main", "check", "os:path"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"NO_COLOR": "1"})
     assert done.returncode == ExitCode.BAD_INPUT, done.stderr

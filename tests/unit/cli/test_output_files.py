@@ -11,7 +11,7 @@ from middleware.model.errors import SlacklineError
 @pytest.mark.parametrize(
     ("file", "told"), [("gone/result.json", "there is no folder"), (".", "it is a folder"), ("", "it is a folder")]
 )
-def test_what_cannot_be_written_is_told_before_the_work_begins(
+def test_what_cannot_be_written_is_reported_before_the_work_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, told: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

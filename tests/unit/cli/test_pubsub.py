@@ -53,7 +53,7 @@ def test_a_name_that_no_subscription_can_have_is_refused(count: int) -> None:
     assert f"Invalid value for --resume: a name has 1 to 256 characters, not {count}" in refused.output
 
 
-def test_what_is_no_new_event_is_told_and_watermarks_are_not(tmp_path: Path) -> None:
+def test_what_is_no_new_event_is_reported_and_watermarks_are_not(tmp_path: Path) -> None:
     lines = [described(Watermark(3)), described(Retract(Plain("x", ts=1, id=2, source="a"))), {"type": "Plain", "change": 0.5}]
     (tmp_path / "in.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, lines)))
     broken: list[str] = []

@@ -1,4 +1,4 @@
-"""Events that come again, and others that come under the same source and id: these are left out, and that is told."""
+"""Events that come again, and others that come under the same source and id: these are skipped and reported."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def seen(value: float, ts: int, number: int) -> Event:
 EVENTS = [seen(1, 1, 7), seen(nan, 2, 8), seen(3, 3, 7), seen(nan, 2, 8), seen(1, 1, 7)]
 
 
-def test_what_comes_twice_is_told_from_what_clashes() -> None:
+def test_repeats_are_distinguished_from_clashes() -> None:
     assert clashing(EVENTS) == [EVENTS[2]]
 
 
-def test_a_run_tells_how_many_events_it_left_out() -> None:
+def test_a_run_reports_how_many_events_it_skipped() -> None:
     result = run(EVENTS, [Copy()])
     assert (result.events, result.duplicates, result.clashes) == (2, 3, 1)
-    assert repr(result) == "<Run: 2 events; 2 finals (Copy 2); 2 repeats; 1 left out: source and id of others>"
+    assert repr(result) == "<Run: 2 events; 2 finals (Copy 2); 2 repeats; 1 skipped: source and id of others>"
 
 
 def test_a_feed_tells_them_apart_where_it_can() -> None:
@@ -48,6 +48,6 @@ def test_a_feed_tells_them_apart_where_it_can() -> None:
     assert repeats.notes() == ["3 events came twice, and were taken once"]
     assert repeats.notes(EVENTS) == [
         "2 events came twice, and were taken once",
-        "left out 1 event with the source and id of another one, but other content: (plant, 7); "
+        "skipped 1 event with the source and id of another one, but other content: (plant, 7); "
         "each event needs an id of its own",
     ]

@@ -1,4 +1,4 @@
-"""What a run left out is told from the ledgers of its nodes, and held against the recording's own lateness."""
+"""The events that a run skipped, from the ledgers of its nodes, compared with the lateness of the recording itself."""
 
 from __future__ import annotations
 

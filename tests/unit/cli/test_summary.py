@@ -1,4 +1,4 @@
-"""What ``slackline run`` says afterwards: detectors that raised, events that were left out, and whether it is right."""
+"""What ``slackline run`` says afterwards: detectors that raised, events that were skipped, and whether it is right."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def told(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
     return text
 
 
-def test_where_nothing_went_wrong_nothing_is_said_of_it() -> None:
+def test_where_nothing_went_wrong_nothing_is_reported() -> None:
     text = told()
     assert text.endswith("finals equal the in-order oracle: yes (40 events)\n")
     assert "fail" not in text
@@ -52,16 +52,16 @@ def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
     assert "Stops on node gate" not in text
 
 
-def test_a_detector_that_has_stopped_is_said_to_have() -> None:
+def test_a_detector_that_has_stopped_is_reported() -> None:
     text = told(units=[replace(UNIT, failed=1, errors={"ValueError: 13": 1}, stopped=True)], oracle_equal=False)
-    assert "Stops on node gate has stopped; 1 event left out:\n  1 x ValueError: 13\n" in text
+    assert "Stops on node gate has stopped; 1 event skipped:\n  1 x ValueError: 13\n" in text
     assert "oracle: no (40 events)\nStops stopped where it raised, or what it rests on did" in text
 
 
 LEFT = SkippedEvents("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gate": 40}, 28_700_000_000, 140, "out/left/gate")
 
 
-def test_what_the_recording_has_too_late_is_told_and_no_failure() -> None:
+def test_what_the_recording_has_too_late_is_reported_and_no_failure() -> None:
     text = told(late=140, skipped=[LEFT])
     assert (
         "Stops on node gate did without 140 events that came too late, at most by 28.7s: 100 yard.Speed, 40 yard.Gate" in text
@@ -77,7 +77,7 @@ def test_what_the_run_made_too_late_is_a_failure() -> None:
     fewer = replace(LEFT, recorded=100)
     text = told(late=140, skipped=[fewer])
     assert "the recording itself has 100 of them so late" in text
-    assert text.endswith("oracle: yes (40 events), but 40 events were left out that the recording has in time\n")
+    assert text.endswith("oracle: yes (40 events), but 40 events were skipped that the recording has in time\n")
     assert not replace(RUN, skipped=[fewer]).is_complete
     ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
     assert "node gate rejected 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(skipped=[ahead])
@@ -137,6 +137,6 @@ def test_internals_are_shown_when_asked_for() -> None:
     assert "gate 0.5 s CPU, busy 25%" in text
 
 
-def test_an_event_at_which_a_detector_failed_is_told_with_a_date() -> None:
+def test_an_event_at_which_a_detector_failed_is_reported_with_a_date() -> None:
     failing = replace(UNIT, failed=1, errors={"ValueError": 1}, first=f"Reading(13, ts={AT}, id=4)")
     assert "first at Reading(13, ts=2023-11-14T22:13:20Z, id=4)" in told(units=[failing])

@@ -33,13 +33,13 @@ def test_a_moment_is_what_was_written(text: str, ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["inf", "nan", "soon", ""])
-def test_what_is_no_moment_is_told(text: str) -> None:
+def test_what_is_no_moment_is_reported(text: str) -> None:
     with pytest.raises(typer.BadParameter, match="is no time"):
         moment_of(text)
 
 
 @pytest.mark.parametrize("words", [["x=5.1234567"], ["x=5.12346"], ["x=512.34567e-2"], ["before", "08:00:06.7"], []])
-def test_a_result_is_known_by_what_is_said_of_it(words: list[str]) -> None:
+def test_a_result_is_found_by_its_fields(words: list[str]) -> None:
     asked, event = ResultFilter(Far, words), Far(5.1234567, ts=DATED, id=1, source="s")
     assert asked.fits(event, Past(Far, {})) and asked.needs(event.ts, 0)
 

@@ -16,7 +16,7 @@ def test_alpha_has_three_decimals_at_most(alpha: float, shown: str) -> None:
     assert [shown in line for line in lines if " * K " in line] == [True], lines
 
 
-def test_what_keeps_the_end_from_coming_is_said_although_all_is_final() -> None:
+def test_what_keeps_the_end_from_coming_is_reported_although_all_is_final() -> None:
     unit = UnitStatus("D", {"In": None}, ["Out"], 9, 9, 9, 3, 0.0, 0, 0)
     node = NodeStatus("edge", 9, {"In": StreamStatus(None, []), "Out": StreamStatus(9, [])}, [unit])
     lines = MeshWaits([node]).explained()["Out"]

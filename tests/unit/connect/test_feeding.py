@@ -211,7 +211,7 @@ HUB = '[[inputs]]\nname = "hub"\nfrom = "{}"\ntypes = {{ t = "{}" }}\n'
 KEEP = '[[outputs]]\nname = "keep"\nto = "x.jsonl"\ntypes = ["{}"]\nnode = "{}"\n'
 
 
-def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) -> None:
+def test_a_file_names_its_ends_and_its_mistakes_are_reported(tmp_path: Path) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     file = tmp_path / "nodes.toml"
 
@@ -250,7 +250,7 @@ def test_a_file_names_its_ends_and_what_it_says_wrong_is_told(tmp_path: Path) ->
         ),
     ],
 )
-def test_an_option_that_does_not_fit_is_told_with_its_place(end: str, options: str, told: str, tmp_path: Path) -> None:
+def test_an_option_that_does_not_fit_is_reported_with_its_place(end: str, options: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP + end + f"options = {{ {options} }}\n")
     connections = Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
@@ -276,7 +276,7 @@ class Lacking:
         raise ModuleNotFoundError("No module named 'paho'", name="paho")
 
 
-def test_a_library_that_is_missing_is_told_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_library_that_is_missing_is_reported_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP + HUB.format("mqtt://h", "Place"))
     monkeypatch.setattr("middleware.connect.connectors.extensions", lambda _: {"mqtt": Lacking()})

@@ -80,7 +80,7 @@ def test_a_query_of_a_csv_file_and_its_results(tmp_path: Path, readings: Path, k
     for _ in range(2):  # a file that is there is replaced
         told = slackline("query", RISES, readings, "--results", out)
     assert "readings (station int, temp_C float, note str): time from time (iso), source readings" in told
-    assert f"left out 1 broken line {readings}:5: temp_C (column temp (C))" in told
+    assert f"skipped 1 broken line {readings}:5: temp_C (column temp (C))" in told
     found = [(float(str(row["top"])), int(str(row["ts"]))) for row in rows(out)]
     assert found == [(20.0, 1_700_000_002 * 10**9), (30.0, 1_700_000_004 * 10**9)]
 
@@ -95,7 +95,7 @@ def test_sql_over_files(tmp_path: Path, readings: Path) -> None:
     (tmp_path / "doors.jsonl").write_text('{"time": 1700000004.5, "open": true}\n')
     query = "SELECT temp_C FROM readings WHERE temp_C > 15 AND station = 8"
     told = slackline("sql", "--from", readings, "-e", query, "--final", "--results", tmp_path / "hot.parquet")
-    assert "left out 1 broken line" in told
+    assert "skipped 1 broken line" in told
     assert [row["temp_C"] for row in rows(tmp_path / "hot.parquet")] == [30.0, *[31.0] * 5]
     both = "SELECT open FROM doors WHERE open"
     told = slackline("sql", "--from", readings, "--from", tmp_path / "doors.jsonl", "-e", both)
@@ -129,7 +129,7 @@ def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None
         (["sql", "--follow", "-e", "SELECT 1"], "name them with --from"),
     ],
 )
-def test_what_cannot_be_is_told(readings: Path, arguments: list[str], complaint: str) -> None:
+def test_what_cannot_be_is_reported(readings: Path, arguments: list[str], complaint: str) -> None:
     told = CliRunner().invoke(application(), [str(readings) if each == "FILE" else each for each in arguments])
     assert told.exit_code == 2, told.output
     assert complaint in " ".join(told.output.split())
@@ -193,7 +193,7 @@ def test_results_of_several_types_and_of_none(tmp_path: Path) -> None:
         assert (tmp_path / f"none.{kind}").exists()
 
 
-def test_results_that_cannot_be_written_are_told(tmp_path: Path) -> None:
+def test_results_that_cannot_be_written_are_reported(tmp_path: Path) -> None:
     with pytest.raises(SlacklineError, match="folder"):
         write_results([], str(tmp_path / "nowhere" / "a.duckdb"))
     with pytest.raises(SlacklineError, match="written whole"):
@@ -276,7 +276,7 @@ def test_a_query_of_a_file_does_without_pandas(readings: Path) -> None:
     assert done.stdout.splitlines()[-1] == "False"
 
 
-def test_types_that_share_a_source_are_told_apart(tmp_path: Path) -> None:
+def test_types_that_share_a_source_are_distinguished(tmp_path: Path) -> None:
     for name, half in (("alpha", ""), ("beta", ".5")):
         rows = "".join(f"2023-11-14T22:13:0{second}{half}Z,m1,{second}\n" for second in range(5))
         (tmp_path / f"{name}.csv").write_text("time,source,v\n" + rows)
@@ -291,7 +291,7 @@ def test_a_line_nested_too_deeply_is_broken_and_no_other(tmp_path: Path, broken:
     lines = [f'{{"ts": {n * 10**9}, "v": {n}}}' for n in range(1_700_000_000, 1_700_000_005)]
     (tmp_path / "deep.jsonl").write_text("\n".join([*lines[:2], broken, *lines[2:]]))
     told = slackline("query", "EVENT SEQ(deep a, deep b) WITHIN 1 s", tmp_path / "deep.jsonl")
-    assert "4 final" in told and "left out 1 broken line" in told
+    assert "4 final" in told and "skipped 1 broken line" in told
 
 
 def test_numbers_within_lists_stay_numbers(tmp_path: Path) -> None:
@@ -403,7 +403,7 @@ def test_rows_of_files_that_are_followed_together_have_the_same_ids_however_they
     assert {event.x: event.id for event in came} == {event.x: event.id for event in whole}
 
 
-def test_a_full_disk_is_told_in_a_line(readings: Path) -> None:
+def test_a_full_disk_is_reported_in_a_line(readings: Path) -> None:
     told = CliRunner().invoke(application(), ["query", RISES, str(readings), "--json", "/dev/full"])
     assert (told.exit_code, told.exception.__class__) == (1, SystemExit)
     assert "could not be: No space left on device" in told.stderr

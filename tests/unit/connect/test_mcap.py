@@ -80,7 +80,7 @@ def test_the_schema_of_a_channel_tells_the_fields(tmp_path: Path):
     assert json.loads(schemas["soccer.Shot"].data)["properties"]["player"] == {"type": "integer"}
 
 
-def test_a_sink_that_was_killed_goes_on_behind_its_mark(tmp_path: Path):
+def test_a_sink_that_was_killed_resumes_behind_its_position(tmp_path: Path):
     file = tmp_path / "out.mcap"
     code = f"""
 import os, signal
@@ -135,7 +135,7 @@ def test_times_before_0_and_options_are_refused(tmp_path: Path):
         open_sink(str(tmp_path / "other.mcap"), speed=1)
 
 
-def test_a_file_that_cannot_be_made_is_told_and_where_the_results_are(tmp_path: Path):
+def test_a_file_that_cannot_be_made_is_reported_and_where_the_results_are(tmp_path: Path):
     sink = open_sink(str(tmp_path / "out.mcap"))
     sink.take(results(1, 4))
     (tmp_path / "out.mcap").mkdir()

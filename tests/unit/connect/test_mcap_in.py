@@ -128,7 +128,7 @@ def test_results_of_ours_are_events_again(robot: Path, tmp_path: Path) -> None:
         (["/scan"], "/scan is encoded as cdr with no schema: json, protobuf, and cdr with a schema of ros2msg can be read"),
     ],
 )
-def test_topics_that_cannot_be_read_are_told(robot: Path, topics: list[str], told: str) -> None:
+def test_topics_that_cannot_be_read_are_reported(robot: Path, topics: list[str], told: str) -> None:
     with pytest.raises(TraceError, match=told):
         run(robot, [Distances()], mapping=POSES | {"topics": topics})
 
@@ -213,7 +213,7 @@ def test_a_message_that_is_none_costs_no_other(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["cdr", "protobuf"])
-def test_a_damaged_message_or_schema_is_told(tmp_path: Path, encoding: str) -> None:
+def test_a_damaged_message_or_schema_is_reported(tmp_path: Path, encoding: str) -> None:
     file = tmp_path / "robot.mcap"
     kind = {"cdr": "ros2msg"}.get(encoding, encoding)
     whole, damaged = ("uwb/msg/X", b"string frame", "/tag/7/pose at "), ("X", b"\xff\x01(", "the schema of /tag/7/pose")
@@ -232,7 +232,7 @@ def test_a_damaged_message_or_schema_is_told(tmp_path: Path, encoding: str) -> N
             run(file, [Distances()], mapping=POSES)
 
 
-def test_a_file_that_is_cut_off_or_something_else_is_told(robot: Path) -> None:
+def test_a_file_that_is_cut_off_or_something_else_is_reported(robot: Path) -> None:
     whole = robot.read_bytes()
     for content in (whole[:900], b"no MCAP at all, but long enough to be one"):
         robot.write_bytes(content)

@@ -161,7 +161,7 @@ def test_an_optional_expression_over_nothing_is_none(tmp_path: Path) -> None:
     assert [x.n for x in run(tmp_path / "w.csv", [Warmth()], mapping=mapping).finals["Warmth"]] == [2.5, -1.0]  # type: ignore[attr-defined]
 
 
-def test_doubtful_units_are_told_and_odd_ones_have_their_reason(tmp_path: Path) -> None:
+def test_doubtful_units_are_reported_and_odd_ones_have_their_reason(tmp_path: Path) -> None:
     mapping = {
         "type": "Reading",
         "ts": {"column": "time", "unit": "ms"},

@@ -206,7 +206,7 @@ def test_events_and_identities_are_those_of_a_trace(tmp_path: Path, arrives: boo
         ({Reading: FRAME, Door: "x.csv"}, "there is no recording"),
     ],
 )
-def test_what_does_not_fit_is_told(source, complaint: str) -> None:
+def test_what_does_not_fit_is_reported(source, complaint: str) -> None:
     with pytest.raises(SlacklineError, match=complaint):
         run(source, [Heat()])
 

@@ -61,7 +61,7 @@ def tell_client(address: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("address", ADDRESSES)
 @pytest.mark.parametrize("tell", [tell_output, tell_input, tell_client])
-def test_no_secret_is_told(address: str, tell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_secret_is_shown(address: str, tell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if tell is tell_input and address.startswith(("mqtt:", "http:")):
         pytest.skip("this input listens, or is made before it connects")
     with pytest.raises(SlacklineError) as told:
@@ -82,5 +82,5 @@ def test_what_is_no_secret_stays(secret: str, form: str) -> None:
     "address",
     ["kafka://a:9092,b:9092/hits", "http://127.0.0.1:80/a@b", "tcp://[::1]:5701", "out.jsonl", "C:\\data\\out.jsonl", ""],
 )
-def test_an_address_without_a_secret_is_told_as_it_is(address: str) -> None:
+def test_an_address_without_a_secret_is_shown_as_it_is(address: str) -> None:
     assert redacted(address) == address

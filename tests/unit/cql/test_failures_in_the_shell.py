@@ -72,7 +72,7 @@ def test_an_event_that_fails_is_told(monkeypatch, tmp_path, capsys):
         sql(None, statements(tmp_path), final=True)
     assert ended.value.exit_code == ExitCode.FAILED
     out, err = shown(capsys)
-    assert "Query1: 1 event failed and left out, at last by KeyError: 'b'" in err
+    assert "Query1: 1 event failed and skipped, at last by KeyError: 'b'" in err
     assert "3 final" in out
 
 

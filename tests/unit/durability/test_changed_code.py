@@ -371,5 +371,5 @@ class Loop(msgspec.Struct):
         (tuple[Inner, Inner], "tuple(Inner(x: int), Inner)"),
     ],
 )
-def test_fields_are_told_all_the_way_down(kind: Any, text: str) -> None:
+def test_fields_are_described_all_the_way_down(kind: Any, text: str) -> None:
     assert fields_of(tick_type(("price", kind))) == f"Tick(price: {text})"

@@ -87,7 +87,7 @@ def test_what_is_made_later_is_read_as_a_list_with_its_events() -> None:
         assert decode_state(data, TYPES) == {"hits": hits, "count": count}
 
 
-def test_collections_go_on_whatever_happens_meanwhile() -> None:
+def test_collections_continue_whatever_happens_meanwhile() -> None:
     assert gc.isenabled()
     with uncollected(), uncollected():
         assert not gc.isenabled()

@@ -45,11 +45,11 @@ def test_the_run_is_what_lies_between_first_and_last_event():
 
 
 @pytest.mark.parametrize("expected", [FINALS[:-1], [*FINALS[:-1], event(Alarm, "Alarms", 1300, 4, value=10)], FINALS[::-1]])
-def test_other_finals_than_the_oracles_are_told(expected):
+def test_other_finals_than_the_oracles_are_reported(expected):
     assert not measure(replay(BUFFERING, FINALS, 40.0), scenario(), expected).oracle_equal
 
 
-def test_a_final_that_changed_is_told():
+def test_a_final_that_changed_is_reported():
     assert not measure(replay(BUFFERING, FINALS, 40.0, violations={"Peak": 1}), scenario(), FINALS).oracle_equal
 
 

@@ -39,7 +39,7 @@ def test_none_has_a_key_and_those_without_stay_themselves():
     assert after["Motions"].subscribes == before["Motions"].subscribes
 
 
-def test_a_restored_one_goes_on_as_it_was():
+def test_a_restored_one_continues_as_it_was():
     rows = list(islice(events(3, 1.0), 20_000))
     first = fresh(unkeyed(soccer())["Motions"])
     for row in rows[:10_000]:

@@ -42,7 +42,7 @@ def test_every_mode_ends_like_the_oracle(runs):
     assert all(run.events == 10 * SECONDS for run in runs.values())
 
 
-def test_other_finals_are_told():
+def test_other_finals_are_reported():
     given = arrivals()
     wrong = LenientOracle(given[0][1][:-50], scenario().detectors)
     assert not virtual(scenario(), given, BUFFERING, wrong).oracle_equal

@@ -59,7 +59,7 @@ def test_counters_tell_all_that_full_retraction_withdraws(seed, late, kind, batc
     wire = Wire(keys_of({"Totals": detector}))
     policies = Policies(alpha=0.0, retraction=Retraction.FULL)
     done = run(steps(seed, 60, late), {"Totals": detector}, policies=policies, batch=batch, watch=wire.take)
-    standing = [one for series in wire.standing.values() for one in series]
+    standing = [one for series in wire.provisional.values() for one in series]
     assert sorted(standing) == sorted(IDENTITY(event) for event in done.finals["Totals"])
     records = wire.records
     assert records.singles == 0, "what is withdrawn is the end of its series"
@@ -68,7 +68,7 @@ def test_counters_tell_all_that_full_retraction_withdraws(seed, late, kind, batc
     assert records.by_counters - records.counters == records.one_by_one - records.retracts
 
 
-def test_what_is_no_end_of_its_series_is_told_one_by_one():
+def test_what_is_no_end_of_its_series_is_sent_one_by_one():
     events = [Total(1, n, ts=n, id=n, source="Totals") for n in range(5)]
     wire = Wire(keys_of({"Totals": Totals()}))
     wire.take(Batch({"Total": Delta(events)}, {}))
@@ -76,7 +76,7 @@ def test_what_is_no_end_of_its_series_is_told_one_by_one():
     assert (wire.records.counters, wire.records.singles) == (1, 0)
     wire.take(Batch({"Total": Delta(retracts=[events[0], events[2]])}, {}))
     assert (wire.records.counters, wire.records.singles, wire.records.retracts) == (1, 2, 4)
-    assert wire.standing == {("Totals", 1): [IDENTITY(events[1])]}
+    assert wire.provisional == {("Totals", 1): [IDENTITY(events[1])]}
 
 
 def test_on_demand_retraction_says_less():

@@ -63,7 +63,7 @@ def test_what_a_person_should_look_at(changes: dict[str, object], told: str) -> 
     assert told in "\n".join(concerns([replace(STATUS, **changes)]))
 
 
-def test_nothing_is_said_where_all_is_well() -> None:
+def test_nothing_is_reported_where_all_is_well() -> None:
     sound = [replace(WAITS, counts=replace(UNIT, failures=0))]
     assert concerns([replace(STATUS, missing=[], units=sound, vitals=replace(VITALS, nodes={"b": ""}))]) == []
 

@@ -60,7 +60,7 @@ def samples(status: Status = STATUS) -> dict[str, dict[tuple[tuple[str, str], ..
     return found
 
 
-def test_what_is_told_is_what_the_status_says() -> None:
+def test_metrics_are_those_of_the_status() -> None:
     found = samples()
 
     def value(name: str, **labels: str) -> float:

@@ -110,7 +110,7 @@ def test_a_drawing_has_a_row_for_each_detector() -> None:
     matplotlib.pyplot.close(axes.figure)
 
 
-def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_missing_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     for show in (lambda: result().table("Rise"), result().plot):

@@ -54,7 +54,7 @@ def test_a_result_is_early_then_revised_then_final() -> None:
     assert shown(board)["counts"]["Rise"] == {"found": 1, "revised": 1, "withdrawn": 0, "final": 1}
 
 
-def test_a_withdrawn_result_stays_withdrawn_when_its_stream_goes_on() -> None:
+def test_a_withdrawn_result_stays_withdrawn_when_its_stream_resumes() -> None:
     board = Board("x", ["Rise"])
     board.take(Batch({"Rise": Delta([rise(1.0)])}), NOW)
     board.take(Batch({"Rise": Delta(retracts=[rise(1.0)])}, {"Rise": END}), NOW)
@@ -92,7 +92,7 @@ def test_values_that_json_or_eyes_cannot_take_are_made_short() -> None:
     assert len(one["what"]["note"]) == 80
 
 
-def test_a_section_is_made_once_a_version_and_not_told_twice() -> None:
+def test_a_section_is_made_once_a_version_and_not_sent_twice() -> None:
     board = Board("x", ["Rise"])
     first = board.section("results", 0)
     assert first is not None
@@ -162,7 +162,7 @@ class Torn:
         raise KeyError("ball")
 
 
-def test_a_view_of_a_scenario_that_raises_is_told_of_and_stands_still() -> None:
+def test_a_view_of_a_scenario_that_raises_is_reported_and_stops() -> None:
     board = Board("x", [])
     watch = MeshWatch(["tcp://127.0.0.1:9"], board, EventTypes(), scene=Torn())
     for _ in range(3):

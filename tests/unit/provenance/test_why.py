@@ -161,7 +161,7 @@ def test_many_causes_are_summed_up() -> None:
     assert len(why.raw) <= MOST_LISTED
 
 
-def test_a_late_event_that_was_left_out_is_no_cause() -> None:
+def test_a_late_event_that_was_skipped_is_no_cause() -> None:
     events = [*(tick(ts, float(ts % 3)) for ts in range(1, 40)), tick(5, 99.0), tick(5_000_000_000, 1)]
     events[39] = Tick("a", 99.0, ts=1, id=999, source="z")
     result = run(events, detectors(), batch=1)
@@ -211,7 +211,7 @@ def test_asking_changes_nothing_and_nothing_is_kept_that_is_not_asked_for() -> N
         Run({}, {}, []).why(one.finals["Rises"][0])
 
 
-def test_what_never_was_is_said_to_be_so() -> None:
+def test_a_result_that_never_was_is_reported_as_such() -> None:
     result = ran([tick(1, 1), tick(2, 2)])
     why = result.why(Rise("a", 7.0, ts=2, id=1, source="Rises"))
     assert not why.stands

@@ -61,7 +61,7 @@ def check(folder: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["arrow file", "arrow stream", "parquet"])
-def test_a_damaged_file_is_told(tmp_path: Path, kind: str) -> None:
+def test_a_damaged_file_is_reported(tmp_path: Path, kind: str) -> None:
     done = subprocess.run(
         [sys.executable, __file__, str(tmp_path), kind], capture_output=True, check=False, text=True, timeout=120
     )
@@ -69,7 +69,7 @@ def test_a_damaged_file_is_told(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["arrow file", "arrow stream", "parquet"])
-def test_a_text_that_is_none_is_told_before_it_is_read(tmp_path: Path, kind: str) -> None:
+def test_a_text_that_is_none_is_reported_before_it_is_read(tmp_path: Path, kind: str) -> None:
     file = tmp_path / ("t.parquet" if kind == "parquet" else "t.arrow")
     texts = pa.StringArray.from_buffers(2, pa.py_buffer(b"\0\0\0\0\2\0\0\0\4\0\0\0"), pa.py_buffer(b"ab\xff\xfe"))
     table = pa.table({"text": texts})

@@ -118,7 +118,7 @@ def test_an_offset_counts_whatever_the_name_beside_it() -> None:
 
 
 @pytest.mark.parametrize("form", ["%d.%d.%Y", "%Y-%Q"])
-def test_a_format_that_python_does_not_take_is_told(form: str) -> None:
+def test_a_format_that_python_does_not_take_is_reported(form: str) -> None:
     good, bad = read(["01.01.2024"], form)
     assert not good
     assert form in bad[0]

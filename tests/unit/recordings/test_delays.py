@@ -114,7 +114,7 @@ def test_duplicates_come_as_often_as_asked() -> None:
         ("constant(delay=3ms, delay=4ms)", "does not fit"),
     ],
 )
-def test_what_is_no_model_is_told(text: str, complaint: str) -> None:
+def test_what_is_no_model_is_reported(text: str, complaint: str) -> None:
     with pytest.raises(TraceError, match=complaint):
         parse_model(text)
 

@@ -129,7 +129,7 @@ def test_halves_follow_each_other_and_the_home_team_always_plays_to_the_right(tw
     assert [event.id for event in runs] == list(range(7)) and {event.source for event in runs} == {"optical-007"}
 
 
-def test_a_dead_ball_is_silent_until_just_before_play_goes_on_but_its_motion_goes_on(tmp_path: Path):
+def test_a_dead_ball_is_silent_until_just_before_play_resumes_but_its_motion_continues(tmp_path: Path):
     frames = [{**KEEPERS, "home_7": (0.4 * at, 5.01), "ball": (1.0 * at, -2.5, 0.3)} for at in range(20)]
     ball = [e for e in of("tracab", write_tracab(tmp_path, {100: frames}, dead=range(101, 119))) if e.sensor == BALL]
     assert [(event.ts // FRAME, event.x, event.z) for event in ball] == [(at, at, 0.3) for at in (0, *range(7, 20))]
@@ -167,7 +167,7 @@ def write_metrica(folder: Path) -> list[Path]:
     return files
 
 
-def test_shares_of_a_pitch_become_metres_of_one_of_usual_size_and_that_is_said(tmp_path: Path):
+def test_shares_of_a_pitch_become_metres_of_one_of_usual_size_with_a_warning(tmp_path: Path):
     files = write_metrica(tmp_path)
     found = of("metrica", files)
     assert [(e.ts, e.x, e.y, e.vx) for e in found if e.sensor == 11] == [
@@ -290,7 +290,7 @@ def test_a_scenario_plays_a_match_and_a_query_asks_it(two_halves: list[Path], tm
     assert [each["ts"] // FRAME for each in going] == [2, 3, 106]
 
 
-def test_files_that_are_something_else_are_told_so(two_halves: list[Path], tmp_path: Path):
+def test_files_that_are_something_else_are_reported(two_halves: list[Path], tmp_path: Path):
     with pytest.raises(TraceError, match=r"tracab reads 2 files: meta_data, raw_data, in this order; 1 given"):
         match_recording("tracab", two_halves[:1])
     with pytest.raises(TraceError, match=r"cannot read this as tracab \(meta_data: .*match.dat, raw_data: .*match.xml\)"):
@@ -300,7 +300,7 @@ def test_files_that_are_something_else_are_told_so(two_halves: list[Path], tmp_p
         of("tracab", two_halves)
 
 
-def test_a_missing_kloppy_is_told_with_what_to_install(two_halves: list[Path], monkeypatch: pytest.MonkeyPatch):
+def test_a_missing_kloppy_is_reported_with_what_to_install(two_halves: list[Path], monkeypatch: pytest.MonkeyPatch):
     for name in [name for name in sys.modules if name.partition(".")[0] == "kloppy"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "kloppy", None)

@@ -191,7 +191,7 @@ def test_a_time_that_is_two_moments_or_none_is_a_broken_line(tmp_path: Path, tim
         ({"fields": {"x": {"type": "int", "value": True}}}, "True is no int"),
     ],
 )
-def test_a_mapping_that_makes_no_sense_is_told(change: dict, complaint: str) -> None:
+def test_a_mapping_that_makes_no_sense_is_reported(change: dict, complaint: str) -> None:
     with pytest.raises(TraceError, match=complaint):
         mappings_of({**ROWS_MAPPING, **change})
 
@@ -200,7 +200,7 @@ def test_a_mapping_that_makes_no_sense_is_told(change: dict, complaint: str) -> 
     ("expression", "complaint"),
     [("price +", "unexpected the end"), ("prize * 2", "unknown attribute 'prize'; did you mean 'price'"), ("who * 2", "")],
 )
-def test_an_expression_that_makes_no_sense_is_told_before_anything_is_read(
+def test_an_expression_that_makes_no_sense_is_reported_before_anything_is_read(
     tmp_path: Path, expression: str, complaint: str
 ) -> None:
     (tmp_path / "a.csv").write_text("t,who,price\n1,a,2\n")
@@ -226,7 +226,7 @@ def test_broken_lines_among_the_first_are_named_and_cost_only_themselves(tmp_pat
     assert head(file)["x"].to_pylist() == ["1", "4"]
 
 
-def test_a_file_whose_lines_end_in_carriage_returns_is_told(tmp_path: Path) -> None:
+def test_a_file_whose_lines_end_in_carriage_returns_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(b"t,note,x\r1,a,1\r2,b,2\r")
     for reading in (lambda: read([file], NUMBERS), lambda: guessed(file)):
@@ -270,7 +270,7 @@ def test_a_byte_order_mark_costs_no_line_of_json(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_text_in_utf_16_is_told_with_what_to_do(tmp_path: Path, kind: str) -> None:
+def test_a_text_in_utf_16_is_reported_with_what_to_do(tmp_path: Path, kind: str) -> None:
     file = tmp_path / f"a.{kind}"
     file.write_text("t,note,x\n1,a,1\n" if kind == "csv" else '{"t": 1, "note": "a", "x": 1}\n', encoding="utf-16")
     with pytest.raises(TraceError, match=r"is in UTF-16, not UTF-8: iconv"):

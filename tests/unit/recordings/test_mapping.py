@@ -88,13 +88,13 @@ def test_iso_times_arrival_and_ids(tmp_path: Path) -> None:
         (("[fields]", "[fields"), "weather.toml"),
     ],
 )
-def test_a_wrong_mapping_is_told(mapping: Path, change: tuple[str, str], complaint: str) -> None:
+def test_a_wrong_mapping_is_reported(mapping: Path, change: tuple[str, str], complaint: str) -> None:
     mapping.write_text(MAPPING.replace(*change))
     with pytest.raises(TraceError, match=complaint):
         load_mappings(mapping)
 
 
-def test_a_missing_column_is_told(tmp_path: Path, mapping: Path) -> None:
+def test_a_missing_column_is_reported(tmp_path: Path, mapping: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("time,station\n1,2\n")
     with pytest.raises(TraceError, match="no column temp_f, wet, note"):

@@ -19,7 +19,7 @@ LENGTHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @pytest.mark.parametrize("true", LENGTHS)
 @pytest.mark.parametrize("said", LENGTHS)
-def test_every_wrong_unit_is_told_with_the_likely_one(said: str, true: str) -> None:
+def test_every_wrong_unit_is_reported_with_the_likely_one(said: str, true: str) -> None:
     values = [str(NOW * LENGTHS[true] + number) for number in range(5)]
     if said == true:
         assert check_times("column time", said, values) is None

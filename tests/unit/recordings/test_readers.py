@@ -135,6 +135,6 @@ def test_one_way_of_reading_must_be_named(tmp_path: Path) -> None:
         open_recording([], generate="middleware.model.time:b", seconds=0)
 
 
-def test_a_type_of_which_a_generator_makes_nothing_is_left_out() -> None:
+def test_a_type_of_which_a_generator_makes_nothing_is_skipped() -> None:
     found, bad = rows_of(generated_recording("scenarios.bookstore.shop:readings", 1, 20.0))  # before the first checkout
     assert (list(found), bad) == (["shop.Shelf"], [])

@@ -53,7 +53,7 @@ def test_types_that_have_ids_keep_them() -> None:
     assert (numbered["Own"]["id"].to_pylist(), numbered["Bare"]["id"].to_pylist()) == ([7], [8, 9])
 
 
-def test_ids_that_have_no_number_behind_them_are_told() -> None:
+def test_ids_that_have_no_number_behind_them_are_reported() -> None:
     bare, own = table_of([("a", 1), ("a", 2)]), table_of([("a", 1)]).append_column("id", [[2**63 - 2]])
     with pytest.raises(TraceError, match="no ids are left behind those that events of 'a' have"):
         NumberingByTime().tables({"Own": own, "Bare": bare})

@@ -88,12 +88,12 @@ def test_schemas_in_files(tmp_path: Path, kind: str) -> None:
         (7, "is no schema"),
     ],
 )  # fmt: skip
-def test_what_no_event_can_be_is_told(schema: object, complaint: str) -> None:
+def test_what_no_event_can_be_is_reported(schema: object, complaint: str) -> None:
     with pytest.raises(SlacklineError, match=complaint):
         event_type_from(schema, "A" if isinstance(schema, pa.Schema) else "")
 
 
-def test_a_file_without_a_schema_is_told(tmp_path: Path) -> None:
+def test_a_file_without_a_schema_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x\n1\n")
     with pytest.raises(TraceError, match="has no schema"):
         event_type_from(tmp_path / "a.csv")

@@ -51,7 +51,7 @@ def test_salvage_keeps_all_good_lines_and_numbers_the_broken(lines: list[bytes])
     assert [number for number, _ in bad] == [number for number, line in enumerate(lines) if line not in (b"1,2", b"")]
 
 
-def test_reasons_are_told() -> None:
+def test_reasons_are_reported() -> None:
     _, bad = salvage(b"1,2\nx,2\n1\n", numbers)
     assert "invalid value 'x'" in bad[0][1]
     assert "Expected 2 columns" in bad[1][1]
@@ -130,19 +130,19 @@ def rows_and_broken(file: Path, size: int, block: int, longest: int = MAX_LINE_B
     return tables["T"]["a"].to_pylist(), [each.line for each in found.bad.first]
 
 
-def test_a_header_that_is_too_long_is_told(tmp_path: Path) -> None:
+def test_a_header_that_is_too_long_is_reported(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"a" * (MAX_LINE_BYTES + 1) + b"\n1,2\n")
     with pytest.raises(TraceError, match=r"a\.csv: its first line has 16,777,218 bytes; the most is 16,777,216"):
         header_line(tmp_path / "a.csv")
 
 
-def test_header_is_left_out_and_gzip_is_read(tmp_path: Path) -> None:
+def test_header_is_skipped_and_gzip_is_read(tmp_path: Path) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(gzip.compress(b"a,b\n1,2\n3,4\n"))
     assert b"".join(block for split in splits([file], header=True) for block in blocks(split)) == b"1,2\n3,4\n"
 
 
-def test_a_broken_gzip_file_is_told(tmp_path: Path) -> None:
+def test_a_broken_gzip_file_is_reported(tmp_path: Path) -> None:
     file = tmp_path / "a.csv.gz"
     file.write_bytes(gzip.compress(b"1,2\n" * 10_000)[:-20])
     with pytest.raises(TraceError, match=r"a\.csv\.gz cannot be read"):
@@ -151,7 +151,7 @@ def test_a_broken_gzip_file_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.csv.gz", "a.jsonl.gz"])
 @pytest.mark.parametrize("reading", [header_line, head, lambda file: list(blocks(splits([file], header=False)[0]))])
-def test_a_gzip_file_that_is_damaged_in_the_middle_is_told(
+def test_a_gzip_file_that_is_damaged_in_the_middle_is_reported(
     tmp_path: Path, name: str, reading: Callable[[Path], object]
 ) -> None:
     whole = gzip.compress(b"".join(b"%d,%d\n" % (number, number) for number in range(1_500)))
@@ -160,7 +160,7 @@ def test_a_gzip_file_that_is_damaged_in_the_middle_is_told(
         reading(tmp_path / name)
 
 
-def test_a_file_of_another_format_is_told_after_a_few_lines_of_it(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_reported_after_a_few_lines_of_it(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(b"this is prose\n\n" * 200_000)
     parsed: list[bytes] = []
@@ -202,12 +202,12 @@ def test_positions_rise_over_blocks_and_splits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["gone.csv", "../gone.csv", "."])
-def test_missing_files_and_folders_are_told_with_their_path(tmp_path: Path, name: str) -> None:
+def test_missing_files_and_folders_are_reported_with_their_path(tmp_path: Path, name: str) -> None:
     with pytest.raises(TraceError, match=str((tmp_path / name).resolve())):
         existing([tmp_path / name])
 
 
-def test_empty_and_no_files_are_told(tmp_path: Path) -> None:
+def test_empty_and_no_files_are_reported(tmp_path: Path) -> None:
     (tmp_path / "empty.csv").touch()
     with pytest.raises(TraceError, match="is empty"):
         existing([tmp_path / "empty.csv"])

@@ -104,7 +104,7 @@ def test_description_counts_late_events_and_duplicates(tmp_path: Path) -> None:
     assert one.sources == {"a": 4, "b": 1}
 
 
-def test_types_that_do_not_fit_are_told(tmp_path: Path) -> None:
+def test_types_that_do_not_fit_are_reported(tmp_path: Path) -> None:
     write(tmp_path, "Pong", [1, 2])
     finish(tmp_path)
 
@@ -136,7 +136,7 @@ def test_types_that_do_not_fit_are_told(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_damaged_trace_is_told(tmp_path: Path, harm, complaint: str) -> None:  # type: ignore[no-untyped-def]
+def test_a_damaged_trace_is_reported(tmp_path: Path, harm, complaint: str) -> None:  # type: ignore[no-untyped-def]
     write(tmp_path, "Pong", [1, 2, 3])
     finish(tmp_path)
     harm(tmp_path)
@@ -144,7 +144,7 @@ def test_a_damaged_trace_is_told(tmp_path: Path, harm, complaint: str) -> None: 
         list(read_trace(tmp_path, EventTypes([Pong])))
 
 
-def test_no_trace_is_told(tmp_path: Path) -> None:
+def test_no_trace_is_reported(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="no such folder"):
         load_trace(tmp_path / "gone")
     (tmp_path / "file").touch()

@@ -122,7 +122,7 @@ def test_a_log_written_ahead_of_an_unknown_version_is_refused_with_what_to_do(ki
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 0.98))
-def test_a_log_written_ahead_that_is_cut_is_told(killed: Path, tmp_path: Path, share: float) -> None:
+def test_a_log_written_ahead_that_is_cut_is_reported(killed: Path, tmp_path: Path, share: float) -> None:
     wal = copied(killed, tmp_path) / WAL
     os.truncate(wal, round(share * wal.stat().st_size))
     assert check(wal.parent) == "told"
@@ -149,7 +149,7 @@ def test_files_that_are_removed(killed: Path, tmp_path: Path, removed: tuple[str
     assert bool(told) == bool(says)
 
 
-def test_an_older_log_with_todays_witness_and_another_log_are_told(killed: Path, tmp_path: Path) -> None:
+def test_an_older_log_with_todays_witness_and_another_log_are_reported(killed: Path, tmp_path: Path) -> None:
     older = copied(killed, tmp_path, "older")
     copy = copied(killed, tmp_path)
     store = Store(copy, "a")
@@ -170,7 +170,7 @@ def test_an_older_log_with_todays_witness_and_another_log_are_told(killed: Path,
         assert store.lacks == "all"
 
 
-def test_a_loss_is_told_until_something_is_stored_behind_it(killed: Path, tmp_path: Path) -> None:
+def test_a_loss_is_reported_until_something_is_stored_behind_it(killed: Path, tmp_path: Path) -> None:
     copy = copied(killed, tmp_path)
     (copy / WAL).unlink()
     (copy / WITNESS).unlink()

@@ -106,7 +106,7 @@ def test_what_fails_only_while_events_are_missing_is_no_failure():
     run([*ticks()[5:], *ticks()[:5]], [Pairs()], batch=1, policies=Policies(alpha=0.0))
 
 
-def test_an_operator_that_fails_is_told_with_the_function_of_the_user():
+def test_an_operator_that_fails_is_reported_with_the_function_of_the_user():
     def broken(tick: Event) -> float:
         raise RuntimeError("odd")
 
@@ -208,6 +208,6 @@ def test_windows_need_no_key_and_refuse_what_is_none():
 
 
 @pytest.mark.parametrize("source", [["a"], {"a"}, 3])
-def test_a_source_that_is_no_text_is_told(source: Any) -> None:
+def test_a_source_that_is_no_text_is_reported(source: Any) -> None:
     with pytest.raises(EventError, match="source must be of type str"):
         run([Tick(1.0, ts=1, source=source)], [Failing()])

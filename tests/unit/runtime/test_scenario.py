@@ -86,7 +86,7 @@ def test_a_sound_scenario(write):
     assert scenario.lasting(3.0, None).plan.recording.seconds == 3.0
 
 
-def test_a_module_that_ends_the_program_is_told(write):
+def test_a_module_that_ends_the_program_is_reported(write):
     folder = write(GOOD.replace("watch:", "leaves:"))
     (folder / "leaves.py").write_text(CODE + "\nimport sys\nsys.exit(0)\n")
     with pytest.raises(ScenarioError, match=r"cannot import leaves: it ends the program as it is imported \(sys.exit\)"):

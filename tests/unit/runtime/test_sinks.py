@@ -32,7 +32,7 @@ def goals(first: int, last: int) -> list[Event]:
 
 
 @pytest.mark.parametrize("cut", [0, 1, 40, 85])
-def test_a_file_that_was_cut_off_goes_on_behind_its_last_whole_line(tmp_path: Path, cut: int) -> None:
+def test_a_file_that_was_cut_off_resumes_behind_its_last_whole_line(tmp_path: Path, cut: int) -> None:
     file = tmp_path / "goals.jsonl"
     sink = FileSink(file)
     assert sink.position is None

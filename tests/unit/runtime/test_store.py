@@ -96,7 +96,7 @@ def test_the_log_is_read_from_a_position(tmp_path: Path) -> None:
     store.close()
 
 
-def test_a_write_is_told_only_when_another_process_could_read_it(tmp_path: Path) -> None:
+def test_a_write_is_acknowledged_only_when_another_process_could_read_it(tmp_path: Path) -> None:
     store = Store(tmp_path, "a")
     for number in range(1, 40):
         store.write(Write(record(number)))
@@ -286,7 +286,7 @@ def test_the_folder_of_another_node_is_refused(tmp_path: Path) -> None:
     Store(tmp_path, "a").close()  # and it has been let go of
 
 
-def test_a_node_is_not_woken_for_what_it_has_been_told() -> None:
+def test_a_node_is_not_woken_for_what_it_already_knows() -> None:
     told = NumberPipe()
     poller = select.poll()
     poller.register(told.wakes, select.POLLIN)
@@ -378,7 +378,7 @@ def test_one_process_at_a_time(tmp_path: Path) -> None:
     Store(tmp_path, "a").close()
 
 
-def test_a_torn_tail_of_the_wal_costs_only_what_was_not_told(tmp_path: Path) -> None:
+def test_a_torn_tail_of_the_wal_costs_only_what_was_not_acknowledged(tmp_path: Path) -> None:
     """The WAL is cut, as by a power failure: a prefix of the records is there, whole, and it can be written on."""
     store = Store(tmp_path, "a")
     fill(store, 1, 30)

@@ -72,7 +72,7 @@ class Keeps(Detector):
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_the_error_of_a_run_is_the_cause_not_what_was_left_out_for_it(order: int) -> None:
+def test_the_error_of_a_run_is_the_cause_not_what_was_skipped_for_it(order: int) -> None:
     ticks = [Tick(datetime(2024, 6, 1, tzinfo=UTC), [], ts=n, id=n, source="s") for n in range(1, 6)]
     with pytest.raises(DetectorError, match=r"Keeps\.rest cannot be saved: generator"):
         run(ticks[::order], [Keeps()], batch=1)

@@ -37,7 +37,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("wrong", "told"), WRONG.values(), ids=list(WRONG))
-def test_values_of_another_kind_are_told_with_their_event(wrong: Event, told: str) -> None:
+def test_values_of_another_kind_are_reported_with_their_event(wrong: Event, told: str) -> None:
     publication = Publication()
     with pytest.raises(EventError, match=rf"event 1, {type(wrong).__name__}\(.*cannot be sent: {told}"):
         list(publication.frames([trade(1, number=2), wrong]))

@@ -42,7 +42,7 @@ class Keyed(Slow):
 
 
 @pytest.mark.parametrize("kind", [Slow, Keyed])
-def test_a_step_that_hangs_is_told_with_detector_and_event_while_it_does_and_again_when_it_ends(kind):
+def test_a_step_that_hangs_is_reported_with_detector_and_event_while_it_does_and_again_when_it_ends(kind):
     dog, now = Watchdog("n"), 1_000 * SECOND
 
     def looks():
@@ -68,7 +68,7 @@ def test_a_step_that_hangs_is_told_with_detector_and_event_while_it_does_and_aga
     assert "do not tell" not in str(told)
 
 
-def test_quick_steps_and_idle_nodes_are_not_told_of():
+def test_quick_steps_and_idle_nodes_are_not_reported():
     dog = Watchdog("n")
     with structlog.testing.capture_logs() as told:
         for now in range(SECOND, 100 * SECOND, SECOND):

@@ -38,7 +38,7 @@ def test_info_as_json_and_for_people(tmp_path: Path) -> None:
     assert "Ping" in CliRunner().invoke(app, ["info", str(tmp_path)]).output
 
 
-def test_wrong_arguments_are_told_before_spark_starts(tmp_path: Path) -> None:
+def test_wrong_arguments_are_reported_before_spark_starts(tmp_path: Path) -> None:
     assert "no such folder" in failure("info", tmp_path / "gone")
     assert "no such folder" in failure("feed", tmp_path / "gone", "tcp://127.0.0.1:1")
     write(tmp_path / "trace", "Ping", [1, 2, 3])

@@ -138,7 +138,7 @@ def test_a_trace_that_was_cut_off_is_prepared_again(cellar: Path, preparations: 
     assert preparations == [folder, folder]
 
 
-def test_a_mapping_that_is_not_there_is_told(cellar: Path) -> None:
+def test_a_mapping_that_is_not_there_is_reported(cellar: Path) -> None:
     (cellar / "cellar.toml").unlink()
     with pytest.raises(TraceError, match=r"cellar\.toml cannot be read"):
         version(cellar)

@@ -171,7 +171,7 @@ def test_beyond_loopback_only_the_partitions_of_the_feed_are_let_in() -> None:
         stranger.close(0)
 
 
-def test_a_host_of_another_machine_is_told_to_partitions_as_it_is() -> None:
+def test_a_host_of_another_machine_is_announced_to_partitions_as_it_is() -> None:
     with Coordinator(1, 1, "192.0.2.77") as coordinator:  # reserved for documentation
         assert coordinator.address.address.startswith("tcp://192.0.2.77:")
         assert coordinator.address.own is not None
@@ -179,7 +179,7 @@ def test_a_host_of_another_machine_is_told_to_partitions_as_it_is() -> None:
 
 
 @pytest.mark.parametrize("place", ["", "host:port", "host:70000", "no.such.host.invalid", "user@host", "a/b"])
-def test_a_place_where_nobody_can_meet_is_told(place: str) -> None:
+def test_a_place_where_nobody_can_meet_is_reported(place: str) -> None:
     with pytest.raises(TraceError, match="--advertise"):
         Coordinator(1, 1, place)
 

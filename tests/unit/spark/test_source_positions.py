@@ -75,7 +75,7 @@ class Busy:
 
 
 @pytest.mark.parametrize("of_ten", [0, 1, 10])
-def test_a_batch_ends_although_the_log_goes_on(of_ten: int) -> None:
+def test_a_batch_ends_although_the_log_continues(of_ten: int) -> None:
     reader = Busy(of_ten)
     tail = Tail(reader, LogPosition(1, 0), partial(batch_of, Tick, "early"), clock=lambda: reader.now)
     taken = [sum(map(len, tail.take(1_000))) for _ in range(5)]
@@ -139,7 +139,7 @@ def keys(rows: list[pa.RecordBatch]) -> list[tuple[int, str]]:
 
 
 @given(st.booleans(), st.lists(st.tuples(pieces, st.lists(st.integers(1, 30), min_size=1, max_size=4)), max_size=8), pieces)
-def test_rows_go_on_after_any_position(final: bool, lives: list[tuple[list[int], list[int]]], again: list[int]) -> None:
+def test_rows_resume_after_any_position(final: bool, lives: list[tuple[list[int], list[int]]], again: list[int]) -> None:
     whole = [(event.ts, event.source) for block in LOG for event in block]
     made = partial(batch_of, Tick, "final" if final else "early")
 

@@ -90,7 +90,7 @@ def test_every_field_type_comes_back_as_it_was() -> None:
     assert back(schema_of(Everything).batch([])) == []
 
 
-def test_spark_is_told_types_that_it_has() -> None:
+def test_spark_gets_types_that_it_has() -> None:
     ddl = schema_of(Everything).ddl
     assert "`zoned` timestamp, `local` timestamp_ntz, `either` string, `hue` string, `rank` bigint" in ddl
     assert "`points` map<string,array<struct<`x`: bigint,`y`: double>>>, `anything` string, `mixed` string" in ddl

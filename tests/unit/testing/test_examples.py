@@ -125,7 +125,7 @@ class Ticked(Event, frozen=True):
         (lambda cls: [], "gives no events"),
     ],
 )
-def test_examples_that_are_none_are_told(given: Any, told: str) -> None:
+def test_examples_that_are_none_are_reported(given: Any, told: str) -> None:
     class Gives(Detector):
         subscribes, publishes = (Ticked,), (Ticked,)
         examples = classmethod(given)

@@ -55,7 +55,7 @@ def test_what_it_prints_and_reads_is_not_the_answer() -> None:
     assert in_fresh_processes(noisy, (1, 2)) == ["read: "] * 2
 
 
-def test_an_error_is_told_with_what_was_printed_and_the_next_task_runs() -> None:
+def test_an_error_is_reported_with_what_was_printed_and_the_next_task_runs() -> None:
     def failing() -> None:
         print("so far, so good")
         raise ValueError("not any more")

@@ -29,7 +29,7 @@ def test_what_stands_without_what_was_refused(refused: list[Claim], stands: list
 
 
 @pytest.mark.parametrize("refused", [[], [claim("retract", FIRST)], [claim("retract", SECOND)], [claim("revise", SECOND)]])
-def test_what_is_said_again_changes_nothing(refused: list[Claim]) -> None:
+def test_a_repeated_announcement_changes_nothing(refused: list[Claim]) -> None:
     assert accepted_events([*SAID, *SAID], set(refused)) == accepted_events(SAID, set(refused))
 
 

@@ -61,7 +61,7 @@ def refused_in_time(
     rejected: Collection[Claim], before: Sequence[SourcePlan], later: Afterwards, final: int, margin: int
 ) -> list[Claim]:
     """The events of a source that came alone afterwards that were rejected, though newer by a ``margin`` than all that was
-    said before, and than what was ``final``: each event in all its versions."""
+    sent before, and than what was ``final``: each event in all its versions."""
     newest = _newest(before, final) + margin
     lows: dict[Identity, int] = {}
     for each in (each for source in _alone(later) for each in source.says):

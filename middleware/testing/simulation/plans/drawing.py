@@ -37,7 +37,7 @@ _KINDS = (*_ENDING, "partition", "pause", "full", "slow disk", "stop reading", "
 
 
 def draw(seed: int, crashes: bool = True, application: Application = an_application) -> WorldPlan:
-    """The plan for a seed; without ``crashes`` no peer is ever given up, so that no node needs a disk."""
+    """The plan for a seed; without ``crashes`` no peer is ever dropped, so that no node needs a disk."""
     rng = random.Random(seed)
     detectors = application(rng)
     nodes = list("abc"[: rng.choice([1, 1, 2, 2, 3])])

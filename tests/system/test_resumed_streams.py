@@ -1,4 +1,4 @@
-"""``slackline pub --end`` twice at nodes that run: the second file goes on where the first had ended, and so do all results."""
+"""``slackline pub --end`` twice at running nodes: the second file resumes streams that the first ended, and their results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def published(folder: Path, address: str, events: list[Amount]) -> dict[str, Any
     """What ``slackline pub --end`` says of these."""
     records = [{"type": "Amount", "value": e.value, "ts": e.ts, "id": e.id, "source": e.source} for e in events]
     (folder / "in.jsonl").write_text("\n".join(map(json.dumps, records)))
-    arguments = ("in.jsonl", "--types-from", "test_going_on", "--end", "--json", "out.json")
+    arguments = ("in.jsonl", "--types-from", "test_resumed_streams", "--end", "--json", "out.json")
     process = slackline(folder, "pub", address, *arguments)
     _, errors = process.communicate(timeout=DEADLINE)
     assert process.returncode in (0, 1), errors
@@ -106,7 +106,7 @@ def to_the_end(subscriber: Subscriber) -> list[Event]:
     ],
     ids=["memory", "disk and a restart", "two nodes", "two nodes, disk and a restart"],
 )
-def test_a_second_file_goes_on_behind_the_first(
+def test_a_second_file_resumes_behind_the_first(
     tmp_path: Path, places: dict[str, list[str]], is_kept: bool, restarts: bool
 ) -> None:
     addresses = dict(zip(places, free_addresses(len(places)), strict=True))
