@@ -32,9 +32,8 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha.adaptation import INTERVAL
 from middleware.ordering.records import Listed
 from middleware.runtime.latencies import Histogram, Latencies
-from middleware.runtime.loop.durable_runner import DurableRunner
+from middleware.runtime.loop.durable_runner import DurableRunner, LoglessRunner
 from middleware.runtime.loop.garbage import collect_when_idle
-from middleware.runtime.loop.logless_runner import LoglessRunner
 from middleware.runtime.loop.waker import Waker
 from middleware.runtime.loop.watchdog import Watchdog
 from middleware.runtime.status import Desk, Status, Vitals

@@ -36,10 +36,10 @@ _FOLDERS = {
 """By package, the folders whose tests run after those that name the module."""
 
 _SYSTEM = {
-    "node|durable_runner|intake|logless_runner|cluster|waker|slices|endpoints|transport": [
+    "node|durable_runner|intake|cluster|waker|slices|endpoints|transport": [
         "network",
         "durable",
-        "going_on",
+        "resumed_streams",
         "status",
         "restart_in_order",
     ],

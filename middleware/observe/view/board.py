@@ -18,7 +18,6 @@ from middleware.model.change import Batch, Delta
 from middleware.model.event import END, IDENTITY, NEVER, Event, Identity, field_names
 from middleware.model.quantities import UNIX_TIMES
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.observe.view.hierarchy_graph import boxes
 
 MOST_SHOWN = 60
 """The number of results that the page shows, and of those whose corrections it remembers besides."""
@@ -277,3 +276,25 @@ def sections(board: Board, known: Mapping[str, int], names: Sequence[str] = ("me
     """The sections of a board newer than the ``known`` versions, by name: (version, content)."""
     found = {name: board.section(name, known.get(name, 0)) for name in names}
     return {name: section for name, section in found.items() if section is not None}
+
+
+def boxes(units: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Units by level and name: ``level`` (0: reads only raw events), ``above``: the units whose results it reads. O(edges)."""
+    makers: dict[str, list[str]] = {}
+    for unit in units:
+        for name in unit["publishes"]:
+            makers.setdefault(name, []).append(unit["name"])
+    causes = {unit["name"]: sorted({maker for name in unit["reads"] for maker in makers.get(name, ())}) for unit in units}
+    levels: dict[str, int] = {}
+    for unit in units:
+        _level(unit["name"], causes, levels)
+    placed = [unit | {"level": levels[unit["name"]], "above": causes[unit["name"]]} for unit in units]
+    return sorted(placed, key=lambda unit: (unit["level"], unit["name"]))
+
+
+def _level(name: str, causes: dict[str, list[str]], levels: dict[str, int]) -> int:
+    """One more than the highest level read. Units that read each other, in a cycle of a flow, count as level 0 for this."""
+    if name not in levels:
+        levels[name] = 0
+        levels[name] = 1 + max((_level(each, causes, levels) for each in causes[name] if each != name), default=-1)
+    return levels[name]

@@ -1,4 +1,7 @@
-"""Runs the core of a durable node on its store: recovers at the start, releases stored steps, makes checkpoints."""
+"""Runs the core of a durable node on its store: recovers at the start, releases stored steps, makes checkpoints.
+
+A node without a log has a ``LoglessRunner`` in its place.
+"""
 
 from __future__ import annotations
 
@@ -219,3 +222,24 @@ def _recovered(
         if str(store.file) in str(error):
             raise
         raise type(error)(f"{store.file}: {error}") from error
+
+
+class LoglessRunner:
+    """The runner of a node without a log: what a step sends leaves at once. ``worked``: how long the node has worked (ns)."""
+
+    is_durable = False
+    due_at = None
+
+    def __init__(self, broker: Broker) -> None:
+        self.worked = 0
+        self._broker = broker
+
+    def settle(self, now: int) -> list[Effects]:
+        """End a step; returns what is to be done now."""
+        return [self._broker.settle(now)]
+
+    def status(self) -> None:
+        """There is no log to report on."""
+
+    def end(self) -> None:
+        """Nothing is to be stored."""

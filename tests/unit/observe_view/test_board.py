@@ -13,8 +13,7 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.observe.view.board import MOST_CORRECTIONS, MOST_SHOWN, Board
-from middleware.observe.view.hierarchy_graph import boxes
+from middleware.observe.view.board import MOST_CORRECTIONS, MOST_SHOWN, Board, boxes
 from middleware.observe.view.mesh_watch import MeshWatch
 from middleware.observe.view.scene import MOST_FRAMES, Film
 from middleware.ordering.units import unit_for
