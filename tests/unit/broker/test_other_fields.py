@@ -53,9 +53,7 @@ def ways(kind: EventType) -> Iterator[Blocks]:
 
 @pytest.mark.parametrize("other", OTHERS.values(), ids=list(OTHERS))
 @pytest.mark.parametrize("decode", [True, False], ids=["read here", "passed on"])
-def test_they_are_rejected_where_they_come_in_and_the_sender_gets_the_fields(
-    other: EventType, decode: bool
-) -> None:
+def test_they_are_rejected_where_they_come_in_and_the_sender_gets_the_fields(other: EventType, decode: bool) -> None:
     types = EventTypes([PLACE])
     for blocks in ways(other):
         ingress = Ingress(types, EventCodec(types), Counter())

@@ -91,9 +91,7 @@ NUMBER, LABEL, UP = (
         ("Ping", NUMBER + LABEL + UP, None),
     ],
 )
-def test_a_mapping_of_what_nobody_reads_is_reported(
-    tmp_path: Path, name: str, fields: str, complaint: str | None
-) -> None:
+def test_a_mapping_of_what_nobody_reads_is_reported(tmp_path: Path, name: str, fields: str, complaint: str | None) -> None:
     file = tmp_path / "map.toml"
     file.write_text(MAPPING.format(type=name, fields=fields))
     reader: Any = SimpleNamespace(subscribes=[Ping])
