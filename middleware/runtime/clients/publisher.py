@@ -31,7 +31,7 @@ from middleware.runtime.clients.connection import PATIENCE, Connection
 from middleware.runtime.transport.keys import Keys
 
 _WAIT = 0.05
-FEW_ROWS = 1_024
+MIN_ROWS_FOR_COLUMNS = 1_024
 """A table that has to be converted costs less as events, sent together with others, if it has fewer rows than this."""
 
 _HURRY = MILLISECOND
@@ -244,7 +244,7 @@ class Publisher(Connection):
                 columns, arrival_order = [publication.columns(table, kind, source) for kind, table in given.items()], None
             reached = publication.number(source)
         try:
-            if 0 < rows < FEW_ROWS:
+            if 0 < rows < MIN_ROWS_FOR_COLUMNS:
                 self.publish(MixedBlock(columns, arrival_order).events() if arrival_order is not None else columns[0].events())
                 return
             for frame in publication.slices(columns, arrival_order):

@@ -38,7 +38,7 @@ _PAUSE = 3
 """After work of t on a checkpoint, other work comes first for this many times t. A checkpoint that took all the time there is
 made results at 100,000 events/s wait for 50 ms, until it was complete."""
 
-_FEW, _MOST = 16, 4_096
+_FIRST_LANES, _MOST_LANES = 16, 4_096
 """Lanes in the first piece of a checkpoint, and the most in any piece."""
 
 _PATIENCE = 5 * SECOND
@@ -80,7 +80,7 @@ class DurableRunner:
         self._checkpointed, self._cost, self._logged = start, 0, 0
         self._size = self._completed = self._completed_seconds = self._completed_size = 0
         self._completed_at: int | None = None
-        self._count, self._resumes_at = _FEW, 0
+        self._count, self._resumes_at = _FIRST_LANES, 0
         if store.lacks:
             broker.lost_log(log.offset if store.lacks == "end" else 0)
         broker.publish(correction, time.monotonic_ns())
@@ -131,7 +131,7 @@ class DurableRunner:
         effects, write = self._begin(now) if self._core.checkpoint_due else self._core.settle(now)
         if write is not None:
             while self._at_once and self._core.checkpointing:  # no record without a checkpoint that names the code that made it
-                if (piece := self._core.resume(_MOST)) is not None:
+                if (piece := self._core.resume(_MOST_LANES)) is not None:
                     write.pieces.append(piece)
             if self._at_once and self._core.faults:
                 write.pieces.clear()
@@ -148,7 +148,7 @@ class DurableRunner:
             freeze_objects()
         self._cost, self._size = time.monotonic_ns() - now, 0
         self.worked = self._logged = 0
-        self._count = _FEW
+        self._count = _FIRST_LANES
         return settled
 
     def _resume(self, count: int) -> None:
@@ -163,7 +163,7 @@ class DurableRunner:
         self._cost += spent
         self._resumes_at = self._checkpointed + _PAUSE * spent
         self._note([piece])
-        self._count = max(1, min(2 * count, _MOST, count * _SLICE // max(spent, 1)))
+        self._count = max(1, min(2 * count, _MOST_LANES, count * _SLICE // max(spent, 1)))
 
     def _note(self, pieces: list[Piece]) -> None:
         """Count pieces of a checkpoint, and the checkpoint once it is complete."""
@@ -197,7 +197,7 @@ class DurableRunner:
         while self._core.checkpoint_due:  # once more if detectors were set aside
             self._write(time.monotonic_ns())
             while self._core.checkpointing:
-                self._resume(_MOST)
+                self._resume(_MOST_LANES)
             self._set_aside()
         deadline = time.monotonic_ns() + _PATIENCE
         while not self._store.idle and time.monotonic_ns() < deadline:

@@ -22,7 +22,7 @@ CREATE INDEX IF NOT EXISTS piece_number ON piece (number);
 ROW = 512 * 2**10
 """The most bytes in one row: SQLite takes up to 10^9, and a record or a piece may have more."""
 
-_FEW = 16
+_DELETED_ROWS = 16
 """Rows deleted in one transaction."""
 
 
@@ -50,7 +50,9 @@ class Pieces:
         """Delete a few rows from before the checkpoint that counts."""
         if self.stale:
             old = "SELECT id FROM piece WHERE number < (SELECT max(number) FROM checkpoint) LIMIT ?"
-            self.stale = connection.execute(f"DELETE FROM piece WHERE id IN ({old})", (_FEW,)).rowcount == _FEW
+            self.stale = (
+                connection.execute(f"DELETE FROM piece WHERE id IN ({old})", (_DELETED_ROWS,)).rowcount == _DELETED_ROWS
+            )
 
 
 def last(connection: sqlite3.Connection) -> Iterator[bytes] | None:

@@ -12,7 +12,7 @@ Bytes = bytes | memoryview
 PIECE = 512 * 1024
 """The most bytes in one frame: enough for any message, except one with a single large event."""
 
-_FEW = 8 * 1024
+_GATHERED_BYTES = 8 * 1024
 """Bytes that ZeroMQ gathers for one system call: parts that are no more in all cost nothing as frames of their own."""
 
 _MAGIC = b"\xc1"
@@ -26,7 +26,7 @@ def frames_of(parts: Sequence[bytes]) -> list[Bytes]:
 
     Large parts share a frame because ZeroMQ reads and writes each large one with system calls of its own.
     """
-    if sum(map(len, parts)) <= _FEW:
+    if sum(map(len, parts)) <= _GATHERED_BYTES:
         return [*parts]
     body = b"".join(parts)
     head = _MAGIC + msgspec.msgpack.encode([len(part) for part in parts])
