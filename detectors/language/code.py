@@ -22,10 +22,12 @@ from detectors.language.expression import (
     FieldRead,
     FunctionCall,
     Negation,
+    NullableOperand,
     NullTest,
     Parenthesis,
     RangeTest,
     SealedValue,
+    StrictOperation,
     Variable,
 )
 from detectors.language.value_types import LIMITS, Type, ValueKind
@@ -130,11 +132,19 @@ class CodeFrame:
                 names.append(operand.value)
         return tests, names
 
-    def strict(self, operands: Sequence[Code], build: Callable[..., Expression]) -> Parenthesis:
+    def strict(self, operands: Sequence[Code], build: Callable[..., Expression]) -> Expression:
         """What ``build`` makes of the operands' values; NULL if an operand is."""
         tests, names = self.known(operands, True)
         made = build(*names)
-        return Parenthesis(Conditional(Disjunction(tests), NULL, made) if tests else made)
+        if not tests:
+            return Parenthesis(made)
+        return _strict(Parenthesis(Conditional(Disjunction(tests), NULL, made)), operands, build, NULL)
+
+    def strict_test(self, operands: Sequence[Code], build: Callable[..., Expression]) -> Expression:
+        """The test that ``build`` makes of the operands' values, which fails if an operand is NULL."""
+        tests, names = self.known(operands, False)
+        checked = Parenthesis(Conjunction([*tests, build(*names)]))
+        return _strict(checked, operands, build, FALSE) if tests else checked
 
     def sealed(self, code: Code) -> Code:
         """The same, but NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
@@ -159,6 +169,13 @@ class CodeFrame:
         exec(_compiled(source), {"enum_value": enum_value, **self.globals, **(more or {})}, local)
         made: Made = local["made"]
         return made
+
+
+def _strict(
+    checked: Expression, operands: Sequence[Code], build: Callable[..., Expression], otherwise: ConstantValue
+) -> StrictOperation:
+    values = [NullableOperand(each.value) if each.nullable else each.value for each in operands]
+    return StrictOperation(checked, build(*values), otherwise)
 
 
 @lru_cache

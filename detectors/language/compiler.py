@@ -154,14 +154,9 @@ class Analysis:
         kind = ValueKind(Type.BOOLEAN, left.nullable or right.nullable)
         test = partial(Comparison, operator)
         value = self.frame.strict([left, right], test)
-        true = self._known([left, right], test)
-        false = self._known([left, right], lambda a, b: Negation(test(a, b)))
+        true = self.frame.strict_test([left, right], test)
+        false = self.frame.strict_test([left, right], lambda a, b: Negation(test(a, b)))
         return Code(value, kind, true, false, left.constant and right.constant)
-
-    def _known(self, operands: list[Code], test: Callable[..., Expression]) -> Expression:
-        """A test of both values that fails if one is NULL."""
-        tests, names = self.frame.known(operands, False)
-        return Parenthesis(Conjunction([*tests, test(*names)]))
 
     def _alike(
         self, one: Code, at: SyntaxNode, other: Code, at_other: SyntaxNode, span: TextSpan, what: str

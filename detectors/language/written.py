@@ -23,11 +23,13 @@ from detectors.language.expression import (
     GroupAggregate,
     Membership,
     Negation,
+    NullableOperand,
     NullTest,
     Parenthesis,
     RangeTest,
     SealedValue,
     SignedValue,
+    StrictOperation,
     ValueTuple,
     Variable,
 )
@@ -98,6 +100,10 @@ class ExpressionWriter:
                 again = value.name if isinstance(value, Assignment) else value
                 least = "<=", ("constant", -limit), self._written(value)
                 return "all", least, ("<", self._written(again), ("constant", limit))
+            case StrictOperation(_, operation, otherwise):
+                return "strict", _constant(otherwise.value), self._written(operation)
+            case NullableOperand(value):
+                return "nullable", self._written(value)
             case Conjunction((one,)) | Disjunction((one,)):
                 return self._written(one)
             case Conjunction(operands):

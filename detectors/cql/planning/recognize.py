@@ -24,6 +24,7 @@ from detectors.language.expression import (
     Expression,
     FunctionCall,
     Parenthesis,
+    Variable,
 )
 from detectors.language.query_errors import QueryError, nearest
 from detectors.language.tree import Call, Literal, Name, SyntaxNode, calls, names
@@ -59,6 +60,19 @@ def rows_of(rows: Sequence[Event], first: int, labels: Sequence[int], variable: 
     return [rows[first + at] for at, label in enumerate(labels) if variable in (-1, label)]
 
 
+_MATCH = Variable("s"), Variable("l")
+"""The names in code of a match: the place of its first row, and the variables that its rows are of."""
+
+
+def _number(value: int) -> ConstantValue:
+    return ConstantValue(str(value), value)
+
+
+def _place(move: str, variable: int, count: int) -> FunctionCall:
+    """The place of the first or last row of a variable, or one that is so many rows further."""
+    return FunctionCall(f"{move}_place", [*_MATCH, _number(variable), _number(count)])
+
+
 class RowScope:
     """The scope of DEFINE and MEASURES. ``back``: how many rows before the first PREV may look at."""
 
@@ -83,7 +97,7 @@ class RowScope:
     def attribute(self, name: Name) -> Code:
         if self.variable(name) < 0:
             return self._field(name, "r[i]")
-        return self._at(name, f"last_place(s, l, {self.variable(name)}, 0)")
+        return self._at(name, _place("last", self.variable(name), 0))
 
     def call(self, call: Call) -> Code | None:
         if call.name == "classifier" and not call.arguments:
@@ -98,13 +112,13 @@ class RowScope:
         _, attribute = self._rows.resolve(Name(name.name, span=name.span))
         return attribute.code(event)
 
-    def _at(self, node: SyntaxNode, place: str, back: int = 0) -> Code:
+    def _at(self, node: SyntaxNode, place: Expression, back: int = 0) -> Code:
         """The value of an expression at a row, which is ``back`` rows before a place; NULL if there is no such row."""
         row, at = self._frame.temporary(), self._frame.temporary()
         inner = _OneRow(self, row)
         code = self._frame.sealed(Analysis(inner, self._frame).visit(node))
         value = Expression(f"({row} := r[{at} - {back}], {code.value})[1]")
-        is_there = Comparison(">=", Assignment(at, Expression(place)), ConstantValue(str(back), back))
+        is_there = Comparison(">=", Assignment(at, place), _number(back))
         return Code(Parenthesis(Conditional(is_there, value, NULL)), ValueKind(code.type, True))
 
     def _moved(self, call: Call) -> Code:
@@ -120,15 +134,13 @@ class RowScope:
         if call.name == "next":
             raise QueryError("NEXT would have to wait for rows that have not come: use PREV in a later variable", call.span)
         if call.name != "prev":
-            return self._at(node, self._place(call.name, node, count if rest else 0))
+            return self._at(node, _place(call.name, self._of(node), count if rest else 0))
         self.back = max(self.back, count)
         base = "last"
         if isinstance(node, Call) and node.name in ("first", "last") and len(node.arguments) == 1:
             base, node = node.name, node.arguments[0]
-        return self._at(node, "i" if base == "last" and self._of(node) < 0 else self._place(base, node, 0), count)
-
-    def _place(self, move: str, node: SyntaxNode, count: int) -> str:
-        return f"{move}_place(s, l, {self._of(node)}, {count})"
+        variable = self._of(node)
+        return self._at(node, Variable("i") if base == "last" and variable < 0 else _place(base, variable, 0), count)
 
     def _of(self, node: SyntaxNode) -> int:
         """The one variable that an expression reads. Raises QueryError if there are several."""
@@ -145,9 +157,9 @@ class RowScope:
         made = aggregate(call.name, arguments, call.is_star, call.span, call.is_distinct)
         if any(each.name in NAMES for each in calls(made_of) if each is not call):
             raise QueryError(NESTED.format(name=call.name), call.span)
-        fold, rows = self._frame.constant(made.fold), f"rows_of(r, s, l, {variable})"
+        fold, rows = self._frame.constant(made.fold), FunctionCall("rows_of", [Variable("r"), *_MATCH, _number(variable)])
         if not arguments:
-            return Code(FunctionCall(fold, [Expression(rows)]), made.kind)
+            return Code(FunctionCall(fold, [rows]), made.kind)
         known = self._frame.temporary()
         values = Assignment(known, values_code(self._frame, arguments, "g", rows))
         if made.kind.nullable is False:

@@ -21,6 +21,7 @@ from detectors.language.expression import (
     FunctionCall,
     GroupAggregate,
     Parenthesis,
+    Variable,
 )
 from detectors.language.query_errors import QueryError, TextSpan, nearest
 from detectors.language.tree import Call, Name, SyntaxNode, names
@@ -143,7 +144,7 @@ class _Scope:
         self.whole.add(variable.slot)
         events, event = event_name(variable.slot, Index.ALL), f"g{variable.slot}"
         if call.name == "count" and is_group(call.arguments[0]):
-            count = FunctionCall("len", [Expression(events)])
+            count = FunctionCall("len", [Variable(events)])
             return Code(GroupAggregate(count, "count", events, None), ValueKind(Type.LONG))
         inside = Analysis(_Inside(self, event), self.frame)
         arguments = [self.frame.sealed(inside.visit(each)) for each in call.arguments]

@@ -27,11 +27,13 @@ from detectors.language.expression import (
     GroupAggregate,
     Membership,
     Negation,
+    NullableOperand,
     NullTest,
     Parenthesis,
     RangeTest,
     SealedValue,
     SignedValue,
+    StrictOperation,
     ValueTuple,
     Variable,
 )
@@ -44,7 +46,9 @@ NODES: list[Expression] = [
     RangeTest(Assignment(KEPT, X), 2**31),
     NullTest(X, True), FalseTest(X), Negation(X), Conjunction([Negation(X), X]), Disjunction([X]), Conditional(X, X, NULL),
     FunctionCall("quotient", [X, Conjunction([X])]), Membership(X, ConstantValue("c1", frozenset({1})), False),
-    ValueTuple([X, X]), SealedValue(Parenthesis(X), X, 2**63), GroupAggregate(FunctionCall("len", [X]), "sum", "e0", "x"),
+    ValueTuple([X, X]), SealedValue(Parenthesis(X), X, 2**63), NullableOperand(X),
+    StrictOperation(Parenthesis(X), SignedValue("-", NullableOperand(X)), NULL),
+    GroupAggregate(FunctionCall("len", [X]), "sum", "e0", "x"),
 ]  # fmt: skip
 
 

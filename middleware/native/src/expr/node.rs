@@ -26,6 +26,9 @@ pub enum Node<F> {
     IsThere(Box<Self>),
     In(Membership, Box<Self>, Vec<Self>),
     Choose(Box<Self>, Box<Self>, Box<Self>),
+    /// An operation, or this value where an operand that is `Nullable` is NULL.
+    Strict(Value, Box<Self>),
+    Nullable(Box<Self>),
 }
 
 /// How a value is looked for among others.
@@ -47,6 +50,22 @@ impl Membership {
     }
 }
 
+/// Why an operation has no value.
+enum Stop {
+    /// Python must decide.
+    Unsure,
+    /// An operand is NULL: see `Node::Strict`.
+    Null,
+}
+
+impl From<Unsure> for Stop {
+    fn from(_: Unsure) -> Self {
+        Self::Unsure
+    }
+}
+
+type Found = Result<Value, Stop>;
+
 /// An expression for a row at a time.
 pub struct Expression<F> {
     pub node: Node<F>,
@@ -58,10 +77,11 @@ impl<F> Expression<F> {
     /// Its value, given those of fields.
     #[inline]
     pub fn value(&self, field: &impl Fn(&F) -> Decided) -> Decided {
-        match self.kept {
+        let found = match self.kept {
             0 => self.node.value(field, &mut []),
             kept => self.node.value(field, &mut vec![Value::Null; kept]),
-        }
+        };
+        found.map_err(|_| Unsure)
     }
 
     /// Whether it is true.
@@ -72,57 +92,85 @@ impl<F> Expression<F> {
 }
 
 impl<F> Node<F> {
-    fn value(&self, field: &impl Fn(&F) -> Decided, kept: &mut [Value]) -> Decided {
-        match self {
-            Self::Constant(value) => Ok(value.clone()),
-            Self::Field(read) => field(read),
+    /// An operand that may be NULL; not so what is computed, which has no value of NULL.
+    pub fn nullable(self) -> Self {
+        match &self {
+            Self::Whole(node) if matches!(**node, Self::Compute(..)) => self,
+            _ => Self::Nullable(Box::new(self)),
+        }
+    }
+
+    /// This operation, with a value for where a nullable operand is NULL.
+    pub fn strict(self, otherwise: Value) -> Self {
+        match &self {
+            Self::Compute(_, one, other) | Self::Compare(_, one, other) | Self::Divide(_, one, other)
+                if ![one, other].iter().any(|operand| matches!(***operand, Self::Nullable(_))) =>
+            {
+                self
+            }
+            _ => Self::Strict(otherwise, Box::new(self)),
+        }
+    }
+
+    fn value(&self, field: &impl Fn(&F) -> Decided, kept: &mut [Value]) -> Found {
+        Ok(match self {
+            Self::Constant(value) => value.clone(),
+            Self::Field(read) => field(read)?,
             Self::Keep(number, node) => {
                 let value = node.value(field, kept)?;
                 kept[*number] = value.clone();
-                Ok(value)
+                value
             }
-            Self::Kept(number) => Ok(kept[*number].clone()),
-            Self::Compute(operation, one, other) => one.lent(field, kept)?.compute(*operation, &*other.lent(field, kept)?),
-            Self::Divide(division, one, other) => one.lent(field, kept)?.divide(*division, &*other.lent(field, kept)?),
-            Self::Negate(node) => node.value(field, kept)?.negate(),
-            Self::Real(node) => Ok(Value::Float(node.value(field, kept)?.real()?)),
+            Self::Kept(number) => kept[*number].clone(),
+            Self::Compute(operation, one, other) => one.lent(field, kept)?.compute(*operation, &*other.lent(field, kept)?)?,
+            Self::Divide(division, one, other) => one.lent(field, kept)?.divide(*division, &*other.lent(field, kept)?)?,
+            Self::Negate(node) => node.value(field, kept)?.negate()?,
+            Self::Real(node) => Value::Float(node.value(field, kept)?.real()?),
             Self::Whole(node) => match node.value(field, kept)? {
-                whole @ (Value::Int(_) | Value::Null) => Ok(whole),
-                _ => Err(Unsure),
+                whole @ (Value::Int(_) | Value::Null) => whole,
+                _ => return Err(Stop::Unsure),
             },
-            Self::Compare(sign, one, other) => one.lent(field, kept)?.compare(*sign, &*other.lent(field, kept)?),
-            Self::All(terms) => Self::junction(terms, field, kept, false),
-            Self::Any(terms) => Self::junction(terms, field, kept, true),
-            Self::Not(node) => Ok(Value::Bool(!node.value(field, kept)?.truth()?)),
-            Self::Join(join, one, other) => one.value(field, kept)?.join(*join, &other.value(field, kept)?),
+            Self::Compare(sign, one, other) => one.lent(field, kept)?.compare(*sign, &*other.lent(field, kept)?)?,
+            Self::All(terms) => Self::junction(terms, field, kept, false)?,
+            Self::Any(terms) => Self::junction(terms, field, kept, true)?,
+            Self::Not(node) => Value::Bool(!node.value(field, kept)?.truth()?),
+            Self::Join(join, one, other) => one.value(field, kept)?.join(*join, &other.value(field, kept)?)?,
             Self::IsThere(node) => match node.value(field, kept)? {
-                Value::Other => Err(Unsure),
-                value => Ok(Value::Bool(value != Value::Null)),
+                Value::Other => return Err(Stop::Unsure),
+                value => Value::Bool(value != Value::Null),
             },
             Self::In(membership, one, options) => {
                 let one = one.value(field, kept)?;
                 let options = options.iter().map(|option| option.value(field, kept)).collect::<Result<Vec<_>, _>>()?;
-                among(*membership, &one, &options)
+                among(*membership, &one, &options)?
             }
             Self::Choose(test, one, other) => {
                 let is_one = test.value(field, kept)?.truth()?;
-                if is_one { one.value(field, kept) } else { other.value(field, kept) }
+                if is_one { one.value(field, kept)? } else { other.value(field, kept)? }
             }
-        }
+            Self::Strict(otherwise, operation) => match operation.value(field, kept) {
+                Err(Stop::Null) => otherwise.clone(),
+                found => found?,
+            },
+            Self::Nullable(node) => match node.value(field, kept)? {
+                Value::Null => return Err(Stop::Null),
+                value => value,
+            },
+        })
     }
 
-    /// The same, with no copy of a constant.
+    /// The same, with no copy of a constant. It calls itself nowhere, or it is not inlined.
     #[inline]
-    fn lent(&self, field: &impl Fn(&F) -> Decided, kept: &mut [Value]) -> Result<Cow<'_, Value>, Unsure> {
-        match self {
-            Self::Constant(value) => Ok(Cow::Borrowed(value)),
-            Self::Field(read) => field(read).map(Cow::Owned),
-            _ => self.value(field, kept).map(Cow::Owned),
-        }
+    fn lent(&self, field: &impl Fn(&F) -> Decided, kept: &mut [Value]) -> Result<Cow<'_, Value>, Stop> {
+        Ok(match self {
+            Self::Constant(value) => Cow::Borrowed(value),
+            Self::Field(read) => Cow::Owned(field(read)?),
+            _ => Cow::Owned(self.value(field, kept)?),
+        })
     }
 
     /// Whether all terms are true, or one is (`decisive`). As in Python, those behind the one that decides are not computed.
-    fn junction(terms: &[Self], field: &impl Fn(&F) -> Decided, kept: &mut [Value], decisive: bool) -> Decided {
+    fn junction(terms: &[Self], field: &impl Fn(&F) -> Decided, kept: &mut [Value], decisive: bool) -> Found {
         for term in terms {
             if term.value(field, kept)?.truth()? == decisive {
                 return Ok(Value::Bool(decisive));

@@ -18,7 +18,7 @@ use std::rc::Rc;
 
 use crate::expr::node::{Expression, Node};
 use crate::expr::value::Unsure;
-use values::{among, both, choice, compared, computed, divided, either, joined, negated, reals};
+use values::{There, among, both, choice, compared, computed, divided, either, joined, negated, reals};
 
 /// Rows that are computed at once: their columns stay in the processor's nearest cache.
 pub const BLOCK: usize = 2048;
@@ -34,7 +34,7 @@ type Found<'a> = Result<Rc<Values<'a>>, Unsure>;
 impl Program {
     /// Its values for `count` rows, given those of fields.
     pub fn run<'a>(&'a self, count: usize, field: &dyn Fn(usize, usize) -> Result<Values<'a>, Unsure>) -> Found<'a> {
-        Run { count, field, kept: vec![None; self.kept] }.value(&self.node)
+        Run { count, field, kept: vec![None; self.kept], known: None }.value(&self.node)
     }
 
     /// For which of `count` rows it is true.
@@ -52,6 +52,8 @@ struct Run<'a, 'f> {
     count: usize,
     field: &'f dyn Fn(usize, usize) -> Result<Values<'a>, Unsure>,
     kept: Vec<Option<Rc<Values<'a>>>>,
+    /// For which rows the nullable operands of an operation are there; None: for all.
+    known: Option<Vec<u8>>,
 }
 
 impl<'a> Run<'a, '_> {
@@ -84,6 +86,25 @@ impl<'a> Run<'a, '_> {
                 let one = self.value(one)?;
                 let options = options.iter().map(|option| self.value(option)).collect::<Result<Vec<_>, _>>()?;
                 among(*membership, &one, &options, count)?
+            }
+            Node::Strict(otherwise, operation) => {
+                let around = self.known.take();
+                let found = self.value(operation)?;
+                let known = std::mem::replace(&mut self.known, around);
+                let Some(known) = known else { return Ok(found) };
+                Rc::unwrap_or_clone(found).among_known(known, otherwise)?
+            }
+            Node::Nullable(node) => {
+                let found = self.value(node)?;
+                let there = match &found.there {
+                    There::All => return Ok(found),
+                    there => there.flags(count),
+                };
+                match &mut self.known {
+                    Some(known) => both(known, &there),
+                    none => *none = Some(there),
+                }
+                return Ok(found);
             }
             Node::Choose(test, one, other) => choice(&self.truth(test)?, &*self.value(one)?, &*self.value(other)?)?,
         }))

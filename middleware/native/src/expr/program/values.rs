@@ -7,11 +7,13 @@ use crate::expr::node::Membership;
 use crate::expr::value::{Arithmetic, Division, EXACT, Join, Sign, Unsure, Value};
 
 /// Values, and which of them are there.
+#[derive(Clone)]
 pub struct Values<'a> {
     pub data: Data<'a>,
     pub there: There<'a>,
 }
 
+#[derive(Clone)]
 pub enum Data<'a> {
     Ints(Cow<'a, [i64]>),
     Floats(Cow<'a, [f64]>),
@@ -26,6 +28,7 @@ pub enum Data<'a> {
     Null,
 }
 
+#[derive(Clone)]
 pub enum There<'a> {
     All,
     None,
@@ -56,6 +59,19 @@ impl<'a> Values<'a> {
             Value::Text(text) => Data::Text(text.as_bytes()),
             Value::Other => return Err(Unsure),
         }))
+    }
+
+    /// The same where operands are known, and elsewhere a truth value or NULL.
+    pub fn among_known(mut self, known: Vec<u8>, otherwise: &Value) -> Result<Self, Unsure> {
+        if *otherwise == Value::Bool(false) {
+            let mut flags = self.truth(known.len())?;
+            both(&mut flags, &known);
+            return Ok(Self::of_flags(flags));
+        }
+        let mut there = self.there.flags(known.len());
+        both(&mut there, &known);
+        self.there = There::Some(Cow::Owned(there));
+        Ok(self)
     }
 
     /// Whether they are whole numbers, or NULL.

@@ -75,6 +75,11 @@ impl<F: Read> Node<F> {
             "choose" => Self::Choose(one(1)?, one(2)?, one(3)?),
             "negate" => Self::Negate(one(1)?),
             "float" => Self::Real(one(1)?),
+            "nullable" => one(1)?.nullable(),
+            "strict" => match *one(1)? {
+                Self::Constant(otherwise) => one(2)?.strict(otherwise),
+                _ => return Err(PyValueError::new_err("what stands for NULL is no constant")),
+            },
             "whole" => Self::Whole(one(1)?),
             "all" => Self::All(Self::parse_from(1, node, kept)?),
             "any" => Self::Any(Self::parse_from(1, node, kept)?),
