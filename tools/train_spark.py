@@ -1,4 +1,7 @@
-"""Lets Spark do a little of all that tests let it do, so that Java can keep what it has loaded: see ``share_classes.sh``."""
+"""Lets Spark do a little of all that tests let it do, so that Java can keep what it has loaded: see ``share_classes.sh``.
+
+Needs nothing of Slackline, whose core is still being compiled when this runs.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from middleware.spark.session import spark_session
+from pyspark.sql import SparkSession
 
 
 def same(batches: Iterator[Any]) -> Iterator[Any]:
@@ -14,7 +17,7 @@ def same(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder, spark_session() as spark:
+    with tempfile.TemporaryDirectory() as folder, SparkSession.builder.getOrCreate() as spark:
         rows = spark.range(2_000).selectExpr("id", "id % 7 AS key", "cast(id AS string) AS text", "id * 0.5D AS x")
         rows.write.parquet(f"{folder}/parquet")
         rows.write.json(f"{folder}/json")
