@@ -71,13 +71,13 @@ class Delta:
 
     def __init__(
         self,
-        new: list[Event] | AnyBlock | None = None,
+        inserts: list[Event] | AnyBlock | None = None,
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
         early: list[int] | int | None = None,
         places: Places | None = None,
     ) -> None:
-        self.new: list[Event] | AnyBlock = new if new is not None else []
+        self.new: list[Event] | AnyBlock = inserts if inserts is not None else []
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
         self.early, self.places = early, places

@@ -164,7 +164,7 @@ def test_what_retention_has_deleted_is_listed_and_the_rest_comes(broker: Kafka, 
             assert [each.reason for each in unread] == ["the broker has deleted short/0 from offset 4 to 6 before it was read"]
     with closing(KafkaSource(spec)) as source:
         source.acknowledge(Messages.of(received(source, 1)))
-        with pytest.raises(UnreachableError, match="it goes on behind what is gone"):
+        with pytest.raises(UnreachableError, match="it resumes behind the deleted messages"):
             source.receive(0.1)
     with closing(KafkaSource(spec)) as source:
         assert [event.id for event in reader.read(received(source, 3))[0]] == [7, 8, 9]
