@@ -70,7 +70,7 @@ class DetectorUnit(Unit):
 
     @property
     def is_idle(self) -> bool:
-        return not self._waiting and not self._columns and self.halted is None
+        return not self._waiting and not self._columns.count and self.halted is None
 
     def pass_time(self, mark: int | None, promised: int, is_open: bool) -> list[Delta]:
         timeline = self.timeline
@@ -93,7 +93,7 @@ class DetectorUnit(Unit):
     def _columns_of(self, delta: Delta) -> AnyBlock | None:
         """Columns stay columns if many come, but not beside rows: of an event that comes twice the first counts."""
         keeps = self._runs.keep_columns(delta, self._waiting, self._columns)
-        if not keeps and delta.inserted:
+        if not keeps and self._columns.count and delta.inserted:
             self._unpack()
         return delta.columns if keeps else None
 
@@ -109,7 +109,7 @@ class DetectorUnit(Unit):
         return not is_ordered or self.timeline.newest > self.timeline.emitted  # the buffer puts them in order
 
     def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
-        return bool(ready or removed)
+        return bool(ready) or bool(removed)
 
     # -- what the detector does -----------------------------------------------------------------------------------------
 

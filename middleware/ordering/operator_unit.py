@@ -92,7 +92,7 @@ class OperatorUnit(Unit):
             self._lane.advance(self.timeline.emitted, self.timeline.final)
             if self._lane.is_due:
                 return True
-        return bool(ready or removed)
+        return bool(ready) or bool(removed)
 
     # -- what the operator does -----------------------------------------------------------------------------------------
 

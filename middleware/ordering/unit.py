@@ -163,7 +163,7 @@ class Unit(ABC):
         """
         timeline = self.timeline
         settled = timeline.final  # what is admitted now may be older than what is final when it is emitted
-        if not delta and not more and not self._waiting and not self._columns:
+        if not delta and not more and not self._waiting and not self._columns.count:
             return self.pass_time(mark, promised, is_open)
         again, removed = self._withdraw(delta) if delta.retracts or delta.revises else ([], [])
         arrived = self._admit(delta, mark, more)
@@ -214,7 +214,7 @@ class Unit(ABC):
             self._list_late(late, "insert")
         if columns is not None:
             return Ready([], [], cast(AnyBlock, events) if len(events) else None, is_ordered)
-        rows = cast(list[Event], events)
+        rows: list[Event] = events  # type: ignore[assignment]
         return Ready(rows, []) if is_ordered else self._arrange(rows, top)
 
     @abstractmethod
@@ -291,7 +291,7 @@ class Unit(ABC):
             emitted = timeline.emit_final()
         else:
             emitted = timeline.emit(timeline.newest if self._emits_before_clock and not timeline.alpha else NEVER)
-        if self._columns or (columns is not None and self._has_to_wait(arrived.is_ordered)):
+        if self._columns.count or (columns is not None and self._has_to_wait(arrived.is_ordered)):
             for piece in columns.pieces if columns is not None else ():
                 if piece.as_core_blocks():
                     self._columns.put(piece)
@@ -318,7 +318,7 @@ class Unit(ABC):
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
-        if self._columns:
+        if self._columns.count:
             self._duplicates += self._waiting.add(self._columns.spill(), NEVER)[1]
 
     # -- what the detector does -----------------------------------------------------------------------------------------

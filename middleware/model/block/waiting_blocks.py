@@ -13,15 +13,18 @@ SPARSE = 8
 
 
 class WaitingBlocks:
-    """Events by type, as blocks of the core. Events of types that it has no blocks for wait as objects, elsewhere."""
+    """Events by type, as blocks of the core. Events of types that it has no blocks for wait as objects, elsewhere.
+
+    ``count``: how many events wait; units look at it several times in each push.
+    """
 
     def __init__(self) -> None:
         self._held: dict[str, tuple[EventType, native.HeldBlocks]] = {}
-        self._count = 0
+        self.count = 0
 
     def __len__(self) -> int:
         """How many events are held. O(1)."""
-        return self._count
+        return self.count
 
     def put(self, columns: Block, above: int = NEVER) -> int:
         """Hold the events later than ``above``; returns how many others there are. O(n log n) in the core.
@@ -33,14 +36,14 @@ class WaitingBlocks:
             self._held[name] = columns.event_type, native.HeldBlocks()
         held = self._held[name][1]
         refused = sum([held.put(block, above) for block in columns.as_core_blocks()])
-        self._count += len(columns) - refused
+        self.count += len(columns) - refused
         return refused
 
     def pick(self, ids: Collection[int]) -> Iterator[Event]:
         """Take out the events that have these ids, of whatever source and type. O(events held) if there are ids."""
         for _, held in self._held.values() if ids else ():
             if (block := held.pick(list(ids))) is not None:
-                self._count -= len(block)
+                self.count -= len(block)
                 yield from block.events(0, len(block))
 
     def spill(self) -> list[Event]:
@@ -58,7 +61,7 @@ class WaitingBlocks:
         free: dict[str, Block] = {}
         for name, (event_type, held) in self._held.items():
             if (block := held.release(until)) is not None:
-                self._count -= len(block)
+                self.count -= len(block)
                 free[name] = Block.from_core(event_type, block, in_time=True)
         return free
 

@@ -87,14 +87,14 @@ def _not_final(noted: _Noted, final: int) -> _Noted:
 
 def _count_until(inserts: Sequence[Event], final: int) -> int:
     """How many new results, in order of time, are final. O(log n)."""
-    if isinstance(inserts, Block):
+    if type(inserts) is Block:
         return int(inserts.times.searchsorted(final, "right"))
     return bisect_right(inserts, final, key=TS)
 
 
 def _rest(inserts: Sequence[Event], start: int) -> Sequence[Event]:
     """The new results from a place on, which keep no others alive. O(results left)."""
-    return inserts.rest(start) if isinstance(inserts, Block) else inserts[start:]
+    return inserts.rest(start) if type(inserts) is Block else inserts[start:]
 
 
 def _provisional(noted: Iterable[_Noted], final: int) -> list[Event]:

@@ -48,8 +48,7 @@ class Runs(NamedTuple):
         Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
         again and again.
         """
-        columns = delta.columns
-        if not self.waits_in_core or columns is None or delta.revises or self.most is None:
+        if not self.waits_in_core or (columns := delta.columns) is None or delta.revises or self.most is None:
             return False
         came = len(columns)
         if (came < 2 * self.most and came >= len(held)) or not columns.as_core_blocks():
