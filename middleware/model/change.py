@@ -86,13 +86,13 @@ class Delta:
     def inserts(self) -> list[Event]:
         """New events as objects. Those of columns are made, once, and the list is not to be changed then."""
         new = self.new
-        return new if type(new) is list else new.events()  # type: ignore[union-attr]
+        return new if isinstance(new, list) else new.events()
 
     @property
     def given(self) -> AnyBlock | None:
         """New events that came as columns, of one type or of several; None if they came as rows."""
         new = self.new
-        return None if type(new) is list else new  # type: ignore[return-value]
+        return None if isinstance(new, list) else new
 
     @property
     def columns(self) -> Block | None:
@@ -156,8 +156,7 @@ class Delta:
             parts[type_name(columns.event_type)] = Delta(columns, early=early)
         else:
             for kind, own, places in by_class(self.inserts):
-                listed = [early[place] for place in places] if isinstance(early, list) and places is not None else early
-                parts[type_name(kind)] = Delta(own, early=listed)
+                parts[type_name(kind)] = Delta(own, early=early if places is None else early_at(early, places))
         for pair in self.revises:
             parts.setdefault(type_name(pair[1].__class__), Delta()).revises.append(pair)
         for event in self.retracts:
@@ -236,6 +235,11 @@ def early_of(deltas: Iterable[Delta]) -> list[int] | int | None:
     if isinstance(first, int) and all(delta.early == first for delta in given[1:]):
         return first
     return [early for delta in given for early in delta.k_plus or [0] * delta.inserted]
+
+
+def early_at(early: list[int] | int | None, places: Iterable[int]) -> list[int] | int | None:
+    """K+ of the new events at these places, in this order. A time that serves all events serves any of them."""
+    return [early[place] for place in places] if isinstance(early, list) else early
 
 
 def _as_columns(deltas: Sequence[Delta]) -> Block | None:
@@ -317,8 +321,7 @@ def by_time(delta: Delta) -> Delta:
         if (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
-        listed = [early[at] for at in places.tolist()] if isinstance(early, list) else early
-        return Delta(columns.take(places), delta.revises, delta.retracts, listed)
+        return Delta(columns.take(places), delta.revises, delta.retracts, early_at(early, places.tolist()))
     inserts = delta.inserts
     if not survey_events(inserts, NEVER, NEVER, True)[3]:  # each is later than all before it
         return delta
@@ -326,8 +329,7 @@ def by_time(delta: Delta) -> Delta:
     if sorted(moments) == moments:
         return delta
     order = sorted(range(len(inserts)), key=moments.__getitem__)
-    listed = [early[place] for place in order] if isinstance(early, list) else early
-    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, listed)
+    return Delta([inserts[place] for place in order], delta.revises, delta.retracts, early_at(early, order))
 
 
 def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:

@@ -45,10 +45,9 @@ def _parted(
     arrived: list[Event] | AnyBlock, less: Less | None, final: int
 ) -> tuple[list[Event], list[Event] | AnyBlock, Less | None]:
     """The late events; the others, and their times less K+. O(n)."""
-    if type(arrived) is list:
+    if isinstance(arrived, list):
         in_time = [event.ts > final for event in arrived]
         late = [event for event in arrived if event.ts <= final]
         return late, list(compress(arrived, in_time)), None if less is None else list(compress(cast(list[int], less), in_time))
-    columns = cast(AnyBlock, arrived)
-    good = columns.times > final
-    return list(columns.filter(~good).events()), columns.filter(good), None if less is None else cast("Array", less)[good]
+    good = arrived.times > final
+    return list(arrived.filter(~good).events()), arrived.filter(good), None if less is None else cast("Array", less)[good]

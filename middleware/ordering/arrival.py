@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from middleware.model.block.block import Block
 from middleware.model.block.mixed_block import MixedBlock
-from middleware.model.change import Delta, combined, early_of
+from middleware.model.change import Delta, combined, early_at, early_of
 
 
 def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
@@ -47,17 +47,14 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
             reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
             came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
             runs = [[at for _, at in came]]
-        early = [whole.early[at] for at in runs[0]] if isinstance(whole.early, list) else whole.early
-        return Delta(list(map(whole.inserts.__getitem__, runs[0])), whole.revises, whole.retracts, early)
+        inserts = list(map(whole.inserts.__getitem__, runs[0]))
+        return Delta(inserts, whole.revises, whole.retracts, early_at(whole.early, runs[0]))
     return whole
 
 
 def _interleaved(parts: list[Delta], given: list[Delta], columns: list[Block]) -> Delta:
     """The same for columns."""
     came = MixedBlock(columns, [part.places for part in given])
-    early = early_of(given)
-    if isinstance(early, list):
-        early = [early[at] for at in came.order.tolist()]
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
-    return Delta(came, revises, retracts, early)
+    return Delta(came, revises, retracts, early_at(early_of(given), came.order.tolist()))

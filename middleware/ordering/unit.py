@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from copy import copy
 from itertools import compress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from middleware.model.block.mixed_block import AnyBlock, together
 from middleware.model.block.waiting_blocks import WaitingBlocks
@@ -212,10 +212,9 @@ class Unit(ABC):
         events, late, is_ordered = admit(self.timeline, delta, arrived, mark, more)
         if late:
             self._list_late(late, "insert")
-        if columns is not None:
-            return Ready([], [], cast(AnyBlock, events) if len(events) else None, is_ordered)
-        rows: list[Event] = events  # type: ignore[assignment]
-        return Ready(rows, []) if is_ordered else self._arrange(rows, top)
+        if isinstance(events, list):
+            return Ready(events, []) if is_ordered else self._arrange(events, top)
+        return Ready([], [], events if len(events) else None, is_ordered)
 
     @abstractmethod
     def _columns_of(self, delta: Delta) -> AnyBlock | None:
