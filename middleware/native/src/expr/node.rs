@@ -165,13 +165,6 @@ impl<F> Node<F> {
         Ok(match self {
             Self::Constant(value) => Cow::Borrowed(value),
             Self::Field(read) => Cow::Owned(field(read)?),
-            Self::Nullable(node) => match &**node {
-                Self::Field(read) => match field(read)? {
-                    Value::Null => return Err(Stop::Null),
-                    value => Cow::Owned(value),
-                },
-                _ => Cow::Owned(self.value(field, kept)?),
-            },
             _ => Cow::Owned(self.value(field, kept)?),
         })
     }
