@@ -150,7 +150,7 @@ class KafkaSource:
         return found
 
     def _gap(self, topic: str, partition: int, offset: int) -> OffsetGap:
-        """What stands for messages from an offset on that the broker has no more. The next source resumes behind them:
+        """Return the report of messages from an offset on that the broker has deleted. The next source resumes behind them:
         librdkafka leaves the partition alone.
         """
         first, end = self._consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=ANSWERS_WITHIN)

@@ -301,7 +301,7 @@ def _has_same_value(was: Event, now: Event) -> bool:
 
 
 def _floors(before: Mapping[str, int], made: Iterable[Change], gone: Mapping[str, int]) -> dict[str, int]:
-    """What had been promised of each type: ``before`` by units that are here; by those ``gone``, as far as results show."""
+    """The promises made for each type: ``before`` by units that are here; by those ``gone``, as far as results show."""
     floors = dict(before)
     for change in made:
         if isinstance(change, Watermark) or change.event.source not in gone:

@@ -143,7 +143,7 @@ def query(
 
 
 def _print_notes(data: QueryInput, batches: Iterable[Batch], repeats: Repeats, failures: UnitFailures, screen: Console) -> None:
-    """What was skipped, and what has failed."""
+    """Print the notes on rows that were skipped, and the failures."""
     notes = [*data.files.notes(), *repeats.notes(data.files.read)] if data.files is not None else repeats.notes()
     for note in [*notes, *(batches.notes() if isinstance(batches, MeshFeed) else [])]:
         screen.print(note, style="yellow", markup=False, soft_wrap=True)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::block::batch::{Batch, Column, Texts, Values};
 use crate::block::wire::packing;
 
-/// What is in the last four fields of every event.
+/// The number of fields at the end of every event: ts, id, source and level.
 const STAMP: usize = 4;
 
 /// As in `middleware.link.columnar`.

@@ -191,7 +191,7 @@ impl WaitingBatches {
     }
 }
 
-/// What is left of a batch, copied if it is little.
+/// The rows left of a batch, copied if they are few.
 fn tidy(form: &Form, held: Held) -> Held {
     if held.rows().is_empty() || held.rows().len() * LEAST_LEFT >= held.batch.rows {
         return held;

@@ -30,7 +30,7 @@ pub fn seen<E>(times: impl Iterator<Item = Result<i64, E>>, top: i64, clk: i64, 
     Ok((newest, earliest, first, delayed, after))
 }
 
-/// The same with the earliest alone of those delayed, and of those behind. No branch depends on a time: the processor would guess
+/// The survey with only the earliest of the delayed times, and of those behind. No branch depends on a time: the processor would guess
 /// it wrong for each late event.
 fn soonest<E>(times: impl Iterator<Item = Result<i64, E>>, top: i64, clk: i64) -> Result<Survey, E> {
     const NONE: i64 = i64::MAX;

@@ -1,4 +1,4 @@
-//! What has arrived in a step, in its roles, before any of it is on a stack.
+//! The events that arrived in a step, in their roles, before any of them is on a stack.
 
 use super::stack::Instance;
 use crate::block::batch::is_sparse;

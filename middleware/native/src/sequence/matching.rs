@@ -24,7 +24,7 @@ pub struct Matching {
     /// The first events of matches that wait for their window to pass: time and partition.
     due: BinaryHeap<Reverse<(i64, usize)>>,
     emitted: i64,
-    /// What is outdated lies on the stacks until time has passed this, and is swept away then: once a window.
+    /// The time at which outdated events are next removed from the stacks, once a window.
     swept: i64,
     held: usize,
     scratch: Scratch,

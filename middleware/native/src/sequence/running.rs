@@ -122,7 +122,7 @@ impl<E> Running<E> {
         Ok(())
     }
 
-    /// Those of a partition; None: of all.
+    /// The entries of a partition; None: those that belong to all.
     fn entries(&mut self, partition: Option<usize>) -> &mut Entries<E> {
         match partition {
             Some(number) => self.partitions.get_mut(number).expect("it was found before"),

@@ -11,7 +11,7 @@ use crate::event::python::fields::{Field, Maker};
 use crate::expr::program::Made;
 use crate::sequence::pattern::{Component, Pattern, Schedule};
 
-/// What is read of the events of a component.
+/// The fields that are read of the events of a component.
 pub struct Reading {
     /// The fields that place its events in a partition; None: it belongs to all.
     pub key: Option<Vec<Field>>,
