@@ -193,8 +193,8 @@ class Hierarchy:
                 if unit.halted is not None:
                     halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
                     news += placed.publishes
-            if unit.final != placed.final or resumed is not None:
-                self._advance(placed, resumed is not None, moved)
+            if (final := unit.timeline.final) != placed.final or resumed is not None:
+                self._advance(placed, final, resumed is not None, moved)
         if not is_partial:
             self._visited = self._placed
         out = self._published(published, moved)
@@ -282,10 +282,10 @@ class Hierarchy:
         promise = self._outside.get(name, NEVER if name in self._derived else None)
         return promise if own is None else min(own, NEVER if promise is None else promise)
 
-    def _advance(self, placed: Placed, resumed: bool, moved: dict[str, int]) -> None:
+    def _advance(self, placed: Placed, final: int, resumed: bool, moved: dict[str, int]) -> None:
         """A unit's ``final`` has moved, or it resumed after its end: note the new watermarks of its types in ``moved``."""
-        unit, watermarks, promised = placed.unit, self._watermarks, self._promised
-        placed.final, lowest = unit.final, unit.watermark
+        watermarks, promised, lowest = self._watermarks, self._promised, placed.unit.watermark_at(final)
+        placed.final = final
         for name in placed.publishes:
             own = lowest
             if len(units := self._publishers[name]) > 1:

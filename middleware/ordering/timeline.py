@@ -103,9 +103,11 @@ class Timeline:
             self.settle(promised, is_open)
         elif promised > before:
             self.final = promised
-        if self.final == before:
+        final = self.final
+        if final == before:
             return False
-        self.emitted = max(self.emitted, self.final)
+        if final > self.emitted:  # noqa: PLR1730 (no call: see above)
+            self.emitted = final
         return True
 
     def resume(self, floor: int) -> None:

@@ -114,9 +114,10 @@ class Unit(ABC):
     @property
     def watermark(self) -> int:
         """No further change that this unit publishes will have ts <= this: results may be stamped before their events."""
-        return self._promised_at(self.timeline.final)
+        return self.watermark_at(self.timeline.final)
 
-    def _promised_at(self, final: int) -> int:
+    def watermark_at(self, final: int) -> int:
+        """The ``watermark`` once ``final`` is this."""
         return final - self._backdate if NEVER < final < END else final
 
     @property
@@ -384,7 +385,7 @@ class Unit(ABC):
         deltas: list[Delta] = []
         if self.halted is None:
             self._halt(why, NOTHING)
-            deltas = self._withdrawal(self._promised_at(settled))
+            deltas = self._withdrawal(self.watermark_at(settled))
         self.quarantine += self._purged(END, everywhere=True)  # the next purge looks at another detector
         self._unused += self.counts.failures
         self._begin()
