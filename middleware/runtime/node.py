@@ -59,8 +59,11 @@ PATIENCE = 5 * SECOND
 _MOST_WARNED = 1_000
 """The most reasons that are remembered as logged: sources come from outside, and a flood of them must not fill the memory."""
 
-_LOG_FIRST, _LOG_EVERY = 2.0, 30.0
-"""After how long (s), and then how often, the node logs which nodes it waits for."""
+_LOG_FIRST, _LOG_EVERY = 2 * SECOND, 30 * SECOND
+"""After how long, and then how often, the node logs which nodes it waits for."""
+
+_LOG_CHANGES_EVERY = 20 * MILLISECOND
+"""How often the node looks for changes to log: as often as an idle loop does."""
 
 _log = structlog.get_logger()
 
@@ -209,7 +212,8 @@ class Node:
         self._busy_ns, self._full_ns, self._idle_ns, self._adapted_at = 0, 0, 0, now
         self._is_full = False  # whether the step took as much as it may
         self._last_busy, self._waited_ns = 0.0, 0
-        self._log_at = time.monotonic() + _LOG_FIRST
+        self._log_at = time.monotonic_ns() + _LOG_FIRST
+        self._log_changes_at = 0
         self._owed: list[Effects] = []  # to be sent once the late ledger has the rejected events
         self._runner: DurableRunner | LoglessRunner = LoglessRunner(self._broker)
         if store is not None:
@@ -349,17 +353,17 @@ class Node:
             self._read_allow_list()
         begun = time.monotonic_ns()
         self.step_began_at = begun / SECOND
-        start = begun + self._receive(timeout)
+        start = begun + self._receive(timeout, begun)
         self._process()
-        if self._broker.is_asked(now := time.monotonic_ns()):
-            self._broker.answer(self._status(), now)
+        if self._broker.is_asked(start):
+            self._broker.answer(self._status(), start)
         if self._desk.is_asked:
             self._desk.answer(self._status)
         self._settle()
-        self._log_nodes()
-        self._log_drops()
-        self._log_clock()
-        self._runner.worked += time.monotonic_ns() - start
+        now = time.monotonic_ns()
+        if now >= self._log_changes_at:  # not in each step: a step of one event takes some 100 us
+            self._log_changes(now)
+        self._runner.worked += now - start
 
     def _settle(self) -> None:
         """End the step; with a log, records stored in the meantime release what earlier steps have to send.
@@ -374,13 +378,12 @@ class Node:
         for effects in self._runner.settle(now):
             self._carry_out(effects)
 
-    def _receive(self, timeout: float) -> int:
+    def _receive(self, timeout: float, start: int) -> int:
         """Take all that has arrived, so that batches grow with the load, up to a bound that keeps steps short.
 
-        Returns how long it waited (ns).
+        Returns how long it waited (ns) from ``start``.
         """
         broker = self._broker
-        start = time.monotonic_ns()
         sockets = self._transport.poll(timeout)
         now = time.monotonic_ns()
         if not sockets and now - self._active_at >= _REST:
@@ -481,13 +484,19 @@ class Node:
                 self._warned.add(why)
                 _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
 
-    def _log_nodes(self) -> None:
+    def _log_changes(self, now: int) -> None:
+        """Log what has changed at the node since the last time."""
+        self._log_changes_at = now + _LOG_CHANGES_EVERY
+        self._log_nodes(now)
+        self._log_drops()
+        self._log_clock()
+
+    def _log_nodes(self, now: int) -> None:
         """Log which nodes and publishers have joined, and from time to time which nodes this one waits for."""
         joined = self._broker.joined
         for role, name in joined:
             _log.info(f"{role} joined", node=self.name, peer=name)
         joined.clear()
-        now = time.monotonic()
         if now >= self._log_at and (gathering := self._broker.gathering):
             self._log_at = now + _LOG_EVERY
             _log.warning("waiting for nodes of the configuration; nothing is taken from publishers before", missing=gathering)
@@ -521,6 +530,7 @@ class Node:
         self._settle()
         while not self._broker.drained and time.monotonic_ns() < deadline:
             self._step(_POLL / SECOND)
+        self._log_changes(time.monotonic_ns())
         if self._ledger.commit():
             self._runner.end()
         for peer in self._broker.statistics().peers:

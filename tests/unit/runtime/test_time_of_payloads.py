@@ -32,7 +32,7 @@ def test_a_payload_is_judged_by_the_time_at_which_it_is_taken(monkeypatch: pytes
     monkeypatch.setattr(node._transport, "poll", lambda timeout: ["socket"])
     monkeypatch.setattr(node._transport, "messages", lambda socket: iter([(b"p", [b"head", b"block"])] * 3))
     try:
-        node._receive(0.0)
+        node._receive(0.0, now)
     finally:
         node._close()
     assert judged_at == [SECOND, SECOND + LEAD, SECOND + 2 * LEAD]
