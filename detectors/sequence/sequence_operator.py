@@ -67,7 +67,7 @@ class SequenceQuery(Operator):
         self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
         self.emits_before_clock = not self.plan.trails  # type: ignore[misc]
         if algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
-            self.few = 0  # columns of several types are one call, and no result needs the events
+            self.min_rows_for_columns = 0  # columns of several types are one call, and no result needs the events
 
     @property
     def result(self) -> EventType:

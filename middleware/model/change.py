@@ -238,8 +238,9 @@ def early_of(deltas: Iterable[Delta]) -> list[int] | int | None:
 
 
 def early_at(early: list[int] | int | None, places: Iterable[int]) -> list[int] | int | None:
-    """K+ of the new events at these places, in this order. A time that serves all events serves any of them."""
-    return [early[place] for place in places] if isinstance(early, list) else early
+    """K+ of the new events at these places, in this order. A time that serves all events serves any of them: then ``places``,
+    which may be an array, are not looked at."""
+    return list(map(early.__getitem__, places)) if isinstance(early, list) else early
 
 
 def _as_columns(deltas: Sequence[Delta]) -> Block | None:
@@ -321,7 +322,7 @@ def by_time(delta: Delta) -> Delta:
         if (times[1:] >= times[:-1]).all():
             return delta
         places = times.argsort(kind="stable")
-        return Delta(columns.take(places), delta.revises, delta.retracts, early_at(early, places.tolist()))
+        return Delta(columns.take(places), delta.revises, delta.retracts, early_at(early, places))
     inserts = delta.inserts
     if not survey_events(inserts, NEVER, NEVER, True)[3]:  # each is later than all before it
         return delta

@@ -57,4 +57,4 @@ def _interleaved(parts: list[Delta], given: list[Delta], columns: list[Block]) -
     came = MixedBlock(columns, [part.places for part in given])
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
-    return Delta(came, revises, retracts, early_at(early_of(given), came.order.tolist()))
+    return Delta(came, revises, retracts, early_at(early_of(given), came.order))

@@ -112,7 +112,6 @@ class ResultFilter:
         self.result_type = result_type
         self.before: int | None = None
         self._after: int | None = None
-        self._time_of_day = False
         self._corrected = False
         self._fields: dict[str, str] = {}
         rest = iter(words)
