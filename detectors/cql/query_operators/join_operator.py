@@ -158,8 +158,12 @@ class PairJoin(_Join):
 
         def results(left: list[Event], right: list[Event], pairs: list[int]) -> list[Event]:
             made = in_core.of_pairs(left, right, pairs)
-            return compiled(left, right, pairs) if made is None else made
+            if made is None:
+                made = compiled(left, right, pairs)
+                self.is_carried = False
+            return made
 
+        self.is_carried = True  # see ``MappingOperation``
         self._results = results
 
     def _new(self) -> native.Pairs:

@@ -39,6 +39,7 @@ class MappingOperation(Operation):
         self._known: dict[str, int] = {}  # the same content as a plain dict, which compiled code reads faster
         self._columns = MappedColumns(plan, self._hashes, name, level)
         self._of: dict[EventType, _Mapped] = {}
+        self.is_carried = True
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = TuplePlan(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
             test = f" if {plan.where.holds}" if plan.where is not None else ""
@@ -48,13 +49,21 @@ class MappingOperation(Operation):
             compiled = plan.frame.define(f"def made(events):\n    return [{result} for e in events{test}]\n", more)
             in_core = projection(one, ("e",), name, level) if plan.time is None else None
             self._of[stream.event_type] = compiled if in_core is None else self._quick(in_core, compiled)
+            self.is_carried &= in_core is not None
 
     def _quick(self, in_core: native.Projection, compiled: _Mapped) -> _Mapped:
-        """Has the native core make the results, and compiled code those that it leaves to Python."""
+        """Has the native core make the results, and compiled code those that it leaves to Python.
+
+        A field that the core copies was checked when its event came in, and no number or text that it calculates is beyond
+        what others read: only what compiled code makes is still to be checked.
+        """
 
         def made(events: list[Event]) -> list[Event]:
             results = in_core.of_tuples(events, self._known)
-            return compiled(events) if results is None else results
+            if results is None:
+                results = compiled(events)
+                self.is_carried = False
+            return results
 
         return made
 
