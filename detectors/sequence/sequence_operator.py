@@ -64,7 +64,7 @@ class SequenceQuery(Operator):
         self.publishes = (self.plan.result,)
         self.definition = str(query)
         keys = {step.key for step in (*self.plan.steps, *self.plan.negations)}
-        self.parted_by = (keys.pop() or ()) if len(keys) == 1 else ()
+        self.partition_key = (keys.pop() or ()) if len(keys) == 1 else ()
         self.emits_before_clock = not self.plan.trails  # type: ignore[misc]
         if algorithm is None and self.plan.strategy is Strategy.ANY and self.plan.fields is not None:
             self.min_rows_for_columns = 0  # columns of several types are one call, and no result needs the events

@@ -50,7 +50,7 @@ class WindowsPlan(Operator):
         self.key_fields = (key,) if isinstance(key, str) else () if key is None else key
         if not (isinstance(self.key_fields, tuple) and all(isinstance(field, str) for field in self.key_fields)):
             raise WindowError(f'key names fields of the events: "sensor", ("room", "sensor") or None, not {key!r}')
-        self.parted_by = self.key_fields
+        self.partition_key = self.key_fields
         self.aggregates = {field: aggregate_of(given, reads) for field, given in values.items()}
         self.has_misfits = False
         """Whether the result type has not taken some result yet: then all are looked at."""

@@ -193,9 +193,9 @@ class Operator(Detector):
         whether, at alpha = 0, it gets events at once even if they are ahead of the node's clock, as events derived on other
         nodes may be. Right where no result waits for time to pass: then nothing is held back for the clock.
 
-    ``parted_by``
+    ``partition_key``
         names of fields that all events it reads have, if events that differ in one of them never meet in a result, or a
-        function of an event of which that holds: its work may then be parted by them (``middleware.spark``). Empty: it may not.
+        function of an event with this property. Spark splits the work by it (``middleware.spark``). Empty: never.
     ``sources``
         what it reads that is not published in the mesh, but read where it runs.
     ``min_rows_for_columns``
@@ -208,7 +208,7 @@ class Operator(Detector):
     name: str = ""
     definition: str = ""
     emits_before_clock: ClassVar[bool] = False
-    parted_by: tuple[str, ...] | Callable[[Any], Key] = ()
+    partition_key: tuple[str, ...] | Callable[[Any], Key] = ()
     sources: tuple[LineSource, ...] = ()
     min_rows_for_columns: int = 1_024
 

@@ -33,7 +33,7 @@ def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | AnyBlock, mar
     late: list[Event] = []
     kept = arrived
     if seen.earliest <= final:
-        late, kept, kept_less = _parted(arrived, less, final)
+        late, kept, kept_less = _split_off_late(arrived, less, final)
         if not policy.counts_late:  # the delay of an event that is in no result says nothing of the slack
             clock.miss(late, cast(list[Event], arrived))
             arrived, less, seen = kept, kept_less, survey(kept, top, clock.clk, policy.only_earliest)
@@ -41,7 +41,7 @@ def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | AnyBlock, mar
     return kept, late, not seen.delayed
 
 
-def _parted(
+def _split_off_late(
     arrived: list[Event] | AnyBlock, less: Less | None, final: int
 ) -> tuple[list[Event], list[Event] | AnyBlock, Less | None]:
     """The late events; the others, and their times less K+. O(n)."""

@@ -23,10 +23,10 @@ class QueryOperator(Operator, Generic[PlanT]):
         self.subscribes: tuple[EventType, ...] = tuple(dict.fromkeys(stream.event_type for stream in plan.sources))
         self.publishes = (plan.target.event_type,)
         self.definition = plan.definition
-        self.parted_by = _parted_by(plan, set.intersection(*(set(each.__struct_fields__) for each in self.subscribes)))
+        self.partition_key = _partition_key(plan, set.intersection(*(set(each.__struct_fields__) for each in self.subscribes)))
 
 
-def _parted_by(plan: Plan, fields: set[str]) -> tuple[str, ...]:
+def _partition_key(plan: Plan, fields: set[str]) -> tuple[str, ...]:
     """The fields, of those that all tuples have, such that tuples which differ in one never meet in a result.
 
     Those of GROUP BY and PARTITION BY, as windows and patterns are those of a partition; and as a mapping looks at one tuple at

@@ -39,7 +39,7 @@ class FlowOperator(Operator):
         self.subscribes = tuple(inputs)
         self.publishes = tuple(dict.fromkeys(each for output in outputs for each in output.types))
         nodes = [stage.entry, *stage.maps] if stage is not None else []
-        self.parted_by = _parted_by(stage)
+        self.partition_key = _partition_key(stage)
         self.definition = described(part, [(node.kind, node.name, node.window, node.function) for node in nodes])
 
     def start(self, name: str, level: int) -> FlowOperation:
@@ -56,8 +56,8 @@ class _KeyOf:
         return self._function(event.value)
 
 
-def _parted_by(stage: Stage | None) -> tuple[str, ...] | Callable[[Any], Key]:
-    """A grouping by its key, if no cycle brings its items back; maps of a source have no state, so by what is cheap to tell."""
+def _partition_key(stage: Stage | None) -> tuple[str, ...] | Callable[[Any], Key]:
+    """The key of a grouping, unless a cycle brings its items back; the source for maps, which have no state."""
     if stage is None or stage.entry.kind is FlowNodeKind.SOURCE:
         return ("source",)
     if stage.looped:

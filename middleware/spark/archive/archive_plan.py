@@ -65,7 +65,7 @@ def lane_text(key: Key) -> str:
 def route_of(detector: Detector) -> Route:
     """How the input of a detector is partitioned."""
     if isinstance(detector, Operator):
-        parts = detector.parted_by
+        parts = detector.partition_key
         if callable(parts):
             return Route(None, parts, True)
         return Route(parts, None, True) if parts else Route()

@@ -214,5 +214,5 @@ def _stages(plan: ArchivePlan) -> list[list[tuple[tuple[str, ...], str | None]]]
 
 def _fields(detector: Detector) -> Sequence[str]:
     """The fields that make a detector's key; none if it has no key, or a function."""
-    key = detector.parted_by if isinstance(detector, Operator) else type(detector).key
+    key = detector.partition_key if isinstance(detector, Operator) else type(detector).key
     return (key,) if isinstance(key, str) else key if isinstance(key, tuple) else ()

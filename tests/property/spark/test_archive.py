@@ -162,7 +162,7 @@ SQL.add(
     "SELECT host, port FROM Ping MATCH_RECOGNIZE (PARTITION BY host ORDER BY ts MEASURES A.port AS port "
     "PATTERN (A B) DEFINE B AS B.port > A.port) INTO Ups;"
 )
-PARTED = {
+PARTITION_KEYS = {
     "Sums": ("host",),
     "Hi": ("source",),
     "Times": ("host",),
@@ -343,7 +343,7 @@ def test_a_key_of_any_size_streams_through_a_task(detector: Detector) -> None:
 @given(pings(), st.sampled_from([1, 4, 1000]))
 def test_queries_equal_the_oracle(events: list[Event], rows: int) -> None:
     queries = list(SQL.operators)
-    assert {type_name(query.publishes[0]): query.parted_by for query in queries} == PARTED
+    assert {type_name(query.publishes[0]): query.partition_key for query in queries} == PARTITION_KEYS
     assert archived(events, queries, rows)[0] == expected(events, queries)
 
 
