@@ -13,15 +13,15 @@ from middleware.broker.merge import merged
 from middleware.broker.pacing import spacing
 from middleware.broker.watermarks.combining import CombinedWatermarks
 from middleware.link.codec import (
-    MOST_PLACES,
+    MOST_ORDERED,
     BlockHead,
     Drops,
     EventCodec,
+    arrival_order_of,
+    arrival_order_of_columns,
+    arrival_order_of_kept,
     encode,
     name_of,
-    places_left,
-    places_of,
-    places_of_columns,
 )
 from middleware.link.encoding import encode_delta
 from middleware.model.change import Batch, Delta, some_inserts
@@ -70,7 +70,7 @@ class Inbox:
         """The index of a payload in the local order of arrival; its blocks may come in several frames."""
         number, index = self._payloads.get(origin, (0, 0))
         if number != head.arrival:
-            index, self._next = self._next, self._next + max(head.inserts, MOST_PLACES)
+            index, self._next = self._next, self._next + max(head.inserts, MOST_ORDERED)
             self._payloads[origin] = head.arrival, index
         return index
 
@@ -131,15 +131,15 @@ class Inbox:
         head, data, known, first = block
         delta = known or self._decoded(head, data)
         if first is None or not is_one_of_many:
-            delta.places = None
+            delta.arrival_order = None
         elif delta.given is not None:
             import numpy as np
 
-            own = delta.places if delta.places is not None else places_of_columns(head, delta.inserted)
-            delta.places = np.asarray(own, np.int64) + first
+            own = delta.arrival_order if delta.arrival_order is not None else arrival_order_of_columns(head, delta.inserted)
+            delta.arrival_order = np.asarray(own, np.int64) + first
         else:
-            indexes = delta.places or places_of(head, delta.inserted) or range(delta.inserted)
-            delta.places = [first + index for index in indexes]
+            indexes = delta.arrival_order or arrival_order_of(head, delta.inserted) or range(delta.inserted)
+            delta.arrival_order = [first + index for index in indexes]
         return delta
 
     def _decoded(self, head: BlockHead, block: bytes) -> Delta:
@@ -152,12 +152,14 @@ class Inbox:
             if 0 not in new:
                 kept, again = delta, []
             else:
-                kept = some_inserts(Delta(columns, places=places_of(head, len(new))), map(bool, new))
+                kept = some_inserts(Delta(columns, arrival_order=arrival_order_of(head, len(new))), map(bool, new))
                 again = list(compress(delta.inserts, map(not_, new)))
         else:
             inserts = ingress.seen.take_new(delta.inserts)
             again = skipped(delta.inserts, inserts)
-            kept = Delta(inserts, delta.revises, delta.retracts, places=places_left(head, delta.inserts, inserts))
+            kept = Delta(
+                inserts, delta.revises, delta.retracts, arrival_order=arrival_order_of_kept(head, delta.inserts, inserts)
+            )
         if again:
             ingress.came_again(head.type, ((event.ts, event.id, event.source, encode(event)) for event in again))
         for part, data in encode_delta(head.type, kept) if again else [(head, block)]:

@@ -217,7 +217,7 @@ class Publication:
         return columns
 
     def tables(self, tables: Mapping[EventType, pa.RecordBatch | pa.Table], source: str) -> tuple[list[Block], list[Numbers]]:
-        """Tables of several types, and the places of their rows by ``arrival``: see ``Publisher.publish_tables``."""
+        """Tables of several types, and the order of their rows by ``arrival``: see ``Publisher.publish_tables``."""
         import numpy as np
         import pyarrow as pa
 
@@ -245,22 +245,22 @@ class Publication:
         return columns, np.split(places, np.cumsum(list(map(len, arrivals)))[:-1])
 
     def slices(
-        self, tables: Sequence[Block], places: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
+        self, tables: Sequence[Block], orders: Sequence[Numbers] | None = None, fewest: int = FEWEST_ROWS
     ) -> Iterator[Frame]:
-        """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``places``: of the events of each
-        in the order in which all of them came, growing; None for a single type. Raises EventError for a row that is too
+        """New events in columns, each of a type of its own; fewer than ``fewest`` go as rows. ``orders``: the order
+        of arrival of each table, over all tables, rising; None for a single type. Raises EventError for a row that is too
         large."""
         count, size = sum(map(len, tables)), sum(columns.batch.nbytes for columns in tables)
         rows = EVENTS_A_FRAME if size <= 2 * BLOCK_TARGET else max(1, min(EVENTS_A_FRAME, count * 2 * BLOCK_TARGET // size))
         spans = [(start, min(start + rows, count)) for start in range(0, count, rows)]
         if size > LARGEST_BLOCK // 2:  # some rows may be far larger than others: seen before anything is sent
-            spans = [each for start, stop in spans for each in _cut(tables, places, start, stop)]
+            spans = [each for start, stop in spans for each in _cut(tables, orders, start, stop)]
         for start, stop in spans:
             blocks = []
-            for part, own in _parts(tables, places, start, stop):
-                delta, runs = Delta(part, places=own), runs_in(part.batch, len(part) // 4 + 1)
+            for part, own in _parts(tables, orders, start, stop):
+                delta, runs = Delta(part, arrival_order=own), runs_in(part.batch, len(part) // 4 + 1)
                 blocks += encode_delta(type_name(part.event_type), delta, raw=True, runs=runs, fewest=fewest)
-            if places:
+            if orders:
                 yield _checked(Frame.of(blocks))
             else:
                 yield from (_checked(Frame([block], block[0].newest)) for block in blocks)
@@ -353,18 +353,18 @@ def _names(types: Iterable[EventType | str]) -> Iterator[str]:
 
 
 def _parts(
-    tables: Sequence[Block], places: Sequence[Numbers] | None, start: int, stop: int
+    tables: Sequence[Block], orders: Sequence[Numbers] | None, start: int, stop: int
 ) -> Iterator[tuple[Block, Numbers | None]]:
-    """What each table has of the events from ``start`` to before ``stop``, in the order in which all came, and their places."""
+    """What each table has of the events from ``start`` to before ``stop``, in the order in which all came, and their order of arrival."""
     for at, columns in enumerate(tables):
-        low, high = places[at].searchsorted([start, stop]) if places else (start, stop)
+        low, high = orders[at].searchsorted([start, stop]) if orders else (start, stop)
         if len(part := columns.slice(int(low), int(high))):
-            yield part, places[at][low:high] - start if places else None
+            yield part, orders[at][low:high] - start if orders else None
 
 
-def _cut(tables: Sequence[Block], places: Sequence[Numbers] | None, start: int, stop: int) -> Iterator[tuple[int, int]]:
+def _cut(tables: Sequence[Block], orders: Sequence[Numbers] | None, start: int, stop: int) -> Iterator[tuple[int, int]]:
     """These events in spans of which no block is too large. Raises EventError if one of them is."""
-    largest, name = max((part.batch.nbytes, type_name(part.event_type)) for part, _ in _parts(tables, places, start, stop))
+    largest, name = max((part.batch.nbytes, type_name(part.event_type)) for part, _ in _parts(tables, orders, start, stop))
     if largest <= LARGEST_BLOCK // 2 or (stop - start == 1 and largest <= LARGEST_BLOCK - _HEADING):
         yield start, stop
     elif stop - start == 1:
@@ -373,8 +373,8 @@ def _cut(tables: Sequence[Block], places: Sequence[Numbers] | None, start: int, 
         )
     else:
         middle = (start + stop) // 2
-        yield from _cut(tables, places, start, middle)
-        yield from _cut(tables, places, middle, stop)
+        yield from _cut(tables, orders, start, middle)
+        yield from _cut(tables, orders, middle, stop)
 
 
 @contextmanager

@@ -43,7 +43,7 @@ from middleware.native import span
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from middleware.model.block.arrays import Array, Places
+    from middleware.model.block.arrays import Array, ArrivalOrder
 
 MAX_FRAME = 8 * 2**20
 """Bytes of payload beyond which a frame is refused."""
@@ -69,7 +69,7 @@ MOST_NAME_BYTES = 2**20
 OTHER_FIELDS = "other fields"
 """The reason for which a node skips events whose class has other fields here than where they were made."""
 
-MOST_PLACES = 2**16
+MOST_ORDERED = 2**16
 """Most events in a payload that keeps their order across types."""
 
 OnSlow = Literal["block", "disconnect"]
@@ -89,8 +89,8 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
     them; with them the broker finds duplicates without decoding. ``oldest``, ``newest``: the least and the largest
     time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
-    ``places``: of each inserted event, in the order of arrival over all blocks of its payload: 2 bytes, little-endian. None:
-    they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
+    ``arrival_order``: the place of each inserted event in the order of arrival over all blocks of its payload, 2 bytes,
+    little-endian. None: they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     ``since``: events of a plain block that lie above this time came too early, by so much (K+).
     ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values travel
@@ -106,7 +106,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     runs: list[Run] | None = None
     oldest: Timestamp | None = None
     newest: Timestamp | None = None
-    places: bytes | None = None
+    arrival_order: bytes | None = None
     arrival: Count = 0
     columns: bool = False
     since: WatermarkTime | None = None
@@ -368,34 +368,34 @@ def check_values(event_type: EventType, head: BlockHead, block: bytes) -> None:
     _ = codec.plain(block) if head.plain else codec.full(block)
 
 
-def packed(places: Places | None) -> bytes | None:
-    """Places as they are sent; None if they cannot be."""
-    if places is None or len(places) > MOST_PLACES:
+def packed(order: ArrivalOrder | None) -> bytes | None:
+    """An order of arrival as bytes; None if it is unknown, or too long for the wire."""
+    if order is None or len(order) > MOST_ORDERED:
         return None
-    return pack(f"<{len(places)}H", *places) if isinstance(places, list) else places.astype("<u2").tobytes()
+    return pack(f"<{len(order)}H", *order) if isinstance(order, list) else order.astype("<u2").tobytes()
 
 
-def places_of(head: BlockHead, count: int) -> list[int] | None:
-    """The places of ``count`` events, if the head gives as many."""
-    places = head.places
-    return list(unpack(f"<{count}H", places)) if places is not None and len(places) == 2 * count else None
+def arrival_order_of(head: BlockHead, count: int) -> list[int] | None:
+    """The order of arrival of ``count`` events, if the head gives as many numbers."""
+    order = head.arrival_order
+    return list(unpack(f"<{count}H", order)) if order is not None and len(order) == 2 * count else None
 
 
-def places_of_columns(head: BlockHead, count: int) -> Array:
-    """The same as an array; if it gives none, they came in this order."""
+def arrival_order_of_columns(head: BlockHead, count: int) -> Array:
+    """Return the order of arrival as an array; that of the block itself if the head gives none."""
     import numpy as np
 
-    places = head.places
-    return np.frombuffer(places, "<u2") if places is not None and len(places) == 2 * count else np.arange(count)
+    order = head.arrival_order
+    return np.frombuffer(order, "<u2") if order is not None and len(order) == 2 * count else np.arange(count)
 
 
-def places_left(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] | None:
-    """The places of those events that are kept of what came in a block."""
-    places = places_of(head, len(came))
-    if places is None or len(came) == len(kept):
-        return places
+def arrival_order_of_kept(head: BlockHead, came: list[Any], kept: list[Any]) -> list[int] | None:
+    """The order of arrival of those events of a block that are kept."""
+    order = arrival_order_of(head, len(came))
+    if order is None or len(came) == len(kept):
+        return order
     left = set(map(id, kept))
-    return [place for place, each in zip(places, came, strict=True) if id(each) in left]
+    return [place for place, each in zip(order, came, strict=True) if id(each) in left]
 
 
 class EventCodec:

@@ -21,7 +21,7 @@ from middleware.model.values.carried import settled, takes_any
 from middleware.model.values.nesting import check_nesting, may_nest
 
 if TYPE_CHECKING:
-    from middleware.model.block.arrays import Places
+    from middleware.model.block.arrays import ArrivalOrder
 
 
 def encode_delta(
@@ -36,7 +36,7 @@ def encode_delta(
     if columns is not None and len(columns) >= fewest and early == since:  # the head of columns has no room for a list
         changed = Delta(revises=delta.revises, retracts=delta.retracts)  # mostly few, beside many new ones
         others = encode_delta(name, changed, raw) if changed else []
-        return others + _encode_columns(name, columns, raw, runs, delta.places, since)
+        return others + _encode_columns(name, columns, raw, runs, delta.arrival_order, since)
     k_plus = delta.k_plus
     plain = not (delta.revises or delta.retracts or k_plus is not None)
     head = BlockHead(name, len(delta.inserts), len(delta.revises), len(delta.retracts), plain, raw, runs)
@@ -44,7 +44,7 @@ def encode_delta(
         times = [event.ts for event in delta.inserts]
         head.oldest, head.newest = min(times), max(times)
     kind = kind_of(delta)
-    head.places, head.form = packed(delta.places), form_of(kind) if kind is not None else None
+    head.arrival_order, head.form = packed(delta.arrival_order), form_of(kind) if kind is not None else None
     given = delta.inserts if plain else (delta.inserts, k_plus, delta.revises, delta.retracts)
     if raw and kind is not None and may_nest(kind):
         for event in chain(delta.inserts, delta.retracts, *delta.revises):
@@ -56,7 +56,7 @@ def encode_delta(
 
 
 def _encode_columns(
-    name: str, columns: Block, raw: bool, runs: list[Run] | None, places: Places | None, since: int | None = None
+    name: str, columns: Block, raw: bool, runs: list[Run] | None, arrival_order: ArrivalOrder | None, since: int | None = None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
     block, count = columns.core_block, len(columns)
@@ -65,8 +65,10 @@ def _encode_columns(
     blocks = []
     for start in range(0, count, rows):
         stop = min(start + rows, count)
-        own = None if places is None else places[start:stop]
-        head = BlockHead(name, stop - start, raw=raw, runs=runs if rows == count else None, places=packed(own), columns=True)
+        own = None if arrival_order is None else arrival_order[start:stop]
+        head = BlockHead(
+            name, stop - start, raw=raw, runs=runs if rows == count else None, arrival_order=packed(own), columns=True
+        )
         head.since, head.form = since, form_of(columns.event_type)
         if raw:
             times = columns.times[start:stop]
@@ -107,12 +109,12 @@ def _halves(delta: Delta) -> tuple[Delta, Delta]:
     def half(pick: slice, columns: tuple[list[Any], list[Any], list[Any]]) -> Delta:
         retracts, revises, inserts = columns
         early = delta.early[pick] if isinstance(delta.early, list) else delta.early
-        places = None if delta.places is None else delta.places[pick]
-        return Delta(inserts[pick], revises[pick], retracts[pick], early if inserts else None, places if inserts else None)
+        order = None if delta.arrival_order is None else delta.arrival_order[pick]
+        return Delta(inserts[pick], revises[pick], retracts[pick], early if inserts else None, order if inserts else None)
 
     if delta.inserts and (delta.revises or delta.retracts):
         return Delta(revises=delta.revises, retracts=delta.retracts), Delta(
-            delta.inserts, early=delta.early, places=delta.places
+            delta.inserts, early=delta.early, arrival_order=delta.arrival_order
         )
     if delta.revises and delta.retracts:
         return Delta(retracts=delta.retracts), Delta(revises=delta.revises)

@@ -71,10 +71,10 @@ class Gathering:
         """
         blocks = []
         parts = self._held.take()
-        for reader, block, runs, places in parts:
+        for reader, block, runs, order in parts:
             name, form = self._names[reader]
             head = BlockHead(name, len(block), raw=True, runs=runs, oldest=block.oldest, newest=block.newest, form=form)
-            head.places = places if len(parts) > 1 else None
+            head.arrival_order = order if len(parts) > 1 else None
             head.columns = in_columns and len(block) >= FEWEST_IN_COLUMNS
             blocks.append((head, block.columns() if head.columns else block.rows()))
         return blocks

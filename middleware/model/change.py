@@ -15,7 +15,7 @@ from middleware.model.values.state import same_event
 from middleware.native import by_class, survey_events
 
 if TYPE_CHECKING:
-    from middleware.model.block.arrays import Places
+    from middleware.model.block.arrays import ArrivalOrder
     from middleware.model.block.mixed_block import AnyBlock
 
 
@@ -61,13 +61,13 @@ class Delta:
     ``early``
         None if no new event came prematurely, else one K+ (ns) for each; or a time: then each came too early by as much as it
         is later than that.
-    ``places``
-        the place of each new event in the order of arrival of what came with them, over all types; None if they came at
-        once, as the results of one step do, or if nothing is known. The order itself is all that counts. An array where they
-        are columns.
+    ``arrival_order``
+        a number for each new event that rises with its arrival, over the events of all types that came together. Only the order
+        of the numbers counts. None: the events came at once, as the results of one step do, or their order is unknown. An array
+        if they are columns.
     """
 
-    __slots__ = ("early", "new", "places", "retracts", "revises")
+    __slots__ = ("arrival_order", "early", "new", "retracts", "revises")
 
     def __init__(
         self,
@@ -75,12 +75,12 @@ class Delta:
         revises: list[tuple[Event, Event]] | None = None,
         retracts: list[Event] | None = None,
         early: list[int] | int | None = None,
-        places: Places | None = None,
+        arrival_order: ArrivalOrder | None = None,
     ) -> None:
         self.new: list[Event] | AnyBlock = inserts if inserts is not None else []
         self.revises = revises if revises is not None else []
         self.retracts = retracts if retracts is not None else []
-        self.early, self.places = early, places
+        self.early, self.arrival_order = early, arrival_order
 
     @property
     def inserts(self) -> list[Event]:
@@ -221,8 +221,8 @@ def combined(deltas: Sequence[Delta]) -> Delta:
         whole.revises += delta.revises
         whole.retracts += delta.retracts
     whole.early = early_of(deltas)
-    if any(delta.places is not None for delta in deltas):
-        whole.places = _in_turn(deltas)
+    if any(delta.arrival_order is not None for delta in deltas):
+        whole.arrival_order = _joined_arrival_order(deltas)
     return whole
 
 
@@ -261,26 +261,28 @@ def _as_columns(deltas: Sequence[Delta]) -> Block | None:
     return columns[0].joined(columns[1:])
 
 
-def _in_turn(deltas: Sequence[Delta]) -> Places:
-    """The places of the events of several deltas. O(deltas) if all are columns."""
-    arrays = [delta.places for delta in deltas if not (delta.places is None or isinstance(delta.places, list))]
+def _joined_arrival_order(deltas: Sequence[Delta]) -> ArrivalOrder:
+    """The order of arrival of the events of several deltas. O(deltas) if all are columns."""
+    arrays = [
+        delta.arrival_order for delta in deltas if not (delta.arrival_order is None or isinstance(delta.arrival_order, list))
+    ]
     if len(arrays) == len(deltas):
         import numpy as np
 
         return np.concatenate(arrays)
-    places: list[int] = []
+    numbers: list[int] = []
     for delta in deltas:
-        own = delta.places
+        own = delta.arrival_order
         if own is None:  # what was changed on its way came with what is before it
-            own = [places[-1] if places else 0] * delta.inserted
-        places += own if isinstance(own, list) else own.tolist()
-    return places
+            own = [numbers[-1] if numbers else 0] * delta.inserted
+        numbers += own if isinstance(own, list) else own.tolist()
+    return numbers
 
 
 def grouped(events: Sequence[Event]) -> dict[str, Delta]:
-    """New events in the order in which they came, by type name; ``places`` keep their order across types. O(events)."""
+    """New events in the order in which they came, by type name; ``arrival_order`` keeps their order across types. O(events)."""
     found = by_class(events if isinstance(events, list) else list(events))
-    return {type_name(kind): Delta(own, places=places) for kind, own, places in found}
+    return {type_name(kind): Delta(own, arrival_order=places) for kind, own, places in found}
 
 
 def composed(deltas: Sequence[Delta]) -> Delta:
@@ -305,7 +307,7 @@ def composed(deltas: Sequence[Delta]) -> Delta:
             moves = [IDENTITY(event) in touched for event in delta.inserts]
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
         if not any(moves):
-            standing.append(Delta(delta.new, early=delta.early, places=delta.places))
+            standing.append(Delta(delta.new, early=delta.early, arrival_order=delta.arrival_order))
             continue
         standing.append(some_inserts(delta, map(not_, moves)))
         changes += some_inserts(delta, moves).changes()
@@ -337,10 +339,10 @@ def some_inserts(delta: Delta, chosen: Iterable[bool]) -> Delta:
     """The insertions of a delta that are chosen, each with its K+ and its place."""
     chosen, early = list(chosen), delta.early
     listed = list(compress(early, chosen)) if isinstance(early, list) else early
-    places = None if delta.places is None else list(compress(delta.places, chosen))
+    order = None if delta.arrival_order is None else list(compress(delta.arrival_order, chosen))
     columns = delta.columns
     some = list(compress(delta.inserts, chosen)) if columns is None else columns.filter(chosen)
-    return Delta(some, early=listed, places=places)
+    return Delta(some, early=listed, arrival_order=order)
 
 
 def consolidate(changes: Iterable[Change]) -> Delta:

@@ -44,7 +44,7 @@ class Operation:
     an exception out of ``apply`` stops the operator.
 
     ``takes_several``
-        whether ``apply`` takes columns of several types at once (``Delta.interleaved``), in any order.
+        whether ``apply`` takes columns of several types at once (``MixedBlock``), in any order.
     ``is_carried``
         whether results are sure to be what every process reads: of plain fields, and of what it read or has checked itself.
     """

@@ -17,15 +17,15 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
     Columns stay columns if all are, and at least ``min_rows_for_columns`` events: columns of a type cost by the step, not
     by the event, so few events may cost less as objects.
 
-    What has places came in that order. Results of one step, of units here or at another node, came at once: those of a time
-    come when the others have got as far.
+    Parts with an ``arrival_order`` keep it. The results of one step, of units here or at another node, came at once: each
+    follows the events up to its time.
     """
     if len(parts) == 1:
         return parts[0]
     given = [part for part in parts if part.inserted]
     columns = [own for part in given if (own := part.columns) is not None]
     if len(columns) == len(given) > 1 and sum(map(len, columns)) >= min_rows_for_columns:
-        return _interleaved(parts, given, columns)
+        return _columns_in_order(parts, given, columns)
     whole = combined(parts)
     if len(given) > 1:
         runs: list[Sequence[int]] = []
@@ -33,16 +33,16 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
         count = 0
         for part in parts:
             span = range(count, count := count + part.inserted)
-            if part.places is None:
+            if part.arrival_order is None:
                 runs.append(span)
             else:
                 placed += span
-        if placed and (places := whole.places) is not None:
-            if not isinstance(places, list) and not runs:
-                runs.append(places.argsort(kind="stable").tolist())  # in the time of a merge, as those of a part only grow
+        if placed and (order := whole.arrival_order) is not None:
+            if not isinstance(order, list) and not runs:
+                runs.append(order.argsort(kind="stable").tolist())  # in the time of a merge, as those of a part only grow
             else:
-                listed = places if isinstance(places, list) else places.tolist()
-                runs.insert(0, sorted(placed, key=listed.__getitem__))
+                numbers = order if isinstance(order, list) else order.tolist()
+                runs.insert(0, sorted(placed, key=numbers.__getitem__))
         if len(runs) > 1:
             reached = [ts for run in runs for ts in accumulate((whole.inserts[at].ts for at in run), max)]
             came = sorted(zip(reached, chain.from_iterable(runs), strict=True), key=itemgetter(0))
@@ -52,9 +52,9 @@ def in_order(parts: list[Delta], min_rows_for_columns: int = 0) -> Delta:
     return whole
 
 
-def _interleaved(parts: list[Delta], given: list[Delta], columns: list[Block]) -> Delta:
-    """The same for columns."""
-    came = MixedBlock(columns, [part.places for part in given])
+def _columns_in_order(parts: list[Delta], given: list[Delta], columns: list[Block]) -> Delta:
+    """Put the columns of all parts in their order of arrival."""
+    came = MixedBlock(columns, [part.arrival_order for part in given])
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
     return Delta(came, revises, retracts, early_at(early_of(given), came.order))

@@ -13,7 +13,7 @@ from middleware.model.event import END
 from middleware.ordering.slack.measuring import Survey
 
 if TYPE_CHECKING:
-    from middleware.model.block.arrays import Array, Places
+    from middleware.model.block.arrays import Array, ArrivalOrder
 
 
 def survey(times: list[int], top: int, clk: int) -> Survey:
@@ -46,7 +46,7 @@ def clock_moves(
     return (min(moving)[0], last), less, less[place + 1 :]
 
 
-def order_of_arrival(pieces: Sequence[Block], places: Sequence[Places | None]) -> Array:
+def order_of_arrival(pieces: Sequence[Block], places: Sequence[ArrivalOrder | None]) -> Array:
     """For each event, in order of arrival, its place among those of all pieces laid end to end. O(n log n)."""
     ends = np.cumsum([0, *map(len, pieces)])
     owns = [np.arange(start, end) for start, end in pairwise(ends.tolist())]

@@ -205,7 +205,7 @@ def _tables(events: list[Event]) -> dict[type[Event], Any]:
     tables = {}
     for delta in grouped(events).values():
         kind = type(delta.inserts[0])
-        arrivals = delta.places if delta.places is not None else range(len(delta.inserts))
+        arrivals = delta.arrival_order if delta.arrival_order is not None else range(len(delta.inserts))
         tables[kind] = Block.from_events(kind, delta.inserts).batch.append_column("arrival", pa.array(arrivals, pa.int64()))
     return tables
 

@@ -263,7 +263,7 @@ def by_columns(detector: Detector, given: Iterable[Portion]) -> list[Delta]:
     unit, results = unit_for("Bench", detector, 1, Policies(alpha=0.0)), list[Delta]()
     for block in given:
         if block:
-            parts = [Delta(_as_new(columns), places=places) for columns, places in block]
+            parts = [Delta(_as_new(columns), arrival_order=places) for columns, places in block]
             results += unit.push(in_order(parts, unit.min_rows_for_columns))
     return results + unit.push(Delta(), promised=END, is_open=False)
 

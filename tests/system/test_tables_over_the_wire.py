@@ -17,7 +17,7 @@ from structlog.testing import capture_logs
 from test_network import DEADLINE, TYPES, Echo, Echoes, Hit, NodeProcess, Other, collect, hits, node_thread
 from test_network_security import drops
 
-from middleware.link.codec import BlockHead, places_of
+from middleware.link.codec import BlockHead, arrival_order_of
 from middleware.link.columnar import pack_columns
 from middleware.model.block.block import Block
 from middleware.model.detector import Detector
@@ -115,8 +115,8 @@ def test_tables_of_several_types_keep_the_order_in_which_their_rows_came(node: N
         came: dict[str, list[int]] = {"Hit": [], "Other": []}
         while sum(map(len, came.values())) < 6 * COUNT:
             for head, _ in subscriber.receive_encoded(DEADLINE):
-                assert head.columns and head.places is not None
-                came[head.type] += places_of(head, head.inserts) or []
+                assert head.columns and head.arrival_order is not None
+                came[head.type] += arrival_order_of(head, head.inserts) or []
     expected = sorted([(n, 0, n) for n in range(3 * COUNT)] + [(n + n % 2, 1, n) for n in range(3 * COUNT)])
     assert [came["Hit"], came["Other"]] == [[at for at, each in enumerate(expected) if each[1] == kind] for kind in (0, 1)]
 

@@ -193,13 +193,13 @@ class Count(Event):
 
 def test_few_rows_among_columns_become_columns_if_they_say_just_the_same() -> None:
     counts = [Count(number, 0.5, ts=number, id=number, source="a") for number in range(4)]
-    columns = Delta(Block.from_events(Count, counts), places=np.array([1, 2, 3, 4]))
-    row = Delta(counts[:1], places=[7])
+    columns = Delta(Block.from_events(Count, counts), arrival_order=np.array([1, 2, 3, 4]))
+    row = Delta(counts[:1], arrival_order=[7])
     for both in ([columns, row], [row, columns], [Delta(), columns, row, Delta(retracts=counts[2:3])]):
         mixed = combined(both)
         assert mixed.columns is not None
         assert mixed.inserts == [event for delta in both for event in delta.inserts]
-        assert mixed.places == ([7, 1, 2, 3, 4] if both[0] is row else [1, 2, 3, 4, 7])
+        assert mixed.arrival_order == ([7, 1, 2, 3, 4] if both[0] is row else [1, 2, 3, 4, 7])
     wrong = [Count(value, 0.5, ts=1, id=9, source="a") for value in (2**70, None, 1.5, "1", True)]  # type: ignore[arg-type]
     for rows in ([*counts, counts[0]], [Event(ts=1, id=1, source="a")], *([each] for each in wrong)):
         mixed = combined([Delta(rows), columns])

@@ -34,11 +34,11 @@ from middleware.link.codec import (
     EventCodec,
     Run,
     Sample,
+    arrival_order_of,
+    arrival_order_of_kept,
     encode,
     name_of,
     packed,
-    places_left,
-    places_of,
 )
 from middleware.link.columnar import records_of, unpack_columns
 from middleware.link.encoding import as_rows, encode_delta
@@ -182,8 +182,8 @@ class Ingress:
             self.changed.forget(head.type, bounds.low)
         if not fresh:
             return []
-        if head.places is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
-            fresh.places = places_left(head, whole.inserts, fresh.inserts)
+        if head.arrival_order is not None and fresh.columns is None and len(fresh.inserts) < head.inserts:
+            fresh.arrival_order = arrival_order_of_kept(head, whole.inserts, fresh.inserts)
         if self._drops.total() == dropped and len(self.rejected) == rejected and len(fresh) == head.count:
             return [(head, block, fresh)]
         blocks = encode_delta(head.type, fresh, raw=True)
@@ -217,8 +217,8 @@ class Ingress:
         self._timely(head.type, Delta(list(columns.filter(late))), bounds)
         self._fresh(head.type, self._credible(Delta(list(columns.filter(~good))), bounds.high), bounds)
         good &= ~late
-        places = places_of(head, len(columns))
-        return Delta(columns.filter(good), places=places and list(compress(places, good)))
+        order = arrival_order_of(head, len(columns))
+        return Delta(columns.filter(good), arrival_order=order and list(compress(order, good)))
 
     def _drop(self, reason: str, count: int, name: str, details: str = "") -> None:
         self._drops[reason] += count
@@ -488,9 +488,9 @@ class Ingress:
         gone = [row for row in retracts if self._may_change(head.type, "retract", row, row, bounds)]
         if not (news or revised or gone):
             return []
-        places = packed(places_left(head, inserts, news))
+        order = packed(arrival_order_of_kept(head, inserts, news))
         kept = msgspec.structs.replace(
-            head, inserts=len(news), revises=len(revised), retracts=len(gone), oldest=None, newest=None, places=places
+            head, inserts=len(news), revises=len(revised), retracts=len(gone), oldest=None, newest=None, arrival_order=order
         )
         return [(kept, encode((news, None, revised, gone)), None)]
 

@@ -330,10 +330,10 @@ class Admission:
         of one type came one after the other; others have none: 0.
         """
         count, first = len(blocks), self._arrivals + 1
-        if count < 2 or all(head.places or not head.inserts for head in blocks):
+        if count < 2 or all(head.arrival_order or not head.inserts for head in blocks):
             self._arrivals += 1
             return [first] * count
-        if len({head.type for head in blocks}) > 1 or any(head.places for head in blocks):
+        if len({head.type for head in blocks}) > 1 or any(head.arrival_order for head in blocks):
             return [0] * count
         self._arrivals += count
         return range(first, first + count)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from middleware.link.codec import BlockHead, encode, packed, places_left
+from middleware.link.codec import BlockHead, arrival_order_of_kept, encode, packed
 from middleware.link.columnar import records_of, unpack_columns
 from middleware.model.change import Delta
 from middleware.model.errors import WireError
@@ -90,6 +90,6 @@ def left_of(head: BlockHead, block: bytes, rows: list[list[Any]], kept: list[lis
     """The block of the rows that are kept of those that came in one."""
     times = [row[-4] for row in kept]
     head.oldest, head.newest = min(times), max(times)
-    head.places = packed(places_left(head, rows, kept))
+    head.arrival_order = packed(arrival_order_of_kept(head, rows, kept))
     head.inserts = len(kept)
     return head, block if len(kept) == len(rows) else encode(kept), None

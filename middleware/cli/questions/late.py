@@ -195,7 +195,7 @@ def _blocks(batch: list[LedgerEntry]) -> list[tuple[BlockHead, bytes]]:
     for name, own in positions.items():
         times = [batch[position].ts for position in own]
         head = BlockHead(name, len(own), raw=True, oldest=min(times), newest=max(times))
-        head.places = packed(own) if len(positions) > 1 else None
+        head.arrival_order = packed(own) if len(positions) > 1 else None
         blocks.append((head, array_of([batch[position].record for position in own])))
     return blocks
 

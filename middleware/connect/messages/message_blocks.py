@@ -45,7 +45,7 @@ def _frames(types: Sequence[EventType], rows: Sequence[Row]) -> Iterator[Blocks]
 def _block(event_type: EventType, rows: Sequence[Row], positions: list[int] | None) -> tuple[BlockHead, bytes]:
     times, ids, sources = ([row[index] for row in rows] for index in (TS_INDEX, _ID, _SOURCE))
     head = BlockHead(type_name(event_type), len(rows), raw=True, runs=_runs(sources, ids), oldest=min(times), newest=max(times))
-    head.places, head.form = packed(positions), form_of(event_type)
+    head.arrival_order, head.form = packed(positions), form_of(event_type)
     return head, encode(rows)
 
 

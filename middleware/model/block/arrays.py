@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     Array = np.ndarray[Any, Any]
 
-    Places = list[int] | Array
-    """A whole number for each event: where it stands in an order."""
+    ArrivalOrder = list[int] | Array
+    """A whole number for each event, which rises with its arrival."""
 
 
 def sound(batch: pa.RecordBatch) -> pa.RecordBatch:

@@ -12,7 +12,7 @@ from middleware.model.block.block import Block
 from middleware.model.event import NEVER, Event, EventType
 
 if TYPE_CHECKING:
-    from middleware.model.block.arrays import Array, Places
+    from middleware.model.block.arrays import Array, ArrivalOrder
 
 
 class MixedBlock(Sequence[Event]):
@@ -22,15 +22,15 @@ class MixedBlock(Sequence[Event]):
 
     ``pieces``
         the columns; several may be of one type.
-    ``places``
-        of the events of each in the order of arrival over all; None if they came at once, as the results of one step do. The
-        order itself is all that counts.
+    ``arrival_orders``
+        of each piece, as ``Delta.arrival_order``: over the events of all pieces. None: its events came at once.
     """
 
-    __slots__ = ("_events", "_in_core", "_length", "_order", "_places", "_times", "pieces")
+    __slots__ = ("_arrival_orders", "_events", "_in_core", "_length", "_order", "_times", "pieces")
 
-    def __init__(self, pieces: Sequence[Block], places: Sequence[Places | None] | None = None) -> None:
-        self.pieces, self._places = pieces, places if places is not None else [None] * len(pieces)
+    def __init__(self, pieces: Sequence[Block], arrival_orders: Sequence[ArrivalOrder | None] | None = None) -> None:
+        self.pieces = pieces
+        self._arrival_orders = arrival_orders if arrival_orders is not None else [None] * len(pieces)
         self._length = sum(map(len, pieces))
         self._in_core: native.Interleaving | None = None
         self._order: Array | None = None
@@ -41,7 +41,7 @@ class MixedBlock(Sequence[Event]):
     def in_core(self) -> native.Interleaving:
         """The order and the times as the native core reads them. O(n log n), once."""
         if self._in_core is None:
-            self._in_core = native.Interleaving([piece.in_core for piece in self.pieces], self._places)
+            self._in_core = native.Interleaving([piece.in_core for piece in self.pieces], self._arrival_orders)
         return self._in_core
 
     @property

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from middleware.broker.ingress.seen import runs_in
-from middleware.link.codec import FEWEST_ROWS, LARGEST_BLOCK, MOST_PLACES, BlockHead, encode
+from middleware.link.codec import FEWEST_ROWS, LARGEST_BLOCK, MOST_ORDERED, BlockHead, encode
 from middleware.link.columnar import in_wire_types, pack_columns, records_of
 from middleware.model.event import END, NEVER
 from middleware.model.schema import form_of_fields
@@ -168,7 +168,7 @@ def frames(
             counts = [stream.count(bound, rows) for stream in streams]
             parts = [(stream, count) for stream, count in zip(streams, counts, strict=True) if count]
             blocks = [stream.encoded(count) for stream, count in parts]
-            if len(parts) > 1 and sum(counts) <= MOST_PLACES:
+            if len(parts) > 1 and sum(counts) <= MOST_ORDERED:
                 _write_arrival_order([head for head, _ in blocks], [stream.ahead(count) for stream, count in parts])
             if rows == 1 or sum(len(block) for _, block in blocks) <= LARGEST_BLOCK:
                 break
@@ -186,5 +186,5 @@ def _write_arrival_order(heads: list[BlockHead], arrivals: list[Numbers]) -> Non
     positions[order] = np.arange(len(order))
     start = 0
     for head in heads:
-        head.places = positions[start : start + head.inserts].tobytes()
+        head.arrival_order = positions[start : start + head.inserts].tobytes()
         start += head.inserts

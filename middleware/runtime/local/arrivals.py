@@ -170,9 +170,9 @@ class ArrivedColumns:
                 arrived = [np.flatnonzero(kinds[start:end] == kind) for kind in range(len(pieces))]
                 several = sum(len(each) > 0 for each in arrived) > 1
                 deltas = {
-                    piece.name: Delta(piece.take(len(places)), places=places if several else None)
-                    for piece, places in zip(pieces, arrived, strict=True)
-                    if len(places)
+                    piece.name: Delta(piece.take(len(order)), arrival_order=order if several else None)
+                    for piece, order in zip(pieces, arrived, strict=True)
+                    if len(order)
                 }
             yield deltas, max(delta.columns.newest for delta in deltas.values() if delta.columns is not None)
             start = end

@@ -259,7 +259,7 @@ class SimulatedPublisher(_SimulatedClient):
 
         by_type = grouped(events)
         columns = [Block.from_events(type(delta.inserts[0]), delta.inserts) for delta in by_type.values()]
-        arrival_order = [np.array(delta.places) for delta in by_type.values()] if len(columns) > 1 else None
+        arrival_order = [np.array(delta.arrival_order) for delta in by_type.values()] if len(columns) > 1 else None
         self.waiting.extend(self._publication.slices(columns, arrival_order, fewest=1))
 
     def revise(self, old: Event, new: Event) -> None:

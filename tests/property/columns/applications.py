@@ -110,7 +110,7 @@ def as_columns(delta: Delta) -> Delta:
         return delta
     event_type = type(delta.inserts[0])
     columns = Block(event_type, Block.from_events(event_type, delta.inserts).batch)
-    return Delta(columns, delta.revises, delta.retracts, delta.k_plus, delta.places)
+    return Delta(columns, delta.revises, delta.retracts, delta.k_plus, delta.arrival_order)
 
 
 def arrivals(rng: Random, count: int) -> list[Event]:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from middleware import native
 from middleware.link import gathering
-from middleware.link.codec import EventCodec, encode, places_of
+from middleware.link.codec import EventCodec, arrival_order_of, encode
 from middleware.link.columnar import unpack_columns
 from middleware.link.gathering import Gathering
 from middleware.model.block.block import Block
@@ -76,7 +76,7 @@ def assert_leaves(held: Gathering, events: list[Event], in_columns: bool) -> Non
             assert list(map(repr, Block.of(kind, batch).events())) == list(map(repr, own))
         else:
             assert block == encode(own)
-        places = places_of(head, len(own)) if len(blocks) > 1 else range(len(own))
+        places = arrival_order_of(head, len(own)) if len(blocks) > 1 else range(len(own))
         assert places is not None
         came += zip(places, own, strict=True)
     assert [event for _, event in sorted(came, key=lambda pair: pair[0])] == events

@@ -63,10 +63,12 @@ def test_a_broker_without_types_takes_columns_as_it_takes_rows(blocks: list[tupl
             times = [event.ts for event in events]
             oldest, newest = (min(times), max(times)) if names_times else (None, None)
             places = b"".join((2 * n).to_bytes(2, "little") for n in range(len(events)))
-            head = BlockHead("Hit", len(events), raw=True, oldest=oldest, newest=newest, places=places, columns=as_columns)
+            head = BlockHead(
+                "Hit", len(events), raw=True, oldest=oldest, newest=newest, arrival_order=places, columns=as_columns
+            )
             block = in_columns(events) if as_columns else encode(events)
             admitted = ingress.admit(head, block, False, Bounds(low, high))
-            read = [(CODEC.decode(part, data, Counter()).inserts, part.places) for part, data, _ in admitted]
+            read = [(CODEC.decode(part, data, Counter()).inserts, part.arrival_order) for part, data, _ in admitted]
             assert [part.inserts for part, _, _ in admitted] == [len(inserts) for inserts, _ in read]
             turned = Counter((each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.rejected)
             ingress.rejected.clear()

@@ -92,7 +92,7 @@ def test_few_events_go_as_rows_and_many_in_slices_that_flow() -> None:
     [(head, _)] = encode_delta("Hit", Delta(columns_of(hits(FEWEST_ROWS - 1))))
     assert not head.columns
     many = hits(40_000)
-    blocks = encode_delta("Hit", Delta(columns_of(many), places=list(range(40_000))), raw=True)
+    blocks = encode_delta("Hit", Delta(columns_of(many), arrival_order=list(range(40_000))), raw=True)
     assert len(blocks) > 2 and all(head.columns and len(block) < 2**19 for head, block in blocks)
     decoded = [CODEC.decode(head, block, Counter()) for head, block in blocks]
     assert [event for delta in decoded for event in delta.inserts] == many
@@ -282,9 +282,9 @@ def test_ingress_takes_columns_as_it_takes_rows(blocks: list[tuple[list[Event], 
             newest = 15 if names_newest else None
             places = b"".join((2 * n).to_bytes(2, "little") for n in range(len(events)))
             if in_columns:
-                head, block = block_of(events, raw=True, newest=newest, places=places)
+                head, block = block_of(events, raw=True, newest=newest, arrival_order=places)
             else:
-                head, block = BlockHead("Hit", len(events), raw=True, newest=newest, places=places), encode(events)
+                head, block = BlockHead("Hit", len(events), raw=True, newest=newest, arrival_order=places), encode(events)
             admitted = ingress.admit(head, block, True, Bounds(low, high))
             deltas = [delta for _, _, delta in admitted if delta is not None]
             assert sum(part.inserts for part, _, _ in admitted) == sum(len(delta) for delta in deltas)

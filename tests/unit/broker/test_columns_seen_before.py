@@ -40,10 +40,10 @@ def test_repeats_are_skipped_and_the_rest_stays_in_order(seen: range, in_columns
         ingress.seen.add("s", number)
     for name, delta in grouped(events).items():
         if in_columns:
-            delta = Delta(Block.from_events(types[name], delta.inserts), places=np.array(delta.places))
+            delta = Delta(Block.from_events(types[name], delta.inserts), arrival_order=np.array(delta.arrival_order))
         for head, block in encode_delta(name, delta, raw=True):
             head.arrival = 1
-            assert head.columns == in_columns and head.places is not None
+            assert head.columns == in_columns and head.arrival_order is not None
             inbox.put(PEER, head, block, None)
     taken = inbox.take(CombinedWatermarks(), None, ())
     assert taken is not None

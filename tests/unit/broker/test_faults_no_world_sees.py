@@ -112,8 +112,8 @@ def test_a_step_that_is_replayed_has_the_order_of_arrival_that_it_had(seed: int,
         assert each is not None
         replayed = lives.replay(again, each)
     assert lived is not None and replayed is not None
-    assert {name: delta.places for name, delta in replayed.deltas.items()} == {
-        name: delta.places for name, delta in lived.deltas.items()
+    assert {name: delta.arrival_order for name, delta in replayed.deltas.items()} == {
+        name: delta.arrival_order for name, delta in lived.deltas.items()
     }
     if len(lived.deltas) > 1:
         assert came(replayed) == came(lived)

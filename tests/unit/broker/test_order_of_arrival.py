@@ -64,7 +64,7 @@ def mixed(rng: Random, count: int, first: int = 1, source: str = "s", text: str 
 def came(batch: Batch | None) -> list[Identity]:
     """The identities in a batch, in the order of arrival that it names."""
     assert batch is not None
-    placed = [pair for delta in batch.deltas.values() for pair in zip(delta.places or (), delta.inserts, strict=True)]
+    placed = [pair for delta in batch.deltas.values() for pair in zip(delta.arrival_order or (), delta.inserts, strict=True)]
     assert len({place for place, _ in placed}) == len(placed)
     return [IDENTITY(event) for _, event in sorted(placed, key=lambda pair: pair[0])]
 
@@ -151,7 +151,7 @@ def test_what_a_node_would_refuse_as_a_whole_goes_alone() -> None:
 
 def test_a_publisher_of_one_type_sends_nothing_more_than_before() -> None:
     (frame,) = Publication().frames([Hot(ts=ts, id=ts, source="s") for ts in (3, 1, 2)])
-    assert [head.places for head, _ in frame.blocks] == [None]
+    assert [head.arrival_order for head, _ in frame.blocks] == [None]
 
 
 @settings(max_examples=15, deadline=None)
@@ -209,6 +209,6 @@ class FormerHead(msgspec.Struct, array_like=True):
 def test_heads_of_former_versions_are_understood_and_understand() -> None:
     former = msgspec.msgpack.encode(["Hot", 2, 0, 0, True, True, None, 1, 2])
     head = msgspec.msgpack.decode(former, type=BlockHead)
-    assert (head.inserts, head.places, head.arrival) == (2, None, 0)
-    now = msgspec.msgpack.encode(BlockHead("Hot", 2, places=b"\0\0\1\0", arrival=7))
+    assert (head.inserts, head.arrival_order, head.arrival) == (2, None, 0)
+    now = msgspec.msgpack.encode(BlockHead("Hot", 2, arrival_order=b"\0\0\1\0", arrival=7))
     assert msgspec.msgpack.decode(now, type=FormerHead) == FormerHead("Hot", 2)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from middleware.connect.messages.forms import form
 from middleware.connect.messages.reading import READY, MessageReader
 from middleware.connect.messages.source import Message, Messages
-from middleware.link.codec import places_of
+from middleware.link.codec import arrival_order_of
 from middleware.model.event import Event, EventTypes
 
 FIELDS: dict[str, Any] = {
@@ -181,7 +181,7 @@ def test_frames_keep_the_order_across_types_and_are_small() -> None:
     for frame in frames:
         rows: dict[int, int] = {}
         for head, block in frame:
-            places = places_of(head, head.inserts)
+            places = arrival_order_of(head, head.inserts)
             assert places is not None
             rows |= dict(zip(places, (row[0] for row in msgspec.msgpack.decode(block)), strict=True))
             assert head.runs is None or sum(last - first + 1 for _, first, last in head.runs) == head.inserts

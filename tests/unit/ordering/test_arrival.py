@@ -64,7 +64,7 @@ def test_columns_and_rows_of_a_type_come_in_the_order_of_rows(seed):
 
 
 def as_columns(delta: Delta) -> Delta:
-    places = None if delta.places is None else np.array(delta.places, np.int64)
+    places = None if delta.arrival_order is None else np.array(delta.arrival_order, np.int64)
     return Delta(_columns(delta), delta.revises, delta.retracts, delta.k_plus, places)
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from middleware.link.codec import FEWEST_ROWS, EventCodec, places_of
+from middleware.link.codec import FEWEST_ROWS, EventCodec, arrival_order_of
 from middleware.model.errors import TraceError
 from middleware.model.event import END, NEVER, Event, EventTypes
 from middleware.recordings.feed.groups import slices
@@ -189,7 +189,7 @@ def test_frames_of_all_slices_hold_every_event_once_in_order_of_arrival(
                     assert named == {(event.source, event.id) for event in events}
                 found[head.type] += [event.id for event in events]
                 times += [arrivals[head.type][event.id] for event in events]
-                places += places_of(head, len(events)) or []
+                places += arrival_order_of(head, len(events)) or []
             if len(frame.blocks) > 1:
                 assert sorted(places) == list(range(len(times))), "each place once"
                 ordered = [at for _, at in sorted(zip(places, times, strict=True))]
