@@ -18,7 +18,7 @@ from middleware.cli.output import ExitCode, exit_code, log_to_standard_error, pr
 from middleware.cli.termination import end_in_order, interrupted
 from middleware.extensions import extensions
 from middleware.installation import extra_with, install
-from middleware.model.errors import RunError, SlacklineError, Terminated
+from middleware.model.errors import RunError, SlacklineError, Termination
 
 COMMANDS = {
     "run": CommandEntry(
@@ -117,7 +117,7 @@ class LazyGroup(TyperGroup):
             raise typer.Exit(exit_code(lacking)) from None
         except KeyboardInterrupt:
             raise typer.Exit(interrupted()) from None
-        except Terminated:
+        except Termination:
             raise
         except SystemExit as error:  # what Slackline itself raises on purpose is no SystemExit
             *_, (file, line, called) = (

@@ -8,7 +8,7 @@ from threading import Timer, get_ident
 from types import FrameType
 
 from middleware.cli.output import ExitCode
-from middleware.model.errors import Terminated
+from middleware.model.errors import Termination
 
 _DEFERRING = "middleware.runtime.loop.interrupts"
 """The module whose handler of Ctrl-C only notes it, and raises KeyboardInterrupt a moment later."""
@@ -49,7 +49,7 @@ def _terminate(number: int, frame: FrameType | None) -> None:
             on_interrupt(signal.SIGINT, frame)
         if getattr(on_interrupt, "__module__", "") == _DEFERRING:
             return  # a process is being started: it is known, and can be ended, when KeyboardInterrupt comes
-    raise Terminated(ExitCode.TERMINATED)
+    raise Termination(ExitCode.TERMINATED)
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

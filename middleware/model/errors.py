@@ -5,11 +5,11 @@ class SlacklineError(Exception):
     """Base of every error that Slackline raises on purpose."""
 
 
-class Terminated(SystemExit):
+class Termination(SystemExit):
     """SIGTERM has come: not a ``sys.exit`` in somebody's code."""
 
 
-ENDING = (KeyboardInterrupt, Terminated)
+ENDING = (KeyboardInterrupt, Termination)
 """Ends a run or a command, whatever code is running. All else that user code raises is a failure of that code, SystemExit and
 asyncio's CancelledError, too: so where user code is called, these pass, and every other BaseException is caught."""
 

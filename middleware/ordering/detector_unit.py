@@ -25,8 +25,8 @@ from middleware.ordering.lanes.lanes import (
     migrated_state,
     unused_lane,
 )
-from middleware.ordering.lanes.ready import Ready
-from middleware.ordering.lanes.retraction import Published, Retraction
+from middleware.ordering.lanes.ready_events import ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults, Retraction
 from middleware.ordering.lanes.runs import RUN, Runs
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
@@ -79,7 +79,7 @@ class DetectorUnit(Unit):
             if timeline.final == END:
                 self._end(before)
                 self._purge()
-            elif timeline.final >= self._failing.since:
+            elif timeline.final >= self._pending_failures.since:
                 self._list_failures()
         return []
 
@@ -97,10 +97,10 @@ class DetectorUnit(Unit):
             self._unpack()
         return delta.columns if keeps else None
 
-    def _arrange(self, events: list[Event], top: int) -> Ready:
+    def _arrange(self, events: list[Event], top: int) -> ReadyEvents:
         if self.timeline.alpha:  # they are put in order as they wait
-            return Ready([], events.copy())
-        return Ready(*split(events, top))
+            return ReadyEvents([], events.copy())
+        return ReadyEvents(*split(events, top))
 
     def _may_hold(self, event: Event) -> bool:
         return self._lanes.holds(event)
@@ -108,12 +108,12 @@ class DetectorUnit(Unit):
     def _has_to_wait(self, is_ordered: bool) -> bool:
         return not is_ordered or self.timeline.newest > self.timeline.emitted  # the buffer puts them in order
 
-    def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
+    def _has_work(self, ready: ReadyEvents, removed: list[Event]) -> bool:
         return bool(ready) or bool(removed)
 
     # -- what the detector does -----------------------------------------------------------------------------------------
 
-    def _execute(self, ready: Ready, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
+    def _execute(self, ready: ReadyEvents, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
         """Run the detector in the mode that costs least: forward, and again where events came behind the AEP."""
         settings, counts, timeline = self._settings, self.counts, self.timeline
         if self._choice is not None and settings.retraction is not (mode := self._choice.choose()):
@@ -131,7 +131,7 @@ class DetectorUnit(Unit):
             deltas += self._set_aside(fault, settled)
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:  # else results are to be withdrawn first
             deltas = list(filter(None, [composed(deltas)]))
-        self._failing.note(counts.failures + counts.left_out, max(timeline.emitted, timeline.final))
+        self._pending_failures.note(counts.failures + counts.left_out, max(timeline.emitted, timeline.final))
         return deltas, spent
 
     def _keep_history(self, keeps_history: bool) -> None:
@@ -186,7 +186,7 @@ class DetectorUnit(Unit):
             self._space()
         super()._purge()
 
-    def _purged(self, final: int, everywhere: bool) -> list[Published]:
+    def _purged(self, final: int, everywhere: bool) -> list[EventResults]:
         failures = self._lanes.purge(final, everywhere=everywhere or self._is_single)
         self._newest = max(self._newest, self._lanes.newest)
         return failures

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from heapq import heappop, heappush
 from types import MappingProxyType
 from typing import Any
 
@@ -23,12 +24,13 @@ from middleware.ordering.alpha.budget import Budget, Load
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.alpha.gain import Gain
 from middleware.ordering.arrival import in_order
-from middleware.ordering.concerned import Readers
+from middleware.ordering.detector_unit import DetectorUnit
 from middleware.ordering.lanes.lanes import KeyedLane
+from middleware.ordering.lanes.runs import RUN
+from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.policies import Policies
-from middleware.ordering.records import Listed, UnitStatistics
+from middleware.ordering.records import LedgerEntries, UnitStatistics
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 
 Parts = dict[str, list[Delta]]
 """Changes of one round by type name."""
@@ -46,8 +48,52 @@ class Adaptation(StrEnum):
     GAIN = "gain"
 
 
-class Placed(msgspec.Struct):
-    """A unit in the hierarchy: the names of the types it reads and publishes, and the state of its alpha adaptation.
+def unit_for(
+    name: str,
+    detector: Detector,
+    level: int = 1,
+    policies: Policies | None = None,
+    timer: Timer | None = None,
+    resumes: bool = False,
+    run: int = RUN,
+) -> Unit:
+    """A new unit, of the kind that the detector is; ``resumes`` and ``run``: see ``OperatorUnit`` and ``DetectorUnit``."""
+    if isinstance(detector, Operator):
+        return OperatorUnit(name, detector, level, policies, timer, resumes)
+    return DetectorUnit(name, detector, level, policies, timer, run)
+
+
+class Readers:
+    """The indexes of units by the types that they read. ``reads``: the types of each unit, lowest level first."""
+
+    def __init__(self, reads: Iterable[Sequence[str]]) -> None:
+        self._indexes: dict[str, list[int]] = {}
+        for index, names in enumerate(reads):
+            for name in names:
+                self._indexes.setdefault(name, []).append(index)
+
+    def of(self, news: list[str]) -> Iterator[int]:
+        """The indexes of the units that read any of these types, lowest level first, each once. O(those).
+
+        The owner may add types to ``news`` between two steps of the iteration, of units above the one just given.
+        """
+        due: list[int] = []
+        known, last = 0, -1
+        while True:
+            for name in news[known:]:
+                for index in self._indexes.get(name, ()):
+                    heappush(due, index)
+            known = len(news)
+            while due and due[0] == last:
+                heappop(due)
+            if not due:
+                return
+            last = heappop(due)
+            yield last
+
+
+class UnitEntry(msgspec.Struct):
+    """A unit of a hierarchy: the names of the types it reads and publishes, and the state of its alpha adaptation.
 
     ``final`` is the unit's ``final`` when the watermarks of its types were last updated. ``local``: whether units of this node
     alone publish all that it reads.
@@ -66,7 +112,7 @@ class Placed(msgspec.Struct):
     @classmethod
     def of(
         cls, name: str, detector: Detector, level: int, policies: Policies | None, timer: Timer | None, resumes: bool
-    ) -> Placed:
+    ) -> UnitEntry:
         unit = unit_for(name, detector, level, policies, timer, resumes)
         reads, publishes = (tuple(map(type_name, types)) for types in (detector.subscribes, detector.publishes))
         return cls(unit, reads, publishes, Alpha(unit.alpha))
@@ -115,8 +161,8 @@ class Hierarchy:
         self._outside: dict[str, int] = {}
         self._faults: dict[str, str] = {}  # by unit that is to be set aside in the next step, why
         self._stopped = 0  # number of types that readers have been told nothing more comes of
-        self._placed = [
-            Placed.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
+        self._entries = [
+            UnitEntry.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
             for name in sorted(everything, key=lambda name: (level[name], name))
             if here is None or name in here
         ]
@@ -124,21 +170,21 @@ class Hierarchy:
         for name, detector in everything.items():
             backdates[level[name]] = max(detector.backdate, backdates.get(level[name], 0))
         self.backdate = sum(backdates.values())
-        local = {placed.unit.name for placed in self._placed}
+        local = {entry.unit.name for entry in self._entries}
         self._derived = frozenset(type_name(t) for detector in everything.values() for t in detector.publishes)
         self._away = frozenset(type_name(t) for name, d in everything.items() if name not in local for t in d.publishes)
         self._publishers: dict[str, list[Unit]] = {}
-        for placed in self._placed:
-            for name in placed.publishes:
-                self._publishers.setdefault(name, []).append(placed.unit)
-        for placed in self._placed:
-            placed.local = all(name in self._publishers and name not in self._away for name in placed.reads)
-        self._readers = Readers(placed.reads for placed in self._placed)
+        for entry in self._entries:
+            for name in entry.publishes:
+                self._publishers.setdefault(name, []).append(entry.unit)
+        for entry in self._entries:
+            entry.local = all(name in self._publishers and name not in self._away for name in entry.reads)
+        self._readers = Readers(entry.reads for entry in self._entries)
         self._lagging = False  # whether the last step was partial
-        self._visited = self._placed  # the units that may have listed something since that was last asked
+        self._visited = self._entries  # the units that may have listed something since that was last asked
         self._promised: dict[str, int] = dict.fromkeys(self._publishers, NEVER)
         self._watermarks = self._promised.copy()  # of each type, by the units here that publish it
-        self.subscriptions = frozenset(name for placed in self._placed for name in placed.reads)
+        self.subscriptions = frozenset(name for entry in self._entries for name in entry.reads)
         self.publications = frozenset(self._publishers)
         self.derivations = {name: self._resting_on(name) for name in self.subscriptions}
         """By type read, the publications of this node that depend on it, at whatever level."""
@@ -146,13 +192,13 @@ class Hierarchy:
     @property
     def units(self) -> list[Unit]:
         """The units of this node, lowest level first."""
-        return [placed.unit for placed in self._placed]
+        return [entry.unit for entry in self._entries]
 
     def _resting_on(self, name: str) -> frozenset[str]:
         found = {name}
-        for placed in self._placed:  # lowest level first
-            if not found.isdisjoint(placed.reads):
-                found.update(placed.publishes)
+        for entry in self._entries:  # lowest level first
+            if not found.isdisjoint(entry.reads):
+                found.update(entry.publishes)
         return frozenset(found - {name})
 
     def process(self, batch: Batch, finals: Mapping[str, int | None] | None = None) -> list[Batch]:
@@ -177,26 +223,26 @@ class Hierarchy:
         moved: dict[str, int] = {}
         halted: dict[str, str] = {}  # by type, why no more events of it come
         clock, is_usual = self.clock, finals is None and batch.floor is None
-        for placed in self._concerned(news) if is_partial else self._placed:
-            unit, resumed = placed.unit, None
+        for entry in self._concerned(news) if is_partial else self._entries:
+            unit, resumed = entry.unit, None
             if former is not None:
                 unit.catch_up(former)
             is_idle = unit.is_idle and unit.name not in self._faults
-            if is_usual and is_idle and came.isdisjoint(placed.reads) and not (halted and self._why(placed, halted)):
-                unit.pass_time(clock, *self._promised_to(placed))  # all that most units are given in most steps
+            if is_usual and is_idle and came.isdisjoint(entry.reads) and not (halted and self._why(entry, halted)):
+                unit.pass_time(clock, *self._promised_to(entry))  # all that most units are given in most steps
             else:
                 resumed = unit.resume(batch.floor) if batch.floor is not None and unit.final == END else None
-                withdrawn = (resumed or []) + self._halt(placed, halted)
-                names = _add(withdrawn + self._step(placed, arrived, finals), arrived, published)
+                withdrawn = (resumed or []) + self._halt(entry, halted)
+                names = _add(withdrawn + self._step(entry, arrived, finals), arrived, published)
                 came |= names
                 news += names
                 if unit.halted is not None:
-                    halted |= dict.fromkeys(placed.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
-                    news += placed.publishes
-            if (final := unit.timeline.final) != placed.final or resumed is not None:
-                self._advance(placed, final, resumed is not None, moved)
+                    halted |= dict.fromkeys(entry.publishes, f"{unit.name} has stopped: {last_line(unit.halted)}")
+                    news += entry.publishes
+            if (final := unit.timeline.final) != entry.final or resumed is not None:
+                self._advance(entry, final, resumed is not None, moved)
         if not is_partial:
-            self._visited = self._placed
+            self._visited = self._entries
         out = self._published(published, moved)
         if len(halted) > self._stopped:
             self._stopped = len(halted)
@@ -206,13 +252,13 @@ class Hierarchy:
             out.append(Batch({}, promised, self.clock, sorted(halted)))
         return out
 
-    def _concerned(self, news: list[str]) -> Iterator[Placed]:
+    def _concerned(self, news: list[str]) -> Iterator[UnitEntry]:
         """The units that read any of these types, lowest level first; the owner may add types. O(units concerned)."""
         for place in self._readers.of(news):
-            placed = self._placed[place]
-            if self._visited is not self._placed:
-                self._visited.append(placed)
-            yield placed
+            entry = self._entries[place]
+            if self._visited is not self._entries:
+                self._visited.append(entry)
+            yield entry
 
     def set_aside(self, faults: Mapping[str, str]) -> list[Batch]:
         """Stop units for these reasons, by name, and drop their state; returns what is published of that."""
@@ -222,49 +268,49 @@ class Hierarchy:
     def halt(self, names: Collection[str]) -> list[Delta]:
         """Halt these units, as they had halted in the step about to be replayed; returns the retractions of their results."""
         why = "it had stopped before this node was started again"
-        self._visited = self._placed
-        units = [placed.unit for placed in self._placed if placed.unit.name in names and placed.unit.halted is None]
+        self._visited = self._entries
+        units = [entry.unit for entry in self._entries if entry.unit.name in names and entry.unit.halted is None]
         return [delta for unit in units for delta in unit.halt(why)]
 
-    def _halt(self, placed: Placed, halted: Mapping[str, str]) -> list[Delta]:
+    def _halt(self, entry: UnitEntry, halted: Mapping[str, str]) -> list[Delta]:
         """Halt a unit that is to be set aside, or one that reads a type that has halted: results from an input with missing
         events would stay wrong for ever."""
-        if (fault := self._faults.pop(placed.unit.name, None)) is not None:
-            return placed.unit.set_aside(fault)
-        why = self._why(placed, halted) if halted else None
-        return placed.unit.halt(why) if why is not None and placed.unit.halted is None else []
+        if (fault := self._faults.pop(entry.unit.name, None)) is not None:
+            return entry.unit.set_aside(fault)
+        why = self._why(entry, halted) if halted else None
+        return entry.unit.halt(why) if why is not None and entry.unit.halted is None else []
 
     @staticmethod
-    def _why(placed: Placed, halted: Mapping[str, str]) -> str | None:
-        return next((halted[name] for name in placed.reads if name in halted), None)
+    def _why(entry: UnitEntry, halted: Mapping[str, str]) -> str | None:
+        return next((halted[name] for name in entry.reads if name in halted), None)
 
     @property
     def halted(self) -> dict[str, str]:
         """The reason for each halted unit, by name: the traceback of its operator, or the name of what halted below it."""
-        return {placed.unit.name: placed.unit.halted for placed in self._placed if placed.unit.halted is not None}
+        return {entry.unit.name: entry.unit.halted for entry in self._entries if entry.unit.halted is not None}
 
-    def _step(self, placed: Placed, arrived: list[Parts], finals: Mapping[str, int | None] | None) -> list[Delta]:
+    def _step(self, entry: UnitEntry, arrived: list[Parts], finals: Mapping[str, int | None] | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
-        unit = placed.unit
-        rounds = ([d for t in placed.reads for d in r.get(t, ())] for r in arrived)
+        unit = entry.unit
+        rounds = ([d for t in entry.reads for d in r.get(t, ())] for r in arrived)
         inputs = [in_order(parts, unit.min_rows_for_columns) for parts in rounds if parts]
         outputs: list[Delta] = []
         for delta in inputs[:-1]:
             outputs += unit.push(delta, promised=NEVER, is_open=False, more=True)
         last = inputs[-1] if inputs else _NOTHING
         if finals is None:
-            return outputs + unit.push(last, self.clock, *self._promised_to(placed))
+            return outputs + unit.push(last, self.clock, *self._promised_to(entry))
         if (final := finals.get(unit.name, unit.final)) is not None:
             return outputs + unit.push(last, self.clock, final, False)
         alpha, unit.alpha = unit.alpha, 0.0
-        outputs += unit.push(last, self.clock, *self._promised_to(placed))
+        outputs += unit.push(last, self.clock, *self._promised_to(entry))
         unit.alpha = alpha
         return outputs
 
-    def _promised_to(self, placed: Placed) -> tuple[int, bool]:
+    def _promised_to(self, entry: UnitEntry) -> tuple[int, bool]:
         """The smallest watermark of the types a unit reads (END if there is none), and whether any of them is open."""
-        reads = placed.reads
-        if placed.local:  # nearly all, where a node runs a whole hierarchy
+        reads = entry.reads
+        if entry.local:  # nearly all, where a node runs a whole hierarchy
             watermarks = self._watermarks
             return watermarks[reads[0]] if len(reads) == 1 else min(map(watermarks.__getitem__, reads)), False
         if len(reads) == 1:
@@ -282,11 +328,11 @@ class Hierarchy:
         promise = self._outside.get(name, NEVER if name in self._derived else None)
         return promise if own is None else min(own, NEVER if promise is None else promise)
 
-    def _advance(self, placed: Placed, final: int, resumed: bool, moved: dict[str, int]) -> None:
+    def _advance(self, entry: UnitEntry, final: int, resumed: bool, moved: dict[str, int]) -> None:
         """A unit's ``final`` has moved, or it resumed after its end: note the new watermarks of its types in ``moved``."""
-        watermarks, promised, lowest = self._watermarks, self._promised, placed.unit.watermark_at(final)
-        placed.final = final
-        for name in placed.publishes:
+        watermarks, promised, lowest = self._watermarks, self._promised, entry.unit.watermark_at(final)
+        entry.final = final
+        for name in entry.publishes:
             own = lowest
             if len(units := self._publishers[name]) > 1:
                 own = min([each.watermark for each in units])
@@ -305,74 +351,74 @@ class Hierarchy:
             batches[-1].reached = self.reached
         return batches
 
-    def adapt(self, busy: float, wanted: Collection[str] | None = None, behind: float = 0.0, work: float = 0.0) -> None:
+    def adapt(self, busy: float, subscribed: Collection[str] | None = None, behind: float = 0.0, work: float = 0.0) -> None:
         """Adapt the units' alphas to the node's busy factor of the last interval (every ``alpha.INTERVAL``).
 
-        ``wanted`` are the types with subscribers other than this node's detectors (None: all that are published);
+        ``subscribed`` are the types with subscribers other than this node's detectors (None: all that are published);
         ``behind``: the share of the interval in which the node could not take all that had come; ``work``: what ``process``
         took in it, ns (looked at if there is a timer: else units count calls).
         """
         self.price()
         if self.adaptation is Adaptation.EACH:
-            for placed in self._placed:
-                placed.adaptation = placed.adaptation.adapted(busy)
-                placed.unit.alpha = placed.adaptation.alpha
+            for entry in self._entries:
+                entry.adaptation = entry.adaptation.adapted(busy)
+                entry.unit.alpha = entry.adaptation.alpha
         elif self.adaptation is not Adaptation.NONE:
-            loads, units = self._loads(self.publications if wanted is None else frozenset(wanted))
+            loads, units = self._loads(self.publications if subscribed is None else frozenset(subscribed))
             alphas = self.budget.adapt(busy, loads, units, behind, work if self._is_timed else 0.0)
-            for placed in self._placed:
-                placed.unit.alpha = alphas[placed.unit.name]
+            for entry in self._entries:
+                entry.unit.alpha = alphas[entry.unit.name]
 
-    def _loads(self, wanted: frozenset[str]) -> tuple[list[Load], frozenset[str]]:
-        """The units' loads since the last call, and the names of those that wanted results depend on. O(units * types)."""
+    def _loads(self, subscribed: frozenset[str]) -> tuple[list[Load], frozenset[str]]:
+        """The units' loads since the last call, and the names of those that subscribed results depend on. O(units * types)."""
         results: dict[str, float] = {}
-        hanging: set[str] = set()
+        needed: set[str] = set()
         by_type: dict[str, float] = {}
         reached: set[str] = set()
         loads = []
-        for placed in reversed(self._placed):
-            unit, published = placed.unit, placed.unit.published
-            own = published - placed.results if wanted & set(placed.publishes) else 0
+        for entry in reversed(self._entries):
+            unit, published = entry.unit, entry.unit.published
+            own = published - entry.results if subscribed & set(entry.publishes) else 0
             name = unit.name
-            results[name] = own + max((by_type.get(each, 0.0) for each in placed.publishes), default=0.0)
-            if wanted & set(placed.publishes) or reached & set(placed.publishes):
-                hanging.add(name)
-                reached.update(placed.reads)
-            for each in placed.reads:
+            results[name] = own + max((by_type.get(each, 0.0) for each in entry.publishes), default=0.0)
+            if subscribed & set(entry.publishes) or reached & set(entry.publishes):
+                needed.add(name)
+                reached.update(entry.reads)
+            for each in entry.reads:
                 by_type[each] = by_type.get(each, 0.0) + results[name]
             spent, worked = unit.costs.correction, unit.costs.total
-            loads.append(Load(name, unit.clock.k, spent - placed.spent, results[name], worked - placed.worked))
-            placed.spent, placed.worked, placed.results = spent, worked, published
-        return loads, frozenset(hanging)
+            loads.append(Load(name, unit.clock.k, spent - entry.spent, results[name], worked - entry.worked))
+            entry.spent, entry.worked, entry.results = spent, worked, published
+        return loads, frozenset(needed)
 
     def price(self) -> None:
         """Tell each unit what a change of its results costs its readers on this node, all the way up. O(units * types)."""
         by_type: dict[str, float] = {}
-        for placed in reversed(self._placed):
-            unit = placed.unit
-            unit.costs.downstream = unit.costs.sending + max((by_type.get(each, 0.0) for each in placed.publishes), default=0.0)
+        for entry in reversed(self._entries):
+            unit = entry.unit
+            unit.costs.downstream = unit.costs.sending + max((by_type.get(each, 0.0) for each in entry.publishes), default=0.0)
             if unit.received:
                 own = unit.costs.total / unit.received + unit.published / unit.received * unit.costs.downstream
-                for each in placed.reads:
+                for each in entry.reads:
                     by_type[each] = by_type.get(each, 0.0) + own
 
     def inputs(self, unit: Unit) -> dict[str, int | None]:
         """The watermark of each input of a unit of this node, by type; None where the input is open."""
-        placed = next(each for each in self._placed if each.unit is unit)
-        return {name: self._promise(name) for name in placed.reads}
+        entry = next(each for each in self._entries if each.unit is unit)
+        return {name: self._promise(name) for name in entry.reads}
 
     def provisional(self) -> list[Event]:
-        """The results of all units that stand and are not final, wanted or not. O(what is kept)."""
-        return [event for placed in self._placed for event in placed.unit.provisional()]
+        """The results of all units that are provisional, subscribed or not. O(what is kept)."""
+        return [event for entry in self._entries for event in entry.unit.provisional()]
 
     def finals(self) -> dict[str, int]:
         """``final`` of each unit: what it derived from events at or below that time never changes again."""
-        return {placed.unit.name: placed.unit.final for placed in self._placed}
+        return {entry.unit.name: entry.unit.final for entry in self._entries}
 
     @property
     def reached(self) -> int:
         """The latest ``reached`` of the units whose input has ended; NEVER if there are none. O(units)."""
-        return max((placed.unit.reached for placed in self._placed if placed.unit.final == END), default=NEVER)
+        return max((entry.unit.reached for entry in self._entries if entry.unit.final == END), default=NEVER)
 
     @property
     def promised(self) -> dict[str, int]:
@@ -390,22 +436,22 @@ class Hierarchy:
     @property
     def code(self) -> dict[str, Any]:
         """The code that the units run: stored state depends on it."""
-        return {placed.unit.name: (*code_of(placed.unit.detector), _definition(placed.unit)) for placed in self._placed}
+        return {entry.unit.name: (*code_of(entry.unit.detector), _definition(entry.unit)) for entry in self._entries}
 
     def state(self) -> dict[str, Any]:
         """All that the units need to resume in another process, except keyed lanes: those come from ``parts``, as they are
         now. See ``Unit.state``. Raises UnsavedError if some of them have no state that is worth saving."""
         units, faults = dict[str, Any](), dict[str, str]()
-        for placed in self._placed:
+        for entry in self._entries:
             try:
-                units[placed.unit.name] = placed.unit.state(), astuple(placed.adaptation)
+                units[entry.unit.name] = entry.unit.state(), astuple(entry.adaptation)
             except ENDING:
                 raise
             except BaseException as error:
-                faults[placed.unit.name] = f"{type(error).__name__}: {error}"
+                faults[entry.unit.name] = f"{type(error).__name__}: {error}"
         if faults:
             raise UnsavedError(faults)
-        backdates = {placed.unit.name: placed.unit.detector.backdate for placed in self._placed}
+        backdates = {entry.unit.name: entry.unit.detector.backdate for entry in self._entries}
         return {
             "units": units,
             "code": self.code,
@@ -418,9 +464,9 @@ class Hierarchy:
     def parts(self, count: int) -> dict[str, list[KeyedLane]]:
         """The next keyed lanes by unit, at most ``count`` in all, as they were at the call of ``state``; empty at the end."""
         parts = {}
-        for placed in self._placed:
-            if part := placed.unit.part(count):
-                parts[placed.unit.name] = part
+        for entry in self._entries:
+            if part := entry.unit.part(count):
+                parts[entry.unit.name] = part
                 count -= len(part)
         return parts
 
@@ -435,26 +481,26 @@ class Hierarchy:
         self._check_backdates(state["backdates"])
         self._check_settings(state["settings"], state["code"])
         self.clock = state["clock"]
-        units = {placed.unit.name: placed.unit for placed in self._placed}
+        units = {entry.unit.name: entry.unit for entry in self._entries}
         versions = {name: _checked(unit, *state["code"][name]) for name, unit in units.items()}
-        for placed in self._placed:
-            unit = placed.unit
+        for entry in self._entries:
+            unit = entry.unit
             kept, adaptation = state["units"][unit.name]
             with _taking_up(unit, versions[unit.name]) as version:
                 unit.restore(kept, version)
-            placed.adaptation = Alpha(*adaptation)
+            entry.adaptation = Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # alpha is the one configured now
                 unit.alpha = unit.policies.initial_alpha
         for part in parts:
             for name, lanes in part.items():
                 with _taking_up(units[name], versions[name]) as version:
                     units[name].restore_part(lanes, version)
-        self._stopped = len({name for placed in self._placed if placed.unit.halted is not None for name in placed.publishes})
+        self._stopped = len({name for entry in self._entries if entry.unit.halted is not None for name in entry.publishes})
         self._promised |= {name: until for name, until in state["promised"].items() if name in self._promised}
         self._watermarks = {name: min(unit.watermark for unit in own) for name, own in self._publishers.items()}
 
     def _check_names(self, stored: Collection[str]) -> None:
-        present = {placed.unit.name for placed in self._placed}
+        present = {entry.unit.name for entry in self._entries}
         if gone := sorted(set(stored) - present):
             raise DetectorError(
                 f"the stored state has detectors that do not run here any more: {', '.join(gone)}; "
@@ -468,8 +514,8 @@ class Hierarchy:
             )
 
     def _check_backdates(self, stored: Mapping[str, int]) -> None:
-        for placed in self._placed:
-            name, backdate = placed.unit.name, placed.unit.detector.backdate
+        for entry in self._entries:
+            name, backdate = entry.unit.name, entry.unit.detector.backdate
             if stored.get(name, backdate) != backdate:
                 raise DetectorError(
                     f"{name}.backdate was {stored[name]} ns when its state was stored, and is {backdate}: what is final was "
@@ -477,23 +523,23 @@ class Hierarchy:
                 )
 
     def _check_settings(self, stored: Mapping[str, str], code: Mapping[str, Any]) -> None:
-        for placed in self._placed:
-            name, now = placed.unit.name, self._settings.get(placed.unit.name)
-            if now is not None and stored.get(name, now) != now and code[name][0] == placed.unit.detector.version:
+        for entry in self._entries:
+            name, now = entry.unit.name, self._settings.get(entry.unit.name)
+            if now is not None and stored.get(name, now) != now and code[name][0] == entry.unit.detector.version:
                 raise DetectorError(
                     f"settings.{name} were {stored[name] or 'none'} when its state was stored, and are {now or 'none'} now: "
                     "that state came of the former; put them back, raise the detector's version and give it "
                     "migrate(state, version), or start the node with --rebuild"
                 )
 
-    def take_listed(self) -> list[Listed]:
+    def take_listed(self) -> list[LedgerEntries]:
         """The events that units have listed since the last call, late and failed ones. O(units that took a step since)."""
         visited, self._visited = self._visited, []
-        return [listed for placed in visited if (listed := placed.unit.take_listed()) is not None]
+        return [listed for entry in visited if (listed := entry.unit.take_listed()) is not None]
 
     def statistics(self) -> list[UnitStatistics]:
         """The statistics of each unit so far."""
-        return [placed.unit.statistics() for placed in self._placed]
+        return [entry.unit.statistics() for entry in self._entries]
 
 
 def _add(deltas: list[Delta], arrived: list[Parts], published: list[Parts]) -> set[str]:

@@ -14,8 +14,8 @@ from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.lanes.lane import SPACING
 from middleware.ordering.lanes.lanes import KeyedLane
 from middleware.ordering.lanes.operation_lane import OperatorLane, migrated_operation
-from middleware.ordering.lanes.ready import NOTHING, Ready
-from middleware.ordering.lanes.retraction import Published, Retraction
+from middleware.ordering.lanes.ready_events import NOTHING, ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults, Retraction
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
 
@@ -59,7 +59,7 @@ class OperatorUnit(Unit):
         if timeline.final == END != settled:
             self._end(settled)
             self._purge()
-        if timeline.final >= self._failing.since:
+        if timeline.final >= self._pending_failures.since:
             self._list_failures()
         return deltas
 
@@ -75,10 +75,10 @@ class OperatorUnit(Unit):
     def _columns_of(self, delta: Delta) -> AnyBlock | None:
         return delta.given
 
-    def _arrange(self, events: list[Event], top: int) -> Ready:
+    def _arrange(self, events: list[Event], top: int) -> ReadyEvents:
         if self.timeline.alpha or not self._waiting:  # an operator takes them in any order
-            return Ready([], events.copy())
-        return Ready(*split(events, top))
+            return ReadyEvents([], events.copy())
+        return ReadyEvents(*split(events, top))
 
     def _may_hold(self, event: Event) -> bool:
         return True  # an operation keeps what it likes of an event, so it is the one that knows
@@ -86,7 +86,7 @@ class OperatorUnit(Unit):
     def _has_to_wait(self, is_ordered: bool) -> bool:
         return self.timeline.newest > self.timeline.emitted
 
-    def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
+    def _has_work(self, ready: ReadyEvents, removed: list[Event]) -> bool:
         """Whether something is ready, or time has passed, or the operation has stopped since."""
         if self.halted is None:
             self._lane.advance(self.timeline.emitted, self.timeline.final)
@@ -96,7 +96,7 @@ class OperatorUnit(Unit):
 
     # -- what the operator does -----------------------------------------------------------------------------------------
 
-    def _execute(self, ready: Ready, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
+    def _execute(self, ready: ReadyEvents, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
         lane, timeline, timer = self._lane, self.timeline, self.costs.timer
         start = timer() if timer is not None else 0
         deltas = lane.emit(ready, removed, timeline.clock.clk, timeline.clock.k)
@@ -104,7 +104,7 @@ class OperatorUnit(Unit):
         if len(deltas) > 1 and self.policies.retraction is not Retraction.FULL:  # else results are to be withdrawn first
             deltas = list(filter(None, [composed(deltas)]))
         failed = lane.counts.failures + lane.counts.left_out
-        self._failing.note(failed, max(timeline.emitted, timeline.final), lane.has_failed)
+        self._pending_failures.note(failed, max(timeline.emitted, timeline.final), lane.has_failed)
         if lane.stopped is not None:
             self._halt(lane.stopped, ready)
         return deltas, spent
@@ -120,7 +120,7 @@ class OperatorUnit(Unit):
     def _latest_result(self, promised: int) -> int:
         return self._lane.latest(promised)
 
-    def _purged(self, final: int, everywhere: bool) -> list[Published]:
+    def _purged(self, final: int, everywhere: bool) -> list[EventResults]:
         return self._lane.purge(final)
 
     # -- what others ask ------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from middleware.model.event import Event
-from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.retraction import EventResults
 
 
 class Late(msgspec.Struct, frozen=True):
@@ -20,12 +20,12 @@ class Late(msgspec.Struct, frozen=True):
     final: int
 
 
-class Listed(NamedTuple):
+class LedgerEntries(NamedTuple):
     """Events that a unit has listed: ``late`` ones, and ``failed`` ones, at which its detector raised or that it left out."""
 
     unit: str
     late: list[Late]
-    failed: list[Published]
+    failed: list[EventResults]
 
 
 class UnitStatistics(msgspec.Struct, frozen=True):

@@ -22,12 +22,11 @@ from middleware.native import Waiting
 from middleware.ordering.admission import admit
 from middleware.ordering.alpha.costs import Costs, Step, Timer
 from middleware.ordering.buffer import arranged
-from middleware.ordering.failing import Failing
 from middleware.ordering.lanes.lanes import KeyedLane
-from middleware.ordering.lanes.ready import NOTHING, Ready
-from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.ready_events import NOTHING, ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults
 from middleware.ordering.policies import Policies
-from middleware.ordering.records import Late, Listed, UnitStatistics
+from middleware.ordering.records import Late, LedgerEntries, UnitStatistics
 from middleware.ordering.slack.kslack import LocalClock
 from middleware.ordering.timeline import Timeline
 
@@ -40,6 +39,34 @@ _PURGE_EVERY = 1024
 
 _STORED = ("late", "quarantine", "halted", "reached", "_newest", "_refused")
 """Attributes of a unit that checkpoints keep. Counts and measured costs last for one life only."""
+
+
+class PendingFailures:
+    """The failures of a unit, and the events that it skipped, that are not final yet, so not listed.
+
+    ``since``: once all is final up to this time, some of them are. END: all are listed.
+    """
+
+    __slots__ = ("_counted", "_until", "since")
+
+    def __init__(self) -> None:
+        self._counted = 0
+        self.since, self._until = END, NEVER  # at the second time, all of them are
+
+    def note(self, counted: int, until: int, has_more: bool = False) -> None:
+        """So many were counted so far, none of an event later than ``until``. ``has_more``: some are not counted yet."""
+        if counted != self._counted or has_more:
+            self._counted, self._until = counted, until
+            self.since = min(self.since, until)
+
+    def listed(self, counted: int, final: int) -> None:
+        """Those up to ``final`` were listed, of so many."""
+        self._counted = counted
+        self.since = self._until if self._until > final else END
+
+    def suppose(self, until: int) -> None:
+        """There may be some, none of an event later than ``until``."""
+        self.since = self._until = until
 
 
 class Unit(ABC):
@@ -72,7 +99,7 @@ class Unit(ABC):
         self.policies = policies if policies is not None else Policies()
         self.timeline = Timeline(self.policies, detector.clock)
         self.late: list[Late] = []
-        self.quarantine: list[Published] = []
+        self.quarantine: list[EventResults] = []
         self.halted: str | None = None
         self.reached = NEVER
         self.costs = Costs(timer)
@@ -80,7 +107,7 @@ class Unit(ABC):
         self._backdate = detector.backdate
         self._waiting = Waiting()
         self._columns = WaitingBlocks()  # what waits as columns
-        self._failing = Failing()
+        self._pending_failures = PendingFailures()
         self._refused: dict[Identity, int] = {}  # events whose last revision was too late, and its time: later ones rest on it
         self._late = self._received = self._emitted = self._unpurged = self._duplicates = self._unused = 0
         self._inserted = self._revised = self._retracted = 0
@@ -180,7 +207,7 @@ class Unit(ABC):
             self._end(settled)
         if final == END or self._unpurged >= _PURGE_EVERY:
             self._purge()
-        if final >= self._failing.since:
+        if final >= self._pending_failures.since:
             self._list_failures()
         return deltas
 
@@ -202,7 +229,7 @@ class Unit(ABC):
 
     # -- what comes in --------------------------------------------------------------------------------------------------
 
-    def _admit(self, delta: Delta, mark: int | None, more: bool) -> Ready:
+    def _admit(self, delta: Delta, mark: int | None, more: bool) -> ReadyEvents:
         """Let new events in: they move the clock, and those that are late are listed."""
         columns = self._columns_of(delta) if self.halted is None else None
         arrived: list[Event] | AnyBlock = delta.inserts if columns is None else columns
@@ -214,15 +241,15 @@ class Unit(ABC):
         if late:
             self._list_late(late, "insert")
         if isinstance(events, list):
-            return Ready(events, []) if is_ordered else self._arrange(events, top)
-        return Ready([], [], events if len(events) else None, is_ordered)
+            return ReadyEvents(events, []) if is_ordered else self._arrange(events, top)
+        return ReadyEvents([], [], events if len(events) else None, is_ordered)
 
     @abstractmethod
     def _columns_of(self, delta: Delta) -> AnyBlock | None:
         """New events that stay columns."""
 
     @abstractmethod
-    def _arrange(self, events: list[Event], top: int) -> Ready:
+    def _arrange(self, events: list[Event], top: int) -> ReadyEvents:
         """Rows that were admitted, in their order of arrival. ``top``: the latest time before."""
 
     def _withdraw(self, delta: Delta) -> tuple[list[Event], list[Event]]:
@@ -279,7 +306,7 @@ class Unit(ABC):
 
     # -- what waits, and what is ready ----------------------------------------------------------------------------------
 
-    def _ready(self, arrived: Ready, again: list[Event]) -> Ready:
+    def _ready(self, arrived: ReadyEvents, again: list[Event]) -> ReadyEvents:
         """The events to emit now: those with ts + alpha * K <= clk, final ones, and those behind the AEP. The rest wait."""
         timeline = self.timeline
         before = timeline.emitted
@@ -298,23 +325,23 @@ class Unit(ABC):
                 else:
                     self._duplicates += self._waiting.add(piece.events(), NEVER)[1]
             columns = together([*self._columns.released(emitted).values()])
-            arrived = Ready(ahead, behind, columns)
+            arrived = ReadyEvents(ahead, behind, columns)
         waiting = self._waiting
         is_ready = not ahead or ahead[-1].ts <= emitted
         if behind:  # lanes put them in order, but for buffering, where they cannot go back
             is_ready = is_ready and timeline.newest <= emitted and not timeline.is_buffering
         if is_ready and not waiting:
-            return Ready(ahead, behind, columns) if again else arrived
+            return ReadyEvents(ahead, behind, columns) if again else arrived
         if ahead:
             waiting.add(ahead, NEVER)
         if behind:
             behind, repeats = waiting.add(behind, before)
             self._duplicates += repeats
-        return Ready(waiting.take(emitted), behind, columns)
+        return ReadyEvents(waiting.take(emitted), behind, columns)
 
     @abstractmethod
     def _has_to_wait(self, is_ordered: bool) -> bool:
-        """Whether columns that arrive go through the buffer. ``is_ordered``: see ``Ready``."""
+        """Whether columns that arrive go through the buffer. ``is_ordered``: see ``ReadyEvents``."""
 
     def _unpack(self) -> None:
         """Let what waits as columns wait as events."""
@@ -324,10 +351,10 @@ class Unit(ABC):
     # -- what the detector does -----------------------------------------------------------------------------------------
 
     @abstractmethod
-    def _has_work(self, ready: Ready, removed: list[Event]) -> bool:
+    def _has_work(self, ready: ReadyEvents, removed: list[Event]) -> bool:
         """Whether the detector has something to do in this step."""
 
-    def _emit(self, ready: Ready, removed: list[Event], settled: int) -> list[Delta]:
+    def _emit(self, ready: ReadyEvents, removed: list[Event], settled: int) -> list[Delta]:
         """Give the detector what is ready, and learn what it cost. ``settled``: what was final before this step."""
         emitted = len(ready)
         self._emitted += emitted
@@ -348,7 +375,7 @@ class Unit(ABC):
         return deltas
 
     @abstractmethod
-    def _execute(self, ready: Ready, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
+    def _execute(self, ready: ReadyEvents, removed: list[Event], settled: int) -> tuple[list[Delta], int | None]:
         """Give the detector what is ready; return the changes, in sequence, and the time that they took."""
 
     def _learn(self, step: Step) -> float | None:
@@ -391,16 +418,16 @@ class Unit(ABC):
         self._begin()
         return deltas
 
-    def _halt(self, why: str, ready: Ready) -> None:
+    def _halt(self, why: str, ready: ReadyEvents) -> None:
         """From now on, events wait until they are final, and are then listed; those withdrawn before that are not."""
         self.halted = why
         self.timeline.emitted = self.timeline.final
         self._unpack()
-        self._leave_out(Ready(self._waiting.add(ready.events(), self.timeline.final)[0], []))
+        self._leave_out(ReadyEvents(self._waiting.add(ready.events(), self.timeline.final)[0], []))
 
-    def _leave_out(self, ready: Ready) -> None:
+    def _leave_out(self, ready: ReadyEvents) -> None:
         """List events that lead to no result."""
-        left_out = [Published(event, [], self.halted) for event in ready.events()]
+        left_out = [EventResults(event, [], self.halted) for event in ready.events()]
         self.quarantine += left_out
         self._unused += len(left_out)
 
@@ -437,20 +464,20 @@ class Unit(ABC):
         self.quarantine += self._purged(final, everywhere=False)
 
     @abstractmethod
-    def _purged(self, final: int, everywhere: bool) -> list[Published]:
-        """Forget what is final, at least ``everywhere`` if that is wanted; returns the failures that became final."""
+    def _purged(self, final: int, everywhere: bool) -> list[EventResults]:
+        """Forget what is final, in all lanes if ``everywhere``; returns the failures that became final."""
 
     def _list_failures(self) -> None:
         """List failures that have become final now, however slow the stream is. O(keys)."""
         final, counts = self.timeline.final, self.counts
         self.quarantine += self._purged(final, everywhere=True)
-        self._failing.listed(counts.failures + counts.left_out, final)
+        self._pending_failures.listed(counts.failures + counts.left_out, final)
 
-    def take_listed(self) -> Listed | None:
+    def take_listed(self) -> LedgerEntries | None:
         """The events listed since the last call, late and failed ones, if any; ``statistics`` still counts them."""
         if not self.late and not self.quarantine:
             return None
-        taken = Listed(self.name, self.late, self.quarantine)
+        taken = LedgerEntries(self.name, self.late, self.quarantine)
         self.late, self.quarantine = [], []
         return taken
 
@@ -520,7 +547,7 @@ class Unit(ABC):
         for name in _STORED:
             setattr(self, name, state[name])
         self.timeline.restore(state["timeline"])
-        self._failing.suppose(max(self.timeline.emitted, self.timeline.final))
+        self._pending_failures.suppose(max(self.timeline.emitted, self.timeline.final))
         self._waiting.add(state["waiting"], NEVER)
         self._restore_detector(state["detector"], version)
 

@@ -15,7 +15,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import END, IDENTITY, ORDER, Event, Identity
 from middleware.model.identity import Derivation, levels
 from middleware.model.operator import Operator, applied
-from middleware.model.values.state import Pickled, alike
+from middleware.model.values.state import StatePickle, alike
 
 
 class ResultOrigin(msgspec.Struct):
@@ -181,6 +181,6 @@ def _called(detector: Detector, event: Event) -> None:
 def _attributes(detector: Detector) -> dict[str, Any]:
     """The detector's named attributes, or what stands for them, as text."""
     state = detector.snapshot()
-    if isinstance(state, Pickled):
+    if isinstance(state, StatePickle):
         state = state.value(detector)
     return {str(name): repr(value) for name, value in state.items()} if isinstance(state, dict) else {"state": repr(state)}

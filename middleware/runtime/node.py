@@ -30,7 +30,7 @@ from middleware.model.event import EventTypes
 from middleware.model.quantities import format_duration
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.alpha.adaptation import INTERVAL
-from middleware.ordering.records import Listed
+from middleware.ordering.records import LedgerEntries
 from middleware.runtime.latencies import Histogram, Latencies
 from middleware.runtime.loop.durable_runner import DurableRunner, LoglessRunner
 from middleware.runtime.loop.garbage import collect_when_idle
@@ -120,7 +120,7 @@ class WaitStatusSource(Protocol):
 class Listing(Protocol):
     """A processor that reports late events, and events at which detectors raised. The node enters them in its ledger."""
 
-    def take_listed(self) -> list[Listed]:
+    def take_listed(self) -> list[LedgerEntries]:
         """Return the events reported since the last call."""
         ...
 
@@ -439,7 +439,7 @@ class Node:
 
     def _list(self) -> None:
         """Enter the events that the processor reports in the ledger: a step is settled once the ledger has them."""
-        taken: list[Listed] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
+        taken: list[LedgerEntries] = self._processor.take_listed() if isinstance(self._processor, Listing) else []
         for listed in taken:
             self._ledger.report_late(listed.unit, listed.late)
             if listed.late:

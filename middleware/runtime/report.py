@@ -21,7 +21,7 @@ from middleware.model.errors import last_line
 from middleware.model.event import IDENTITY, Event, Identity, type_name
 from middleware.model.quantities import exact_time
 from middleware.ordering.hierarchy import Hierarchy
-from middleware.ordering.records import Listed, UnitStatistics
+from middleware.ordering.records import LedgerEntries, UnitStatistics
 from middleware.ordering.unit import Unit
 from middleware.runtime.failures import Failure, failure_of, locate
 
@@ -126,7 +126,7 @@ class Reporter:
                     at=locate(unit.halted, unit.detector),
                 )
 
-    def take_listed(self) -> list[Listed]:
+    def take_listed(self) -> list[LedgerEntries]:
         """The events that units have reported since the last call; the report names a bounded number of them."""
         taken = self.hierarchy.take_listed()
         detectors = {unit.name: unit.detector for unit in self.hierarchy.units} if taken else {}

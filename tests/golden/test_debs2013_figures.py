@@ -6,10 +6,10 @@ The papers' setting is lateness = K and a clock set by A alone. One unit of the 
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness, MaxSlack
-from middleware.ordering.units import unit_for
 
 
 class A(Event):

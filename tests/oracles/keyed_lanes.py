@@ -15,8 +15,8 @@ from middleware.model.identity import Derivation
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lanes.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.lanes.lanes import KeyedLane, LanesState
-from middleware.ordering.lanes.operation_lane import Ready
-from middleware.ordering.lanes.retraction import Published, inserted
+from middleware.ordering.lanes.ready_events import ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults, inserted
 
 _KEYED = 4
 """Lanes of many keys go back often but not far: their snapshots are closer together by this factor."""
@@ -49,8 +49,8 @@ class KeyedLanes:
         self._copies: dict[Lane, LaneState] = {}  # their states at the call of ``state``, of those touched since
         self._written = NEVER  # what was final then
         self._sweep: Iterator[Lane] = iter(())
-        self._failures: list[Published] = []  # final failures of lanes that were purged in between
-        self._keyless: dict[Order, Published] = {}  # events at which the key function failed, until they are final
+        self._failures: list[EventResults] = []  # final failures of lanes that were purged in between
+        self._keyless: dict[Order, EventResults] = {}  # events at which the key function failed, until they are final
 
     def __len__(self) -> int:
         return len(self._lanes)
@@ -83,12 +83,12 @@ class KeyedLanes:
         for lane in islice(self._lanes.values(), 1):
             lane.detector.snapshot()
 
-    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+    def emit(self, ready: ReadyEvents, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Give each event to the lane of its key; then correct the lanes that got events out of order.
 
         If a lane both publishes in this call and is corrected by it, its changes come in two deltas, in sequence.
         """
-        results: list[Published] = []
+        results: list[EventResults] = []
         touched: set[Lane] = set()
         behind: dict[Lane, list[Event]] = {}
         gone = self._gone(removed) if removed else {}
@@ -157,7 +157,7 @@ class KeyedLanes:
         self,
         behind: dict[Lane, list[Event]],
         gone: dict[Lane, list[Event]],
-        results: list[Published],
+        results: list[EventResults],
         touched: set[Lane],
         clk: int,
         k: int,
@@ -175,7 +175,7 @@ class KeyedLanes:
         self,
         events: Iterator[Event],
         settled: int,
-        results: list[Published],
+        results: list[EventResults],
         touched: set[Lane],
         behind: dict[Lane, list[Event]],
     ) -> bool:
@@ -198,7 +198,7 @@ class KeyedLanes:
                     lane.history.append(event)
                     result = lane.on_event(event)
                     if result is not None and (derived := lane.derive(event, result)):
-                        published = Published(event, derived)
+                        published = EventResults(event, derived)
                         lane.published.append(published)
                         results.append(published)
                         touched.add(lane)
@@ -214,7 +214,7 @@ class KeyedLanes:
             if lane is not None and lane.history and lane.history[-1] is event:
                 lane.fail(len(lane.history) - 1)
             else:
-                self._keyless[ORDER(event)] = Published(event, [], traceback.format_exc(limit=-8))
+                self._keyless[ORDER(event)] = EventResults(event, [], traceback.format_exc(limit=-8))
                 self.counts.left_out += 1
             return False
         return True
@@ -240,7 +240,7 @@ class KeyedLanes:
                 gone.setdefault(lane, []).append(event)
         return gone
 
-    def purge(self, final: int, everywhere: bool = False) -> list[Published]:
+    def purge(self, final: int, everywhere: bool = False) -> list[EventResults]:
         """Forget final events in the next few lanes; in all of them at the end. Returns the failures that became final.
 
         Busy lanes purge themselves as they run; this sweep is for those that fell silent. ``everywhere``: sweep all lanes now.

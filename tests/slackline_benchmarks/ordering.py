@@ -14,9 +14,8 @@ from slackline_benchmarks.workload import DELAY, Reading, batches, delayed, read
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event, type_name
-from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.hierarchy import Hierarchy, unit_for
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 EVENTS = 300_000
 

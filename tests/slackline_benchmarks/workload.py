@@ -21,8 +21,8 @@ from middleware.model.detector import Detector
 from middleware.model.event import END, Event, EventTypes, type_name
 from middleware.model.time import MILLISECOND, SECOND
 from middleware.ordering.arrival import in_order
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 EVENTS = 1_000_000
 KEYS = 1_000

@@ -61,7 +61,7 @@ class Echoes:
         watermarks = {"Echo": batch.watermarks["Hit"]} if "Hit" in batch.watermarks else {}
         return [Batch({"Echo": echoes} if echoes else {}, watermarks, batch.clock)]
 
-    def adapt(self, busy: float, wanted: object, behind: float, work: float) -> None:
+    def adapt(self, busy: float, subscribed: object, behind: float, work: float) -> None:
         assert 0 <= busy <= 1 and 0 <= behind <= 1
 
 

@@ -38,7 +38,7 @@ _all_atoms = _ATOMS.issuperset
 _CODE = "*"
 
 
-class Pickled:
+class StatePickle:
     """A state that is not plain, kept as its pickle. References to its owner (a bound method has one) are restored.
 
     ``code``: the classes and functions that the pickle refers to by number. So a copy has the very same ones, also where a
@@ -58,7 +58,7 @@ class Pickled:
         return _Unpickler(self, owner).load()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pickled) and self.data == other.data and self.code == other.code
+        return isinstance(other, StatePickle) and self.data == other.data and self.code == other.code
 
     def __hash__(self) -> int:
         return hash(self.data)
@@ -79,7 +79,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 
 class _Unpickler(pickle.Unpickler):
-    def __init__(self, pickled: Pickled, owner: object) -> None:
+    def __init__(self, pickled: StatePickle, owner: object) -> None:
         super().__init__(BytesIO(pickled.data))
         self._owner, self._code = owner, pickled.code
 
@@ -105,7 +105,7 @@ def _sentinel(item: object, owner: object) -> str:
     return ""
 
 
-class Packed(NamedTuple):
+class ArrayBytes(NamedTuple):
     """An array of numbers that owns its memory, as bytes: they compare as fast as they are copied, and bit by bit."""
 
     kind: str
@@ -113,7 +113,7 @@ class Packed(NamedTuple):
     data: bytes
 
     @classmethod
-    def of(cls, array: Any) -> Packed:
+    def of(cls, array: Any) -> ArrayBytes:
         """Raises _NotPlainError for what shares its memory, is not as new arrays are, or holds objects or records."""
         is_usual = array.base is None and array.flags.c_contiguous and array.flags.writeable
         if not is_usual or array.dtype.kind not in "biufc":
@@ -131,7 +131,7 @@ class _NotPlainError(Exception):
     """The state holds something that is no plain value, or one mutable value in two places."""
 
 
-def copy_state(state: Attributes, owner: object = None) -> Attributes | Pickled:
+def copy_state(state: Attributes, owner: object = None) -> Attributes | StatePickle:
     """A copy of the attributes of ``owner`` that shares nothing mutable with it. O(size of the state).
 
     A state that is not plain is pickled as a whole, so that what is one object in it stays one object.
@@ -142,12 +142,12 @@ def copy_state(state: Attributes, owner: object = None) -> Attributes | Pickled:
     try:
         return {name: _frozen(value, met) for name, value in state.items()}
     except _NotPlainError:
-        return Pickled(state, owner)
+        return StatePickle(state, owner)
 
 
-def restored_state(copy: Attributes | Pickled, owner: object = None) -> Attributes:
+def restored_state(copy: Attributes | StatePickle, owner: object = None) -> Attributes:
     """Attributes for ``owner`` made from a copy, which can be restored again. O(size of the state)."""
-    if isinstance(copy, Pickled):
+    if isinstance(copy, StatePickle):
         return copy.value(owner)  # type: ignore[no-any-return]
     if _all_atoms(map(type, copy.values())):
         return copy.copy()
@@ -177,7 +177,7 @@ def _frozen(value: Any, met: set[int]) -> Any:
     if kind is set and _all_atoms(map(type, value)):
         return value.copy()
     if kind.__name__ == "ndarray" and kind.__module__ == "numpy":  # numpy is not loaded for its sake
-        return Packed.of(value)
+        return ArrayBytes.of(value)
     raise _NotPlainError
 
 
@@ -193,7 +193,7 @@ def _thawed(value: Any) -> Any:
         return value if _all_atoms(map(type, value)) else tuple(_thawed(item) for item in value)
     if kind is set:
         return value.copy()
-    if kind is Packed:
+    if kind is ArrayBytes:
         return value.array()
     return value
 
@@ -291,7 +291,7 @@ def _exactly_made(one: Any, other: Any) -> bool:
         return all(map(exactly, one, other))
     if is_dataclass(one):
         return _same_fields(one, other)
-    return isinstance(one, Pickled | bytearray)
+    return isinstance(one, StatePickle | bytearray)
 
 
 def _same_zone(one: tzinfo | None, other: tzinfo | None) -> bool:

@@ -15,7 +15,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import Event, EventType
 from middleware.model.identity import Derivation
 from middleware.ordering.lanes.lane import STOPPED, Counts, Derive, Lane, Settings
-from middleware.ordering.lanes.retraction import Published, left_out
+from middleware.ordering.lanes.retraction import EventResults, left_out
 
 if TYPE_CHECKING:
     import numpy as np
@@ -110,7 +110,7 @@ class BatchLane(Lane):
         self.counts.executed += stop - start
         for row, rows in groupby(self._results(start, stop), itemgetter(0)):
             cause = self.history[start + row]
-            found.append(Published(cause, self.derive(cause, [event for _, event in rows])))
+            found.append(EventResults(cause, self.derive(cause, [event for _, event in rows])))
         self.published += found
 
     def _results(self, start: int, stop: int) -> list[tuple[int, Event]]:

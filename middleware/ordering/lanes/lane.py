@@ -22,7 +22,7 @@ from middleware.model.event import NEVER, ORDER, Event
 from middleware.model.values.state import same_state
 from middleware.native import merge
 from middleware.ordering.buffer import arranged, count_until, place_of, position_of, remove
-from middleware.ordering.lanes.retraction import Published, Retraction, difference, inserted, left_out, withdrawn
+from middleware.ordering.lanes.retraction import EventResults, Retraction, difference, inserted, left_out, withdrawn
 
 SPACING = 32
 """Default number of events between two snapshots: the most that a rollback re-executes besides the disturbed events."""
@@ -57,7 +57,7 @@ class LaneState(NamedTuple):
     """
 
     history: list[Event]
-    published: list[Published]
+    published: list[EventResults]
     snapshots: list[tuple[int, tuple[Any, ...]]]
     live: tuple[Any, ...]
     broken: str | None
@@ -118,7 +118,7 @@ class Lane:
         self.broken: str | None = None  # why the detector's state could not be copied
         self.history: list[Event] = []
         self.last = NEVER
-        self.published: list[Published] = []
+        self.published: list[EventResults] = []
         self.snapshots = [Snapshot(0, state)]
 
     def extend(self, ahead: list[Event], clk: int, k: int) -> list[Delta]:
@@ -179,7 +179,7 @@ class Lane:
         delta = difference(old, new, clk, k)
         return [delta] if delta else []
 
-    def _replay(self, start: int, end: int, stops: list[tuple[Event, Any]], old: list[Published], live: Any) -> int:
+    def _replay(self, start: int, end: int, stops: list[tuple[Event, Any]], old: list[EventResults], live: Any) -> int:
         """Run from ``start`` to ``end``, or until the state equals a former snapshot behind all disturbed events.
 
         Returns the position that the detector has reached. If it stops early, the former snapshots, results and state
@@ -220,7 +220,7 @@ class Lane:
             for event in events:
                 result = on_event(event)
                 if result is not None and (derived := derive(event, result)):
-                    self.published.append(Published(event, derived))
+                    self.published.append(EventResults(event, derived))
         except ENDING:
             raise
         except BaseException:
@@ -238,7 +238,7 @@ class Lane:
             self.counts.left_out += 1
             return
         self.counts.failures += 1
-        self.published.append(Published(self.history[at], [], traceback.format_exc(limit=-8)))
+        self.published.append(EventResults(self.history[at], [], traceback.format_exc(limit=-8)))
         if self.settings.stop_on_error:
             self._restore(STOPPED)
         else:
@@ -274,14 +274,14 @@ class Lane:
                 return place
         return None
 
-    def renew(self, final: int) -> list[Published]:
+    def renew(self, final: int) -> list[EventResults]:
         """Take a snapshot at the end; purge a long history. For lanes whose events run one at a time."""
         failures = self.purge(final) if len(self.history) >= _LONG else []
         if len(self.history) > self.snapshots[-1].position:
             self._snapshot(len(self.history))
         return failures
 
-    def trim(self, final: int) -> list[Published]:
+    def trim(self, final: int) -> list[EventResults]:
         """Purge if much is final; returns the failures that became final. For lanes that are corrected all the time."""
         is_much = len(self.history) >= _LONG and self.history[_LONG // 2].ts <= final
         return self.purge(final) if is_much else []
@@ -335,7 +335,7 @@ class Lane:
         self.counts.unknown += len(missing)
         return gone
 
-    def purge(self, final: int) -> list[Published]:
+    def purge(self, final: int) -> list[EventResults]:
         """Forget events at or below ``final``, as far as a snapshot allows; returns the failures that became final."""
         settled = count_until(self.history, final)
         if settled and (settled == len(self.history) or (self.is_stopped and settled > self.snapshots[-1].position)):
@@ -345,7 +345,7 @@ class Lane:
             last = self.history[-1]
             if self.published and self.published[-1].cause is last and self.published[-1].failure:
                 self.published.pop()  # the event was left out; the failure to copy the state is why
-            failures.append(Published(last, [], self.broken))
+            failures.append(EventResults(last, [], self.broken))
             self.broken = None
         at = bisect_right(self.snapshots, settled, key=_position) - 1
         drop = self.snapshots[at].position
@@ -414,7 +414,7 @@ def _stopped(event: Any) -> None:
     raise DetectorError("it has stopped")
 
 
-def _cause_order(published: Published) -> tuple[int, int, str, int]:
+def _cause_order(published: EventResults) -> tuple[int, int, str, int]:
     return ORDER(published.cause)
 
 

@@ -15,8 +15,8 @@ from middleware.model.values.attributes import has_dict_only
 from middleware.ordering.buffer import position_of
 from middleware.ordering.lanes.batch_lane import BatchLane, DerivationByKey
 from middleware.ordering.lanes.lane import Counts, LaneState, Settings
-from middleware.ordering.lanes.ready import Ready
-from middleware.ordering.lanes.retraction import Published, difference, inserted, left_out, withdrawn
+from middleware.ordering.lanes.ready_events import ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults, difference, inserted, left_out, withdrawn
 
 KeyedLane = tuple[Any, LaneState]
 """The state of a lane with its key (None without one)."""
@@ -26,8 +26,8 @@ class LanesState(NamedTuple):
     """All that the lanes of a unit need to resume in another process; lanes by key follow in parts."""
 
     lanes: list[KeyedLane]
-    keyless: dict[Order, Published]
-    failures: list[Published]
+    keyless: dict[Order, EventResults]
+    failures: list[EventResults]
 
 
 def migrated_lanes(lanes: list[KeyedLane], detector: Detector, version: int) -> list[KeyedLane]:
@@ -73,7 +73,7 @@ _CALLS = native.LaneCalls(
     derivation=_derivation,
     fresh=fresh,
     blank=blank,
-    published=Published,
+    published=EventResults,
     left_out=left_out,
     delta=Delta,
     inserted=inserted,
@@ -112,7 +112,7 @@ class BatchLanes:
         self._initial = detector.snapshot()
         self._derive = DerivationByKey(name, self._detector, level)
         self._lane: BatchLane | None = None
-        self._failures: list[Published] = []  # failures that became final as the lane ran
+        self._failures: list[EventResults] = []  # failures that became final as the lane ran
         self._stored_up_to: int | None = None  # what was final when ``state`` was called, until ``part`` gives the lane
         self._copy: LaneState | None = None  # the lane's state at that call, if the lane has changed since
 
@@ -146,7 +146,7 @@ class BatchLanes:
         if self._lane is not None:
             self._lane.detector.snapshot()
 
-    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
+    def emit(self, ready: ReadyEvents, removed: list[Event], clk: int, k: int, settled: int) -> list[Delta]:
         """Give the lane all events at once: in order, or merged with those before and replayed."""
         if not (ready.ahead or ready.behind or removed):
             return []
@@ -164,7 +164,7 @@ class BatchLanes:
     def _new_lane(self, made: Callable[[Detector], Detector] = fresh) -> BatchLane:
         return BatchLane(made(self._detector), self._derive, self._settings, self.counts, self._initial)
 
-    def purge(self, final: int, everywhere: bool = False) -> list[Published]:
+    def purge(self, final: int, everywhere: bool = False) -> list[EventResults]:
         """Forget final events. Returns the failures that became final. ``everywhere``: also where not all events are final."""
         lane = self._lane
         if lane is not None and lane.history and (everywhere or lane.last <= final):

@@ -13,8 +13,8 @@ from middleware.model.operator import Operator, applied
 from middleware.native import in_time
 from middleware.ordering.lanes.lane import Counts
 from middleware.ordering.lanes.provisional_results import ProvisionalResults
-from middleware.ordering.lanes.ready import Ready
-from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.ready_events import ReadyEvents
+from middleware.ordering.lanes.retraction import EventResults
 
 
 def _in_time(out: Delta, start: int) -> Delta:
@@ -68,7 +68,7 @@ class OperatorLane:
         """Let time pass: the operation learns of it at the next ``emit``."""
         self._now = emitted, final
 
-    def emit(self, ready: Ready, removed: list[Event], clk: int, k: int) -> list[Delta]:
+    def emit(self, ready: ReadyEvents, removed: list[Event], clk: int, k: int) -> list[Delta]:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
             return self.withdraw(self._told[1])
@@ -138,9 +138,9 @@ class OperatorLane:
         gone, self._results = self._results.above(promised), ProvisionalResults()
         return [Delta(retracts=gone)] if gone else []
 
-    def purge(self, final: int) -> list[Published]:
+    def purge(self, final: int) -> list[EventResults]:
         """Operations forget by themselves; this returns the failures that became final."""
-        failures = [Published(event, [], failure) for event, failure in self._operation.failed(final)]
+        failures = [EventResults(event, [], failure) for event, failure in self._operation.failed(final)]
         self.counts.failures += len(failures)
         return failures
 

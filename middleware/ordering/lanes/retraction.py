@@ -29,7 +29,7 @@ class Retraction(StrEnum):
     AUTO = "auto"
 
 
-class Published(NamedTuple):
+class EventResults(NamedTuple):
     """The results that a detector derived from one event. ``failure`` is the traceback if it raised instead."""
 
     cause: Event
@@ -37,31 +37,31 @@ class Published(NamedTuple):
     failure: str | None = None
 
 
-def left_out(event: Event) -> Published:
+def left_out(event: Event) -> EventResults:
     """The record of an event that came after its detector had stopped, so that no reader takes it for used."""
-    return Published(event, [], LEFT_OUT)
+    return EventResults(event, [], LEFT_OUT)
 
 
-def k_plus(results: list[Published], clk: int, k: int) -> list[int] | None:
+def k_plus(results: list[EventResults], clk: int, k: int) -> list[int] | None:
     """K+ of each result: how much earlier its cause was emitted than with full slack; None if none was early."""
     early = [max(0, cause.ts + k - clk) for cause, events, _ in results for _ in events]
     return early if any(early) else None
 
 
-def inserted(results: list[Published], clk: int, k: int) -> Delta:
+def inserted(results: list[EventResults], clk: int, k: int) -> Delta:
     """The change that publishes results for the first time."""
     return Delta([event for published in results for event in published.events], early=k_plus(results, clk, k))
 
 
-def withdrawn(results: list[Published]) -> Delta:
+def withdrawn(results: list[EventResults]) -> Delta:
     """The change that retracts results."""
     return Delta(retracts=[event for published in results for event in published.events])
 
 
-def difference(old: list[Published], new: list[Published], clk: int, k: int) -> Delta:
+def difference(old: list[EventResults], new: list[EventResults], clk: int, k: int) -> Delta:
     """The change that turns one run's results into another's; results that came out the same are not in it."""
     before = {event.id: event for published in old for event in published.events}
-    fresh: list[Published] = []
+    fresh: list[EventResults] = []
     delta = Delta()
     for cause, events, failure in new:
         changed = []
@@ -75,7 +75,7 @@ def difference(old: list[Published], new: list[Published], clk: int, k: int) -> 
             elif not same_event(was, event):
                 delta.revises.append((was, event))
         if changed:
-            fresh.append(Published(cause, changed, failure))
+            fresh.append(EventResults(cause, changed, failure))
     delta.retracts += before.values()
     delta.new = [event for published in fresh for event in published.events]
     delta.early = k_plus(fresh, clk, k)

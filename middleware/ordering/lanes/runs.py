@@ -16,7 +16,7 @@ from middleware.model.event import END, Event
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.buffer import sort
 from middleware.ordering.lanes.lanes import BatchLanes
-from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.ready_events import ReadyEvents
 from middleware.ordering.slack.kslack import LocalClock
 
 RUN = 1_024
@@ -58,7 +58,7 @@ class Runs(NamedTuple):
     def emit(
         self,
         lanes: BatchLanes | native.KeyedLanes,
-        ready: Ready,
+        ready: ReadyEvents,
         removed: list[Event],
         clock: LocalClock,
         settled: int,
@@ -84,7 +84,7 @@ class Runs(NamedTuple):
     def emit_final(
         self,
         lanes: native.KeyedLanes,
-        ready: Ready,
+        ready: ReadyEvents,
         removed: list[Event],
         clock: LocalClock,
         timer: Timer | None,
@@ -104,7 +104,7 @@ def _packed(waiting: native.Waiting, held: WaitingBlocks, columns: Block) -> boo
     return made is not None
 
 
-def _cut(ready: Ready, most: int) -> Iterator[Ready]:
+def _cut(ready: ReadyEvents, most: int) -> Iterator[ReadyEvents]:
     """Much that is ready, run by run in total order; rows or columns, never both. O(n); O(n log n) for rows of which some are
     behind."""
     rows, columns = ready.ahead, ready.columns
@@ -117,4 +117,4 @@ def _cut(ready: Ready, most: int) -> Iterator[Ready]:
             sort(rows)
         made = chain(rows[start : start + most] for start in range(0, len(rows), most))
     for run in made:
-        yield Ready(run, [])
+        yield ReadyEvents(run, [])

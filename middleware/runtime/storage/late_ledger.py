@@ -24,7 +24,7 @@ from middleware.broker.ingress.checks import RejectedEvent
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import MAX_TS, MIN_TS, type_name
-from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.retraction import EventResults
 from middleware.ordering.records import Late
 from middleware.runtime.storage.spill import RETRY, Spill
 from middleware.runtime.storage.trust import private_database, private_folder
@@ -164,7 +164,7 @@ class Ledger:
             record = encode(event)
             self._waiting.append((now, self.node, detector, "late", late.change, *about, *seen, record, _digest(record), ""))
 
-    def report_failures(self, detector: str, failures: Iterable[Published]) -> None:
+    def report_failures(self, detector: str, failures: Iterable[EventResults]) -> None:
         """Enter the events at which a detector raised; they are final, and it runs without them."""
         now = time.time_ns()
         for cause, _, failure in failures:

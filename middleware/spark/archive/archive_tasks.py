@@ -17,7 +17,7 @@ from middleware.ordering.lanes.batch_lane import BatchLane
 from middleware.ordering.lanes.lane import Counts, Lane, LaneState, Settings
 from middleware.ordering.lanes.lanes import keyed_lanes
 from middleware.ordering.lanes.operation_lane import OperatorLane
-from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.ready_events import ReadyEvents
 from middleware.spark.archive.archive_plan import ArchivePlan
 from middleware.spark.archive.decoding import AT_ONCE, Decoder, blocks
 from middleware.spark.archive.sorting import BUFFER_BYTES, pieces
@@ -189,7 +189,7 @@ class _OperatorLane:
 
     def _pass(self, ready: list[Event], until: int, sink: TaskResults) -> None:
         self._lane.advance(until, until)
-        deltas = self._lane.emit(Ready(ready, []), [], until, 0)
+        deltas = self._lane.emit(ReadyEvents(ready, []), [], until, 0)
         if self._lane.stopped is not None:
             raise DetectorError(f"{self._name} raised, and nothing more comes of it\n\n{self._lane.stopped}")
         for delta in deltas:

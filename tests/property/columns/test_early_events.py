@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from middleware.model.block.block import Block
 from middleware.model.change import Delta
 from middleware.model.event import Event
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness, MaxSlack, QuantileSlack, SlackPolicy
 from middleware.ordering.slack.robust import RobustSlack
-from middleware.ordering.units import unit_for
 
 from .applications import Doubling, Reading
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, ORDER
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.batch_lane import BatchLane
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from middleware.testing.oracle import first_arrivals, in_order
 from tests.property.strategies import policies
 

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from middleware.model.change import Delta
 from middleware.model.detector import takes_batches
 from middleware.model.event import END, IDENTITY, ORDER
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 

@@ -14,9 +14,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError
 from middleware.model.event import END, EventTypes
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.conformance import check_detector
 from tests.property.ordering.hidden_state import CHANGING, KEPT, REFUSED, Said, Step

@@ -12,9 +12,9 @@ from detectors.window import COUNT, Tumbling, Windows
 from middleware import Detector, Event, run
 from middleware.model.block.block import Block
 from middleware.model.change import Delta
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack, Lateness
-from middleware.ordering.units import unit_for
 from middleware.testing.oracle import oracle
 
 

@@ -10,9 +10,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event
 from middleware.model.operator import Operation, Operator, Origin
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.operators import history, in_order, play
 from middleware.testing.oracle import oracle

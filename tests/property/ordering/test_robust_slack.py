@@ -12,12 +12,11 @@ from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import type_name
 from middleware.model.time import MILLISECOND, SECOND
-from middleware.ordering.hierarchy import Hierarchy
+from middleware.ordering.hierarchy import Hierarchy, unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import MOST, Lateness, MaxSlack, QuantileSlack
 from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 
 from .streams import KeyedFold, Reading, Top, Upper
 

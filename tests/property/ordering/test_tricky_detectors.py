@@ -8,9 +8,9 @@ from middleware.delivery.barrier import Barrier
 from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from middleware.runtime.engine import run
 from middleware.testing.oracle import oracle
 

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Delta
 from middleware.model.event import END, IDENTITY, NEVER, ORDER
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from middleware.testing.oracle import in_order, oracle
 from tests.property.strategies import SLACK, policies
 

@@ -14,13 +14,13 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, fresh, key_function
 from middleware.model.event import END, IDENTITY, NEVER, ORDER, Event, Order
 from middleware.model.identity import Derivation
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.lanes.runs import RUN
 from middleware.ordering.policies import Policies
 from middleware.ordering.records import UnitStatistics
 from middleware.ordering.slack.kslack import FixedSlack, Lateness, QuantileSlack
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 from middleware.testing.oracle import in_order
 
 from .streams import Alarm, Beat, Brittle, Filter, Fold, Mode, Reading, Totals

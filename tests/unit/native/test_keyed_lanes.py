@@ -11,12 +11,12 @@ from middleware import native
 from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import END
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.lane import Settings
 from middleware.ordering.lanes.lanes import keyed_lanes
-from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.ready_events import ReadyEvents
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 from tests.property.ordering.streams import Beat, Reading
 
 from .streams import Picky
@@ -47,7 +47,7 @@ def lanes(detector, spacing=128, stop=False):
 
 
 def emit(target, *ahead, behind=(), removed=(), settled=-1):
-    return target.emit(Ready(list(ahead), list(behind)), list(removed), 100, 0, settled)
+    return target.emit(ReadyEvents(list(ahead), list(behind)), list(removed), 100, 0, settled)
 
 
 def totals(deltas):

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from middleware.model.change import Delta
 from middleware.model.event import END
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes import lanes
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 from tests.oracles.keyed_lanes import KeyedLanes
 from tests.property.strategies import FAILING, policies
 

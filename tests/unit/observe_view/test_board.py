@@ -16,7 +16,7 @@ from middleware.model.time import MILLISECOND, SECOND
 from middleware.observe.view.board import MOST_CORRECTIONS, MOST_SHOWN, Board, boxes
 from middleware.observe.view.mesh_watch import MeshWatch
 from middleware.observe.view.scene import MOST_FRAMES, Film
-from middleware.ordering.units import unit_for
+from middleware.ordering.hierarchy import unit_for
 
 
 class Rise(Event):

@@ -13,11 +13,11 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.runs import RUN
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack, Lateness
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 
 
 class Tick(Event):

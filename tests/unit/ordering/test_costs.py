@@ -7,10 +7,10 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
 from middleware.ordering.alpha.costs import Costs, RetractionChoice, Step
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.lane import SPACING
 from middleware.ordering.lanes.retraction import Retraction
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 
 class Reading(Event):

@@ -10,10 +10,10 @@ from middleware.model.block.block import Block
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import FixedSlack
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 
 FORMS = ["rows", "columns"]
 

@@ -9,7 +9,7 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import Event
 from middleware.model.time import SECOND
-from middleware.ordering.units import unit_for
+from middleware.ordering.hierarchy import unit_for
 
 
 class Step(Event, frozen=True):

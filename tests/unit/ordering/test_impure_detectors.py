@@ -7,7 +7,7 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, Event
-from middleware.ordering.units import unit_for
+from middleware.ordering.hierarchy import unit_for
 
 
 class Step(Event, frozen=True):

@@ -9,12 +9,12 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector, key_function
 from middleware.model.event import Event
 from middleware.model.identity import Derivation
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.batch_lane import DerivationByKey
 from middleware.ordering.lanes.lane import Settings
 from middleware.ordering.lanes.lanes import keyed_lanes
-from middleware.ordering.lanes.ready import Ready
+from middleware.ordering.lanes.ready_events import ReadyEvents
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 from tests.oracles import keyed_lanes as oracle
 
 
@@ -53,7 +53,7 @@ def test_a_lane_that_is_corrected_all_the_time_forgets_as_well(kind, size, delay
     for at in range(0, len(arrived), size):
         batch = arrived[at : at + size]
         newest = max(newest, *(event.ts for event in batch))
-        lanes.emit(Ready([], batch), [], newest, delay, newest - delay - 1)
+        lanes.emit(ReadyEvents([], batch), [], newest, delay, newest - delay - 1)
         lanes.check()
         most = max(most, lanes.held)
     assert delay <= most <= delay + 256 + size
@@ -63,7 +63,9 @@ def test_lanes_to_which_little_comes_keep_nothing_that_is_final():
     detector = Counter()
     lanes = keyed_lanes("Counter", detector, 1, Settings(), key_function(detector))
     for ts in range(0, 20_000, 100):
-        lanes.emit(Ready([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1)
+        lanes.emit(
+            ReadyEvents([Step(key, ts=ts + key, id=ts + key, source="s") for key in range(100)], []), [], ts, 100, ts - 1
+        )
         lanes.check()
         assert lanes.held == 100
 
@@ -76,7 +78,7 @@ def test_lanes_to_which_events_keep_coming_in_order_keep_little_that_is_final(of
     step, number, results = lateness // of_each, 0, []
     for ts in range(0, 40 * lateness, step):
         steps = [Step(key, ts=ts, id=(number := number + 1), source="s") for key in range(keys)]
-        for delta in lanes.emit(Ready([], steps), [], ts, 0, ts - lateness):
+        for delta in lanes.emit(ReadyEvents([], steps), [], ts, 0, ts - lateness):
             results += delta.inserts
         assert lanes.held <= keys * (2 * of_each + 2 * 16)
     lanes.check()

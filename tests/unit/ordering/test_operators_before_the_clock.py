@@ -5,8 +5,8 @@ import pytest
 from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.operator import Operation, Operator
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 
 class Item(Event):

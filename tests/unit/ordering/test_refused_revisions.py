@@ -13,10 +13,10 @@ from detectors.window import COUNT, Tumbling, Windows
 from middleware.model.change import Delta, Insert, Retract, Revise
 from middleware.model.detector import Detector
 from middleware.model.event import END, IDENTITY, Event, Identity
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
 from middleware.ordering.unit import Unit
-from middleware.ordering.units import unit_for
 
 
 class Bid(Event, frozen=True):

@@ -8,9 +8,9 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator, Origin
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.operation_lane import migrated_operation
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 
 class Item(Event):

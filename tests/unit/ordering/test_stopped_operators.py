@@ -10,8 +10,8 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import END, Event
 from middleware.model.identity import canonical
 from middleware.model.operator import Operation, Operator, Origin
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.policies import Policies
-from middleware.ordering.units import unit_for
 
 
 class Item(Event):

@@ -8,10 +8,10 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import LateEventError
 from middleware.model.event import END, Event
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.lane import Lane
 from middleware.ordering.policies import Policies
 from middleware.ordering.slack.kslack import Lateness
-from middleware.ordering.units import unit_for
 
 
 class Step(Event):

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from middleware import END, Detector, Event, EventTypes, Insert, Node, Publisher, Subscriber, run
-from middleware.model.errors import ENDING, Terminated
+from middleware.model.errors import ENDING, Termination
 from middleware.ordering.hierarchy import Hierarchy
 
 
@@ -107,7 +107,7 @@ def test_an_interrupt_ends_a_run(make: Callable[[Any], Detector], kind: type[Bas
 
 
 def test_a_sigterm_is_no_exit_of_user_code() -> None:
-    assert issubclass(Terminated, SystemExit)
+    assert issubclass(Termination, SystemExit)
 
 
 @pytest.mark.parametrize("make", MAKERS)

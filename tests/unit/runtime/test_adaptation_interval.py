@@ -20,7 +20,7 @@ def test_detectors_adapt_once_an_interval(monkeypatch: pytest.MonkeyPatch) -> No
     now, adapted = SECOND, list[int]()
 
     class Recorded(Reporter):
-        def adapt(self, busy: float, wanted: Collection[str], behind: float = 0.0, work: float = 0.0) -> None:
+        def adapt(self, busy: float, subscribed: Collection[str], behind: float = 0.0, work: float = 0.0) -> None:
             adapted.append(now)
 
     clock = SimpleNamespace(monotonic_ns=lambda: now, monotonic=lambda: now / SECOND, time_ns=time.time_ns, time=time.time)

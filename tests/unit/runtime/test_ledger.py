@@ -23,7 +23,7 @@ from middleware.cli.questions.late import app
 from middleware.link.codec import encode
 from middleware.model.errors import LedgerError
 from middleware.model.event import Event
-from middleware.ordering.lanes.retraction import Published
+from middleware.ordering.lanes.retraction import EventResults
 from middleware.ordering.records import Late
 from middleware.runtime.storage.late_ledger import FILE, SPILL, Ledger, Query, deleted_from, read_entry, read_ledger, summary
 from middleware.runtime.storage.spill import Spill
@@ -354,7 +354,7 @@ def test_what_made_a_detector_raise_is_listed_with_the_end_of_its_traceback(tmp_
     failure = 'Traceback:\n  File "x.py", line 3\nValueError: [no] peak'
     for _ in range(2):  # once more, after a crash
         ledger = Ledger("field", tmp_path)
-        ledger.report_failures("Hits", [Published(Hit(0.5, ts=7, id=9, source="ball"), [], failure)])
+        ledger.report_failures("Hits", [EventResults(Hit(0.5, ts=7, id=9, source="ball"), [], failure)])
         ledger.close()
     (entry,) = read_ledger(tmp_path)
     assert (entry.reason, entry.detector, entry.id, entry.ts, entry.details) == ("failed", "Hits", 9, 7, failure)

@@ -144,13 +144,13 @@ import sys
 from pathlib import Path
 from middleware.durability.state_encoding import decode_state, encode_state
 from middleware.model.event import EventTypes
-from middleware.model.values.state import Pickled
+from middleware.model.values.state import StatePickle
 from middleware.spark.by_value import load_by_value
 plan, state, step = sys.argv[1:]
 detector = load_by_value(Path(plan).read_bytes())
 types = EventTypes(detector.subscribes)
 if step == "write":
-    Path(state).write_bytes(encode_state((detector.held(), Pickled(detector.held())), types))
+    Path(state).write_bytes(encode_state((detector.held(), StatePickle(detector.held())), types))
 else:
     plain, pickled = decode_state(Path(state).read_bytes(), types)
     assert detector.knows(plain), plain

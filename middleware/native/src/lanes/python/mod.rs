@@ -41,7 +41,7 @@ use crate::lanes::lane::Lane;
 type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
 type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
 
-/// What a unit gives its detector in one step: `middleware.ordering.lanes.ready.Ready`.
+/// What a unit gives its detector in one step: `middleware.ordering.lanes.ready_events.ReadyEvents`.
 #[derive(FromPyObject)]
 struct Ready<'py> {
     ahead: Bound<'py, PyList>,

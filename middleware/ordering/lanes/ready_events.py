@@ -13,7 +13,7 @@ from middleware.model.event import NEVER, TS, Event
 from middleware.model.operator import Operation
 
 
-class Ready(msgspec.Struct):
+class ReadyEvents(msgspec.Struct):
     """Events to emit.
 
     ``ahead`` are strictly in order and later than any emitted before; ``behind`` are the others, in any order. ``columns``
@@ -66,4 +66,4 @@ class Ready(msgspec.Struct):
         return newest if self.columns is None else max(newest, self.columns.newest)
 
 
-NOTHING = Ready([], [])
+NOTHING = ReadyEvents([], [])
