@@ -43,12 +43,12 @@ from middleware.link.codec import (
     MOST_TYPES,
     Answer,
     Changes,
+    Commit,
     Cover,
     Drops,
     EventCodec,
     Gap,
     Interest,
-    Passed,
     Payload,
     Question,
     Ready,
@@ -283,8 +283,8 @@ class Broker:
                 peer.asks(payload.number)
                 if peer.role != "publisher":
                     self.attachments.asking.add(peer.key)
-            elif type(payload) is Passed and payload.line == self.log.line:
-                self.log.moved(peer.key, payload.offset, payload.mark)
+            elif type(payload) is Commit and payload.line == self.log.line:
+                self.log.moved(peer.key, payload.offset, payload.position)
             elif type(payload) is Release and peer.role == "subscriber":
                 self.log.released(payload.names, peer.owner, self._peers)
                 self._offering.is_stale = True

@@ -15,7 +15,7 @@ from middleware.broker.peers.offering import Offering, with_log
 from middleware.broker.peers.peers import Peer
 from middleware.broker.routing import RoutingTable, is_subscribed
 from middleware.broker.watermarks.tracker import WatermarkTracker
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Gap, Interest, Ready, Resumed, encode
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Gap, Interest, LastCommit, Ready, encode
 from middleware.model.event import END, NEVER
 
 _missing = msgspec.msgpack.Decoder(tuple[list[str], list[str]]).decode
@@ -57,7 +57,7 @@ class Outbound:
             peer.link.send([encode(Gap(log.line, start))])
         reader = log.readers.get(peer.key)
         if reader is not None and reader.named and not interest.line:
-            peer.link.send([encode(Resumed(reader.commit_for(interest.after)[1]))])
+            peer.link.send([encode(LastCommit(reader.commit_for(interest.after)[1]))])
         if start < log.offset:
             peer.behind = start
         return is_gap

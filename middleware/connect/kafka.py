@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from middleware.connect.kafka_connection import ANSWERS_WITHIN, KafkaConnection, OffsetGap
 from middleware.connect.messages.source import Messages, SourceSpec
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import ORDER, Event, type_name
@@ -241,7 +241,7 @@ class KafkaSink:
                 raise connection.judged(error.args[0], SinkError) from None
             raise
 
-    def _stored_position(self) -> Mark | None:
+    def _stored_position(self) -> SinkPosition | None:
         """The position of the last final written: it is kept with the topic of the last event that was written with it."""
         form = re.compile(re.escape(self._connection.topic).replace(re.escape("{type}"), ".+"))
         topics = [topic for topic in self._consumer.list_topics(timeout=ANSWERS_WITHIN).topics if form.fullmatch(topic)]
@@ -250,7 +250,7 @@ class KafkaSink:
         )
         if failed := next((each.error for each in kept if each.error is not None), None):
             raise KafkaException(failed)
-        return max((msgspec.json.decode(each.metadata, type=Mark) for each in kept if each.metadata), default=None)
+        return max((msgspec.json.decode(each.metadata, type=SinkPosition) for each in kept if each.metadata), default=None)
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""
@@ -266,7 +266,7 @@ class KafkaSink:
             None,
         )
 
-    def _transact(self, records: Sequence[tuple[Event, bytes | None]], position: Mark | None) -> None:
+    def _transact(self, records: Sequence[tuple[Event, bytes | None]], position: SinkPosition | None) -> None:
         producer = self._producer
         try:
             producer.begin_transaction()

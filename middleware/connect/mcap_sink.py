@@ -16,7 +16,7 @@ from typing import IO
 import msgspec
 from mcap.writer import Writer
 
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.errors import SinkError
 from middleware.model.event import Event, type_name
 from middleware.recordings.schemas.convert import json_schema
@@ -54,7 +54,7 @@ class McapSink:
             )
         self._schemas: Schemas = {}
         self._sink = FileSink(self._lines)
-        self.position: Mark | None = self._sink.position
+        self.position: SinkPosition | None = self._sink.position
 
     def take(self, events: Sequence[Event]) -> None:
         """See middleware.runtime.sinks.sink.Sink. The lines are safe on return; the file appears on close."""

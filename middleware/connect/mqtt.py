@@ -21,7 +21,7 @@ from paho.mqtt.subscribeoptions import SubscribeOptions
 from middleware.connect.messages.numbering import KEPT, Numbering
 from middleware.connect.messages.source import Messages, SourceSpec, matches
 from middleware.connect.mqtt_client import MqttClient
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.errors import SinkError, SourceError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.runtime.json_records import as_record
@@ -174,7 +174,7 @@ class MqttSink:
     stands for the event type.
     """
 
-    position: Mark | None = None
+    position: SinkPosition | None = None
 
     def __init__(self, address: str, name: str = "finals", *, window: int = 1_000) -> None:
         self._topic = unquote(address.partition("://")[2].partition("/")[2].lstrip("/"))  # ? and # are part of it

@@ -16,7 +16,7 @@ from psycopg import errors, sql
 from psycopg.types.json import Jsonb
 
 from middleware.connect.postgres_connection import CONNECTING, is_alone, judged, refused
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Change, Retract, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import IDENTITY, ORDER, Event, EventType, type_name
@@ -102,7 +102,7 @@ class PostgresSink:
                 raise judged(error, SinkError) from None
             raise
 
-    def _begun(self) -> Mark | None:
+    def _begun(self) -> SinkPosition | None:
         execute = self._connection.execute
         longest = execute("SELECT current_setting('max_identifier_length')::int").fetchone()
         self._longest: int = longest[0] if longest is not None else 0
@@ -113,7 +113,7 @@ class PostgresSink:
             self._make_alone()
             execute(_SCHEMA)
         row = execute("SELECT mark::text FROM slackline_marks WHERE sink = %s", (self._name,)).fetchone()
-        return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+        return msgspec.json.decode(row[0], type=SinkPosition) if row is not None else None
 
     def _identifier(self, name: str, what: str) -> sql.Identifier:
         """A name, which PostgreSQL would cut if it were too long: then two could become one. Raises SinkError."""

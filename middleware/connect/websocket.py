@@ -16,7 +16,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from middleware.connect.addresses import host_and_port
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Change, Watermark
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event
@@ -54,7 +54,7 @@ class WebSocketSink:
         web pages that may connect, such as https://plant.example; by default any at this machine's own names, and programs.
     """
 
-    position: Mark | None = None
+    position: SinkPosition | None = None
 
     def __init__(self, address: str, name: str = "finals", *, token: str | None = None, origins: Sequence[str] = ()) -> None:
         host, port = host_and_port(address, 80, "127.0.0.1")

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from middleware.delivery.barrier import Barrier
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Delta
 from middleware.model.event import IDENTITY, ORDER, Event, Identity
 
@@ -18,12 +18,12 @@ class Cursor:
     """See the module.
 
     ``log_offset``
-        (line, offset) reached, (0, 0) before anything came. ``mark``: finals up to this order key have been delivered.
+        (line, offset) reached, (0, 0) before anything came. ``position``: finals up to this order key have been delivered.
     """
 
-    def __init__(self, mark: Mark | None = None, log_offset: tuple[int, int] = (0, 0)) -> None:
+    def __init__(self, position: SinkPosition | None = None, log_offset: tuple[int, int] = (0, 0)) -> None:
         self.log_offset = log_offset
-        self.mark = mark
+        self.position = position
         self._groups: deque[_Group] = deque()
         self._came: dict[Identity, _Group] = {}
 
@@ -37,11 +37,11 @@ class Cursor:
 
     def fresh(self, finals: list[Event]) -> list[Event]:
         """The finals (in total order) that were not delivered before; from now on they count as delivered."""
-        mark = self.mark
-        if mark is not None and finals and ORDER(finals[0]) <= mark:
-            finals = [event for event in finals if ORDER(event) > mark]
+        position = self.position
+        if position is not None and finals and ORDER(finals[0]) <= position:
+            finals = [event for event in finals if ORDER(event) > position]
         if finals:
-            self.mark = ORDER(finals[-1])
+            self.position = ORDER(finals[-1])
         return finals
 
     def moved(self, log_offset: tuple[int, int], deltas: Iterable[Delta], finals: list[Event], barrier: Barrier) -> None:

@@ -355,7 +355,7 @@ def _names(types: Iterable[EventType | str]) -> Iterator[str]:
 def _parts(
     tables: Sequence[Block], orders: Sequence[Numbers] | None, start: int, stop: int
 ) -> Iterator[tuple[Block, Numbers | None]]:
-    """What each table has of the events from ``start`` to before ``stop``, in the order in which all came, and their order of arrival."""
+    """What each table has of the events from ``start`` to before ``stop``, in order of arrival, with their numbers in it."""
     for at, columns in enumerate(tables):
         low, high = orders[at].searchsorted([start, stop]) if orders else (start, stop)
         if len(part := columns.slice(int(low), int(high))):

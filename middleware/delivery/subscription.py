@@ -2,7 +2,7 @@
 
 It outlives its links. The owner passes it every payload (``receive``), tells it when the link has begun a new life
 (``restarted``), takes out what has arrived (``take``), reads it (``changes`` or ``batch``), and tells the node what it has read
-(``passed``). ``receive``, ``restarted`` and ``take`` must not run at the same time; reading shares nothing with the first two,
+(``commit``). ``receive``, ``restarted`` and ``take`` must not run at the same time; reading shares nothing with the first two,
 so one thread may receive while another reads.
 """
 
@@ -23,16 +23,16 @@ from middleware.delivery.tables import changes_table, finals_table, fitting, has
 from middleware.link.codec import (
     MOST_TYPES,
     Changes,
+    Commit,
     Drops,
     EventCodec,
     Gap,
     Interest,
-    Mark,
+    LastCommit,
     OnSlow,
-    Passed,
     Payload,
     Ready,
-    Resumed,
+    SinkPosition,
     decode_payload,
     encode,
 )
@@ -59,13 +59,13 @@ class Interruption(msgspec.Struct, frozen=True):
     ``given_up``
         how many events held back were dropped: they can never be called final, as a missing change may withdraw them.
     ``committed``
-        set if this is the cause: finals up to this mark were taken under the name before, more than this reader says it has.
+        set if this is the cause: finals up to this position were committed under the name, more than this reader says it has.
     ``stopped``
         set if this is the cause: types of which nothing more comes, as a detector they depend on has stopped.
     """
 
     given_up: int
-    committed: Mark | None = None
+    committed: SinkPosition | None = None
     stopped: tuple[str, ...] = ()
 
 
@@ -98,7 +98,7 @@ class Subscription:
         final: bool = False,
         on_slow: OnSlow = "block",
         resumes: bool = False,
-        after: Mark | None = None,
+        after: SinkPosition | None = None,
         start: LogOffset | None = None,
         joins: bool = False,
     ) -> None:
@@ -125,7 +125,7 @@ class Subscription:
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
         self._taken = start or _NOWHERE
         self._cursor = Cursor(after, start or _NOWHERE)
-        self._passed = Passed(0, 0)
+        self._commit = Commit(0, 0)
         self._before_line = self._before = 0  # where the cursor was when finals were read last
 
     # -- what arrives -------------------------------------------------------------------------------------------------
@@ -150,7 +150,7 @@ class Subscription:
             payload = _MISSED  # it may have held changes
         if self._doubts:
             self._doubts = False
-            if not isinstance(payload, Resumed | Gap):  # a node that knows the name sends one of these first
+            if not isinstance(payload, LastCommit | Gap):  # a node that knows the name sends one of these first
                 self._inbox.append((_MISSED, [], 0))
         if type(payload) is Changes:
             if not payload.line and self._log_offset is not None and self._log_offset[0]:
@@ -207,14 +207,14 @@ class Subscription:
             pass  # the node has forgotten this reader, but its log goes back to where the reader begins
         elif type(payload) is Gap:
             self._interrupted()
-        elif type(payload) is Resumed and payload.mark is not None:
+        elif type(payload) is LastCommit and payload.position is not None:
             after, cursor = self._interest.after, self._cursor
             if after is None:
-                cursor.mark = payload.mark if cursor.mark is None else cursor.mark
-            elif cursor.mark == after < payload.mark:
-                self._interrupted(payload.mark)
+                cursor.position = payload.position if cursor.position is None else cursor.position
+            elif cursor.position == after < payload.position:
+                self._interrupted(payload.position)
 
-    def _interrupted(self, committed: Mark | None = None) -> None:
+    def _interrupted(self, committed: SinkPosition | None = None) -> None:
         """A missing change may have withdrawn an event held back, so none of those can ever be called final."""
         self.drops["interruption"] += 1
         given_up = self.barrier.forget() if self.barrier is not None else 0
@@ -297,27 +297,27 @@ class Subscription:
         """Line and offset up to which everything has been taken out."""
         return self._taken
 
-    def reached(self) -> tuple[int, int, Mark | None]:
+    def reached(self) -> tuple[int, int, SinkPosition | None]:
         """Line and offset in the node's log after which to go on once all that was read is safe; of finals, the last one."""
         if self.barrier is not None:
-            return self._cursor.log_offset[0], self._cursor.offset, self._cursor.mark
+            return self._cursor.log_offset[0], self._cursor.offset, self._cursor.position
         return *self._taken, None
 
-    def passed(self, upto: Event | None = None) -> Parts | None:
+    def commit(self, upto: Event | None = None) -> Parts | None:
         """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new.
 
         ``upto``: of the finals that were read last, the last one that is safe.
         """
-        line, offset, mark = self.reached()
+        line, offset, position = self.reached()
         if upto is not None:  # what it rests on is to be read again, with those behind it
-            offset, mark = self._before if self._before_line == line else 0, ORDER(upto)
+            offset, position = self._before if self._before_line == line else 0, ORDER(upto)
         if not self._interest.resumes or not line:
             return None
-        passed = Passed(line, offset, mark)
-        if passed == self._passed:
+        commit = Commit(line, offset, position)
+        if commit == self._commit:
             return None
-        self._passed = passed
-        return [encode(passed)]
+        self._commit = commit
+        return [encode(commit)]
 
     def _finals(self, barrier: Barrier, arrived: Arrived) -> list[Event]:
         """The events that the barrier releases and that were not delivered before."""

@@ -89,8 +89,9 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
     them; with them the broker finds duplicates without decoding. ``oldest``, ``newest``: the least and the largest
     time in a plain block from a publisher, for the same reason; events later than ``newest`` are not taken.
-    ``arrival_order``: the place of each inserted event in the order of arrival over all blocks of its payload, 2 bytes,
-    little-endian. None: they came in this order. ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
+    ``arrival_order``: the place of each inserted event in the order of arrival over all blocks of its payload, 2 bytes each,
+    little-endian. None: they came in this order.
+    ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     ``since``: events of a plain block that lie above this time came too early, by so much (K+).
     ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values travel
@@ -132,7 +133,7 @@ class Changes(msgspec.Struct, array_like=True, tag=0, gc=False):
     generation: Count = 0
 
 
-Mark = tuple[Timestamp, Count, str, int]
+SinkPosition = tuple[Timestamp, Count, str, int]
 """The order key of an event: a barrier has delivered everything up to it."""
 
 
@@ -160,7 +161,7 @@ class Interest(msgspec.Struct, array_like=True, tag=1):
     offset: Count = 0
     keeps: bool = False
     resumes: bool = False
-    after: Mark | None = None
+    after: SinkPosition | None = None
     generation: Count = 0
     reached: WatermarkTime = NEVER
     backdate: Count = 0
@@ -187,18 +188,18 @@ class Ready(msgspec.Struct, array_like=True, tag=2):
     number: Count
 
 
-class Passed(msgspec.Struct, array_like=True, tag=3):
-    """A subscriber with a name needs nothing up to ``offset`` of the log ``line`` any more; it has finals up to ``mark``."""
+class Commit(msgspec.Struct, array_like=True, tag=3):
+    """From a subscriber with a name: it has read the log ``line`` up to ``offset``, and has finals up to ``position``."""
 
     line: Count
     offset: Count
-    mark: Mark | None = None
+    position: SinkPosition | None = None
 
 
-class Resumed(msgspec.Struct, array_like=True, tag=7):
-    """To a subscriber that resumes its name: the mark up to which its last life had finals."""
+class LastCommit(msgspec.Struct, array_like=True, tag=7):
+    """To a subscriber that resumes its name: the position up to which its last life had finals."""
 
-    mark: Mark | None
+    position: SinkPosition | None
 
 
 class Gap(msgspec.Struct, array_like=True, tag=4):
@@ -258,7 +259,7 @@ class Release(msgspec.Struct, array_like=True, tag=9):
     names: Annotated[list[Name], msgspec.Meta(max_length=MOST_TYPES)]
 
 
-Payload = Changes | Interest | Cover | Ready | Passed | Gap | Resumed | Question | Answer | Tally | Release
+Payload = Changes | Interest | Cover | Ready | Commit | Gap | LastCommit | Question | Answer | Tally | Release
 
 
 encode = carried.encode

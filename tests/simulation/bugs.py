@@ -42,7 +42,7 @@ from middleware.delivery.publication import Publication
 from middleware.delivery.subscription import Subscription
 from middleware.durability import lives, recovery
 from middleware.durability.durable_core import DurableCore, Write
-from middleware.link.codec import Gap, Interest, Payload, Resumed, Run
+from middleware.link.codec import Gap, Interest, LastCommit, Payload, Run
 from middleware.link.frames import Parts
 from middleware.link.link import Link
 from middleware.model import detector
@@ -529,14 +529,14 @@ def reader_forgets_its_place(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Subscription, "restarted", without_place)
 
 
-def _heeding_no(kind: type[Resumed | Gap]) -> Callable[[Subscription, Payload], None]:
+def _heeding_no(kind: type[LastCommit | Gap]) -> Callable[[Subscription, Payload], None]:
     heed = Subscription._heed
     return lambda self, payload: None if isinstance(payload, kind) else heed(self, payload)
 
 
 @bug
 def reader_ignores_where_its_name_was(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Subscription, "_heed", _heeding_no(Resumed))
+    patch.setattr(Subscription, "_heed", _heeding_no(LastCommit))
 
 
 @bug

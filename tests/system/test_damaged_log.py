@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from test_network import DEADLINE, poll_until
 
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Insert
 from middleware.model.detector import Detector
 from middleware.model.errors import NetworkError, StateError
@@ -92,7 +92,7 @@ def readings(first: int, last: int) -> list[Event]:
 class Reader(threading.Thread):
     """Takes finals until the stream ends, or it has ``most``."""
 
-    def __init__(self, address: str, name: str, after: Mark | None = None, most: int | None = None) -> None:
+    def __init__(self, address: str, name: str, after: SinkPosition | None = None, most: int | None = None) -> None:
         super().__init__(daemon=True)
         self.finals: list[Event] = []
         self._most = most

@@ -36,7 +36,7 @@ from middleware.broker.log.log_records import (
 )
 from middleware.broker.log.readers import Reader
 from middleware.broker.routing import RoutingTable, is_subscribed, matches
-from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, Mark
+from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, SinkPosition
 from middleware.model.event import NEVER
 
 StoredRecords = Callable[[int, int], Iterable[Record]]
@@ -175,12 +175,12 @@ class Log:
         """Note that units have stopped."""
         self._entries.append(UnitStops(names))
 
-    def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None:
+    def moved(self, peer: PeerKey, offset: int, position: SinkPosition | None = None) -> None:
         """Note how far a reader has got."""
         reader = self.readers.get(peer)
-        if reader is not None and (offset > reader.offset or mark != reader.mark):
-            reader.moved(max(reader.offset, min(offset, self.offset)), mark, self.oldest)
-            self._entries.append(ReaderPosition(peer, reader.offset, mark))
+        if reader is not None and (offset > reader.offset or position != reader.position):
+            reader.moved(max(reader.offset, min(offset, self.offset)), position, self.oldest)
+            self._entries.append(ReaderPosition(peer, reader.offset, position))
 
     def renewed(self, line: int, common: int) -> None:
         """Note that what the log had after offset ``common`` is lost, and with it the log's identity."""
@@ -401,6 +401,6 @@ class Log:
             elif type(entry) is ReaderRelease:
                 self._release(entry.peer)
             elif type(entry) is ReaderPosition and entry.peer in self.readers:
-                self.readers[entry.peer].moved(entry.offset, entry.mark, self.oldest)
+                self.readers[entry.peer].moved(entry.offset, entry.position, self.oldest)
         self._first, self.number = self.offset, record.number
         self._finals |= record.finals

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from middleware.broker.ingress.checks import RejectedEvent
-from middleware.link.codec import BlockHead, Changes, Interest, Mark, encode
+from middleware.link.codec import BlockHead, Changes, Interest, SinkPosition, encode
 from middleware.link.frames import Role
 
 PeerKey = tuple[Role, str]
@@ -46,11 +46,11 @@ class LocalBlock(msgspec.Struct, array_like=True, tag=3, gc=False):
 
 
 class ReaderPosition(msgspec.Struct, array_like=True, tag=4, gc=False):
-    """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``mark``."""
+    """A reader that the log is kept for needs nothing up to ``offset`` any more, and has finals up to ``position``."""
 
     peer: PeerKey
     offset: int
-    mark: Mark | None = None
+    position: SinkPosition | None = None
 
 
 class AllAttached(msgspec.Struct, array_like=True, tag=5, gc=False):

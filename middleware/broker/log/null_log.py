@@ -8,7 +8,7 @@ from middleware.broker.ingress.checks import RejectedEvent
 from middleware.broker.log.log import Log
 from middleware.broker.log.log_records import Floors, GenerationStart, LogEntry, LogOffset, PeerKey, Resumption
 from middleware.broker.log.readers import Reader
-from middleware.link.codec import BlockHead, Changes, Interest, Mark
+from middleware.link.codec import BlockHead, Changes, Interest, SinkPosition
 
 _ADVICE = 'give it durability = "disk", subscribe at a node that has it, or leave resume away'
 
@@ -46,7 +46,7 @@ class NullLog:
 
     def kept_word(self, entries: Iterable[LogEntry]) -> None: ...
 
-    def moved(self, peer: PeerKey, offset: int, mark: Mark | None = None) -> None: ...
+    def moved(self, peer: PeerKey, offset: int, position: SinkPosition | None = None) -> None: ...
 
     def renewed(self, line: int, common: int) -> None: ...
 

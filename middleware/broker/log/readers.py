@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from middleware.broker.routing import is_subscribed
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 
 _MOST_COMMITS = 64
 
@@ -17,7 +17,7 @@ class Reader(msgspec.Struct):
     under its name after its own life has ended. ``owner``: the key that the name belongs to, if there are keys.
 
     ``commits``
-        some of its former offsets, spread over the log: (offset, mark). A reader that has at least the finals up to a mark
+        some of its former offsets, spread over the log: (offset, position). A reader that has the finals up to a position
         loses nothing if it reads on from the offset beside it.
     ``final``
         whether it reads finals: one that reads changes as they come passes what is not final, which finals still need. None: it
@@ -29,19 +29,19 @@ class Reader(msgspec.Struct):
     patterns: frozenset[str]
     offset: int
     named: bool
-    mark: Mark | None = None
+    position: SinkPosition | None = None
     owner: str | None = None
-    commits: list[tuple[int, Mark | None]] = []
+    commits: list[tuple[int, SinkPosition | None]] = []
     final: bool | None = None
     earlier: list[tuple[int, frozenset[str]]] = []
 
-    def moved(self, offset: int, mark: Mark | None, oldest: int = 0) -> None:
+    def moved(self, offset: int, position: SinkPosition | None, oldest: int = 0) -> None:
         """It has reached this offset; the log goes back to ``oldest``. O(1): there is a limit to ``commits``."""
-        if self.named and mark != self.mark:
-            self.commits.append((self.offset, self.mark))
+        if self.named and position != self.position:
+            self.commits.append((self.offset, self.position))
             if len(self.commits) > _MOST_COMMITS:
                 del self.commits[self._dispensable(oldest)]
-        self.offset, self.mark = offset, mark
+        self.offset, self.position = offset, position
 
     def was_subscribed(self, number: int, name: str) -> bool:
         """Whether it subscribed to a type when the block of this number came, if it still does."""
@@ -62,17 +62,17 @@ class Reader(msgspec.Struct):
         spans = [after - before for before, after in zip(offsets, offsets[2:], strict=False)]
         return 1 + spans.index(min(spans))
 
-    def commit_for(self, after: Mark | None) -> tuple[int, Mark | None]:
+    def commit_for(self, after: SinkPosition | None) -> tuple[int, SinkPosition | None]:
         """Where it resumes if all it has is finals up to ``after``: the last commit that will do, or else the oldest known."""
-        commit = self.offset, self.mark
+        commit = self.offset, self.position
         for before in reversed(self.commits):
             if after is None or commit[1] is None or commit[1] <= after:
                 break
             commit = before
         return commit
 
-    def back(self, after: Mark | None) -> None:
+    def back(self, after: SinkPosition | None) -> None:
         """Resume at that commit."""
         commit = self.commit_for(after)
-        while (self.offset, self.mark) != commit:
-            self.offset, self.mark = self.commits.pop()
+        while (self.offset, self.position) != commit:
+            self.offset, self.position = self.commits.pop()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import NamedTuple, TypeVar
 
-from middleware.link.codec import Gap, Interest, Mark, Passed, decode_payload, encode
+from middleware.link.codec import Commit, Gap, Interest, SinkPosition, decode_payload, encode
 from middleware.link.frames import Parts
 from middleware.model.change import Change, Delta
 from middleware.model.errors import EventError, NetworkError
@@ -55,7 +55,7 @@ class LogReader(Subscriber):
         consistency: Consistency,
         name: str | None = None,
         resume: str | None = None,
-        after: Mark | None = None,
+        after: SinkPosition | None = None,
         keys: Keys | None = None,
         node: str | None = None,
         patience: float = PATIENCE,
@@ -77,7 +77,7 @@ class LogReader(Subscriber):
         )
 
     @property
-    def reached(self) -> tuple[int, int, Mark | None]:
+    def reached(self) -> tuple[int, int, SinkPosition | None]:
         """Line and offset from which all that ``changes`` has not given yet can be read; of finals, also the last one given."""
         return self._subscription.reached()
 
@@ -114,10 +114,10 @@ class LogReader(Subscriber):
     def commit(self) -> None:
         """Do nothing: changes may have to be read again."""
 
-    def commit_at(self, line: int, offset: int, mark: Mark | None) -> None:
+    def commit_at(self, line: int, offset: int, position: SinkPosition | None) -> None:
         """Confirm to the node that everything up to this offset is safe, so its log need not keep it under this name."""
         with self._lock:
-            self._link.send([encode(Passed(line, offset, mark))])
+            self._link.send([encode(Commit(line, offset, position))])
             self._flush_out()
 
 

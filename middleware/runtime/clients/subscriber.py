@@ -15,7 +15,7 @@ from middleware.broker.log.log_records import LogOffset
 from middleware.broker.routing import check_pattern
 from middleware.delivery.subscription import Arrived, Subscription, net_effect
 from middleware.delivery.tables import empty_table
-from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, Mark, OnSlow
+from middleware.link.codec import OTHER_FIELDS, BlockHead, EventCodec, OnSlow, SinkPosition
 from middleware.link.frames import Parts
 from middleware.link.link import LinkStatistics
 from middleware.model.change import Batch, Change
@@ -88,7 +88,7 @@ class Subscriber(Connection):
         on_slow: OnSlow = "block",
         name: str | None = None,
         resume: str | None = None,
-        after: Mark | None = None,
+        after: SinkPosition | None = None,
         start: LogOffset | None = None,
         keys: Keys | None = None,
         node: str | None = None,
@@ -225,10 +225,10 @@ class Subscriber(Connection):
             self._check_alive()
         if self.rest and upto is None:
             return
-        passed = self._subscription.passed(upto if self.rest else None)
-        if passed is not None:
+        commit = self._subscription.commit(upto if self.rest else None)
+        if commit is not None:
             with self._lock:
-                self._link.send(passed)
+                self._link.send(commit)
                 self._has_committed = True
                 self._flush_out()
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 import xxhash
 
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.errors import SinkError, UnreachableError
 from middleware.model.event import Event, type_name
 from middleware.model.quantities import UNIX_TIMES, exact_time
@@ -54,7 +54,7 @@ class HttpSink:
         after this many seconds, a body is not tried again.
     """
 
-    position: Mark | None = None
+    position: SinkPosition | None = None
 
     def __init__(self, url: str, *, timeout: Seconds = 10.0, patience: Seconds = 60.0, cloudevents: bool = False) -> None:
         if "@" in re.split("[/?#]", url.partition("://")[2], maxsplit=1)[0]:  # a query may have one

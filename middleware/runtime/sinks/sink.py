@@ -20,7 +20,7 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from middleware.extensions import extensions, fitting
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Change, Insert, Watermark
 from middleware.model.errors import SinkError
 from middleware.model.event import END, NEVER, ORDER, Event, type_name
@@ -38,7 +38,7 @@ class Sink(Protocol):
     UnreachableError if another attempt may help, made anew, and SinkError if none will.
     """
 
-    position: Mark | None
+    position: SinkPosition | None
 
     def take(self, events: Sequence[Event]) -> None:
         """Store these finals, in total order and all later than the position; they are safe on return."""
@@ -211,7 +211,7 @@ class FileSink:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _repaired(self) -> tuple[Mark | None, int]:
+    def _repaired(self) -> tuple[SinkPosition | None, int]:
         """The position, and the size after all behind the last whole line is cut away; only a sink's own file is cut."""
         found = os.fstat(self._descriptor).st_size
         size = self._sound(found)
@@ -240,7 +240,7 @@ class FileSink:
         return size
 
 
-def _position_in(line: bytes) -> Mark | None:
+def _position_in(line: bytes) -> SinkPosition | None:
     """The order key of the event in a line; None if the line holds no event."""
     try:
         found = _line(line)
@@ -296,7 +296,7 @@ class SqliteSink:
                 raise SinkError(f"{path} cannot be used: {error}") from None
             undo.pop_all()
 
-    def _begun(self) -> Mark | None:
+    def _begun(self) -> SinkPosition | None:
         """Make the tables if they do not exist; returns the position."""
         execute = self._connection.execute
         execute("PRAGMA journal_mode = WAL")
@@ -308,7 +308,7 @@ class SqliteSink:
         execute("CREATE TABLE IF NOT EXISTS marks (sink TEXT PRIMARY KEY, mark TEXT NOT NULL)")
         row = execute("SELECT mark FROM marks WHERE sink = ?", (self._name,)).fetchone()
         execute("SELECT type, source, id, ts, record FROM finals LIMIT 0")  # another program's may differ
-        return msgspec.json.decode(row[0], type=Mark) if row is not None else None
+        return msgspec.json.decode(row[0], type=SinkPosition) if row is not None else None
 
     def take(self, events: Sequence[Event]) -> None:
         """See Sink."""

@@ -15,7 +15,7 @@ import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.change import Delta
 from middleware.model.errors import NetworkError, TraceError
 from middleware.runtime.clients.log_reader import Extent, LogReader, extent
@@ -56,7 +56,7 @@ class LogPosition(msgspec.Struct, frozen=True):
     line: int
     offset: int
     skip: int = 0
-    mark: Mark | None = None
+    mark: SinkPosition | None = None
     rows: int = 0
 
 
@@ -64,7 +64,7 @@ class LogTailReader(Protocol):
     """The part of ``LogReader`` that a tail needs."""
 
     @property
-    def reached(self) -> tuple[int, int, Mark | None]: ...
+    def reached(self) -> tuple[int, int, SinkPosition | None]: ...
     @property
     def seen(self) -> int: ...
     @property
@@ -89,7 +89,7 @@ class Tail:
         self._skip = start.skip
         self._waiting: pa.RecordBatch = rows([])
         """What came, and lies behind the position."""
-        self._reached: tuple[int, int, Mark | None] = (start.line, start.offset, start.mark)
+        self._reached: tuple[int, int, SinkPosition | None] = (start.line, start.offset, start.mark)
 
     def take(self, most: int, until: int | None = None) -> list[pa.RecordBatch]:
         """The next rows, up to ``most``: up to an offset of the log; else those that come until nothing comes for a while, or
@@ -144,7 +144,7 @@ class Tail:
         self.position = LogPosition(line, offset, 0, mark, rows)
 
 
-def _mark_of(rows: pa.RecordBatch) -> Mark:
+def _mark_of(rows: pa.RecordBatch) -> SinkPosition:
     """The order key of the last of some finals."""
     last = rows.slice(len(rows) - 1).to_pylist()[0]
     return last["ts"], last["level"], last["source"], last["id"]

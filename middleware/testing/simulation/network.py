@@ -18,7 +18,7 @@ from middleware.broker.effects import Disconnection
 from middleware.broker.ingress.sources import SourcePolicy
 from middleware.delivery.publication import Frame, Publication
 from middleware.delivery.subscription import Arrived, Interruption, Subscription
-from middleware.link.codec import EventCodec, Mark, OnSlow
+from middleware.link.codec import EventCodec, OnSlow, SinkPosition
 from middleware.link.frames import Parts, Role, decode_frame, payload_size
 from middleware.link.link import Link
 from middleware.model.block.block import Block
@@ -307,7 +307,7 @@ class SimulatedSubscriber(_SimulatedClient):
         final: bool = False,
         on_slow: OnSlow = "block",
         resumes: bool = False,
-        after: Mark | None = None,
+        after: SinkPosition | None = None,
         joins: bool = False,
     ) -> None:
         self.events: list[Event] = []

@@ -8,7 +8,7 @@ from itertools import chain
 
 from middleware.broker.merge import merged
 from middleware.delivery.subscription import Arrived, Interruption
-from middleware.link.codec import BlockHead, Changes, Drops, EventCodec, Mark, Passed, decode_payload
+from middleware.link.codec import BlockHead, Changes, Commit, Drops, EventCodec, SinkPosition, decode_payload
 from middleware.link.columnar import takes_columns
 from middleware.link.frames import Parts
 from middleware.model.block.block import Block
@@ -132,7 +132,7 @@ class WatchedSink(SimulatedSubscriber):
         self._reads_tables = tables and takes_columns()
         self.repeated: list[Event] = []
         self.needless = 0
-        self._safe: Mark | None = before.safe if before is not None else None
+        self._safe: SinkPosition | None = before.safe if before is not None else None
         self._sent = self._safe
         self.lacks: bool = before is not None and before.lacks
         self.gave_up: bool = before is not None and before.gave_up
@@ -187,14 +187,14 @@ class WatchedSink(SimulatedSubscriber):
         self.finals += finals
 
     def _commit(self) -> None:
-        if (passed := self.subscription.passed()) is not None:
-            self.link.send(passed)
-            payload = decode_payload(passed)
-            assert isinstance(payload, Passed)
-            self._sent = payload.mark  # of this life: finals of a former one may not have been committed
+        if (commit := self.subscription.commit()) is not None:
+            self.link.send(commit)
+            payload = decode_payload(commit)
+            assert isinstance(payload, Commit)
+            self._sent = payload.position  # of this life: finals of a former one may not have been committed
 
     @property
-    def safe(self) -> Mark | None:
+    def safe(self) -> SinkPosition | None:
         """The mark up to which the node certainly knows that this has the finals: it has acknowledged it, so it is stored."""
         return self._sent if self.link.idle else self._safe
 

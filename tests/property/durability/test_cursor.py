@@ -53,9 +53,9 @@ def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
 def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deaths: list[int], chunks: list[int]) -> None:
     batches, finals = log
     delivered: list[Event] = []
-    offset, mark = 0, None
+    offset, position = 0, None
     for life in [*deaths, None]:
-        barrier, cursor, at, steps = Barrier(["Ping"]), Cursor(mark), offset, 0
+        barrier, cursor, at, steps = Barrier(["Ping"]), Cursor(position), offset, 0
         cursor.log_offset = (LINE, offset)
         while at < len(batches) and (life is None or steps < life):
             came = batches[at : at + chunks[steps % len(chunks)]]
@@ -70,5 +70,5 @@ def test_each_final_is_delivered_once(log: tuple[list[Batch], list[Event]], deat
             if life is not None and steps == life:
                 break  # it dies with these in its hands: they were never taken
             delivered += fresh
-            offset, mark = cursor.offset, cursor.mark
+            offset, position = cursor.offset, cursor.position
     assert delivered == finals

@@ -17,7 +17,7 @@ from middleware.broker.peers.peers import Peer
 from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import recover
 from middleware.durability.state_encoding import decode_state, encode_state
-from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, Ready, Resumed, decode_payload, encode
+from middleware.link.codec import BlockHead, Changes, Cover, Gap, Interest, LastCommit, Ready, decode_payload, encode
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Role, decode_frame
 from middleware.link.link import Link
@@ -138,7 +138,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
     recover(again.broker, None, TYPES, None, talk.records)
     back = Client(again, "subscriber", "s", Interest(1, ["Ping"], resumes=True), epoch=2)
     again.go(10)
-    assert type(back.got[0]) is Resumed
+    assert type(back.got[0]) is LastCommit
     assert [head.inserts for told in back.got if type(told) is Changes for head in told.blocks] == [1]
 
 

@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from middleware.delivery.barrier import Barrier
 from middleware.delivery.subscription import Interruption, Subscription
-from middleware.link.codec import Changes, EventCodec, Gap, Interest, Mark, Passed, Ready, Resumed, decode_payload, encode
+from middleware.link.codec import (
+    Changes,
+    Commit,
+    EventCodec,
+    Gap,
+    Interest,
+    LastCommit,
+    Ready,
+    SinkPosition,
+    decode_payload,
+    encode,
+)
 from middleware.link.encoding import encode_delta
 from middleware.link.frames import Parts, payload_size
 from middleware.model.block.block import Block
@@ -41,7 +52,7 @@ def payload(
     return [encode(changes), *(block for _, block in blocks)]
 
 
-def subscription(final: bool = True, resumes: bool = False, after: Mark | None = None) -> Subscription:
+def subscription(final: bool = True, resumes: bool = False, after: SinkPosition | None = None) -> Subscription:
     return Subscription(["Tick"], EventCodec(EventTypes([Tick])), final=final, resumes=resumes, after=after)
 
 
@@ -75,7 +86,14 @@ def test_what_arrived_together_is_read_together_but_never_across_a_gap() -> None
 
 def test_all_the_credit_is_given_back_and_no_more() -> None:
     reader = subscription()
-    sent = [[encode(Ready(1))], payload([tick(1)]), [encode(Resumed(None))], payload(until=3), [encode(Gap(0, 0))], [b"\xc1"]]
+    sent = [
+        [encode(Ready(1))],
+        payload([tick(1)]),
+        [encode(LastCommit(None))],
+        payload(until=3),
+        [encode(Gap(0, 0))],
+        [b"\xc1"],
+    ]
     for parts in sent:
         reader.receive(parts)
     given = 0
@@ -122,8 +140,8 @@ def test_who_was_promised_nothing_yet_misses_nothing_in_a_restart() -> None:
     assert ready.drops == {"interruption": 1}
 
 
-@pytest.mark.parametrize(("word", "gaps"), [(Resumed(None), 0), (Gap(7, 0), 1), (Ready(1), 1)])
-def test_a_name_has_its_place_in_a_restart_if_the_node_still_knows_it(word: Resumed | Gap | Ready, gaps: int) -> None:
+@pytest.mark.parametrize(("word", "gaps"), [(LastCommit(None), 0), (Gap(7, 0), 1), (Ready(1), 1)])
+def test_a_name_has_its_place_in_a_restart_if_the_node_still_knows_it(word: LastCommit | Gap | Ready, gaps: int) -> None:
     reader = subscription(resumes=True)
     reader.restarted()  # before it has heard anything
     reader.restarted()
@@ -154,11 +172,11 @@ def test_a_payload_that_cannot_be_read_may_have_withdrawn_something() -> None:
 
 def test_a_name_resumes_behind_what_was_committed_to_the_node() -> None:
     reader = subscription(resumes=True)
-    reader.receive([encode(Resumed(ORDER(tick(2))))])
+    reader.receive([encode(LastCommit(ORDER(tick(2))))])
     reader.receive(payload([tick(1), tick(2), tick(3)], until=3, log_offset=(7, 3)))
     assert finals(reader) == [3]
     sink = subscription(resumes=True, after=ORDER(tick(1)))
-    sink.receive([encode(Resumed(ORDER(tick(1))))])
+    sink.receive([encode(LastCommit(ORDER(tick(1))))])
     sink.receive(payload([tick(1), tick(2), tick(3)], until=3, log_offset=(7, 3)))
     assert finals(sink) == [2, 3]
     assert sink.drops == {}
@@ -166,7 +184,7 @@ def test_a_name_resumes_behind_what_was_committed_to_the_node() -> None:
 
 def test_a_sink_that_has_less_than_was_committed_has_a_gap() -> None:
     sink = subscription(resumes=True, after=ORDER(tick(1)))
-    sink.receive([encode(Resumed(ORDER(tick(4))))])
+    sink.receive([encode(LastCommit(ORDER(tick(4))))])
     sink.receive(payload([tick(5)], until=5, log_offset=(7, 5)))
     arrived, _ = sink.take()
     assert sink.interruptions == [Interruption(0, ORDER(tick(4)))]
@@ -175,22 +193,22 @@ def test_a_sink_that_has_less_than_was_committed_has_a_gap() -> None:
 
 def test_watermarks_are_announced_once_and_cover_what_is_buffered() -> None:
     reader = subscription(resumes=True)
-    assert reader.passed() is None
+    assert reader.commit() is None
     reader.receive(payload([tick(1)], until=1, log_offset=(7, 1)))
     reader.receive(payload([tick(9)], log_offset=(7, 2)))
     assert finals(reader) == [1]
-    assert reader.passed() == [encode(Passed(7, 0, ORDER(tick(1))))], "both came together"
-    assert reader.passed() is None
+    assert reader.commit() == [encode(Commit(7, 0, ORDER(tick(1))))], "both came together"
+    assert reader.commit() is None
     reader.receive(payload(until=9, log_offset=(7, 3)))
     assert finals(reader) == [9]
-    assert reader.passed() == [encode(Passed(7, 3, ORDER(tick(9))))]
+    assert reader.commit() == [encode(Commit(7, 3, ORDER(tick(9))))]
     reader.receive([encode(Gap(8, 3))])
     reader.receive(payload(until=END, log_offset=(8, 3)))
     assert finals(reader) == []
-    assert reader.passed() == [encode(Passed(8, 3, ORDER(tick(9))))], "the same place in another log is news"
+    assert reader.commit() == [encode(Commit(8, 3, ORDER(tick(9))))], "the same place in another log is news"
     unnamed = subscription()
     unnamed.receive(payload([tick(1)], until=1, log_offset=(7, 1)))
-    assert (finals(unnamed), unnamed.passed()) == ([1], None)
+    assert (finals(unnamed), unnamed.commit()) == ([1], None)
 
 
 def test_an_early_reader_commits_the_place_of_what_it_took() -> None:
@@ -199,7 +217,7 @@ def test_an_early_reader_commits_the_place_of_what_it_took() -> None:
         reader.receive(payload([tick(offset)], log_offset=(7, offset)))
     assert len(reader.changes(reader.take()[0])) == 2
     reader.receive(payload([tick(3)], log_offset=(7, 3)))
-    assert reader.passed() == [encode(Passed(7, 2))]
+    assert reader.commit() == [encode(Commit(7, 2))]
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -217,10 +235,10 @@ def test_killed_at_any_moment_and_served_from_its_cursor_on_a_sink_has_each_fina
                 at += 1
         arrived, _ = reader.take()
         stored += [change.event for change in reader.changes(arrived) if isinstance(change, Insert)]
-        if rng.random() < 0.7 and (passed := reader.passed()) is not None:
-            told = decode_payload(passed)
-            assert isinstance(told, Passed)
-            offset = told.offset
+        if rng.random() < 0.7 and (commit := reader.commit()) is not None:
+            committed = decode_payload(commit)
+            assert isinstance(committed, Commit)
+            offset = committed.offset
         if rng.random() < 0.2:
             reader = subscription(resumes=True, after=ORDER(stored[-1]) if stored else None)
             at = offset
@@ -283,7 +301,9 @@ def plain(log: list[Parts]) -> list[Event]:
 
 @settings(max_examples=140, deadline=None)
 @given(
-    st.lists(st.one_of(st.binary(max_size=40), st.sampled_from([encode(Ready(1)), encode(Gap(0, 0)), encode(Resumed(None))])))
+    st.lists(
+        st.one_of(st.binary(max_size=40), st.sampled_from([encode(Ready(1)), encode(Gap(0, 0)), encode(LastCommit(None))]))
+    )
 )
 def test_whatever_a_node_says_the_reader_lives_and_owes_no_credit(words: list[bytes]) -> None:
     reader = subscription(resumes=True)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from middleware.link.codec import Mark
+from middleware.link.codec import SinkPosition
 from middleware.model.block.block import Block
 from middleware.model.change import Delta
 from middleware.model.event import ORDER, Event
@@ -34,7 +34,7 @@ class Cut:
 
     def __init__(self, start: LogPosition, pieces: list[int], final: bool) -> None:
         self.gaps = 0
-        self.reached: tuple[int, int, Mark | None] = (1, start.offset, start.mark)
+        self.reached: tuple[int, int, SinkPosition | None] = (1, start.offset, start.mark)
         self._final, self._mark = final, start.mark
         ends = [min(start.offset + so_far, len(LOG)) for so_far in accumulate(pieces)]
         self._ends = [*ends, len(LOG)]
@@ -64,7 +64,7 @@ class Busy:
         self.gaps, self.seen, self.now, self._of_ten = 0, 0, 0.0, of_ten
 
     @property
-    def reached(self) -> tuple[int, int, Mark | None]:
+    def reached(self) -> tuple[int, int, SinkPosition | None]:
         return 1, self.seen, None
 
     def deltas(self, timeout: float) -> list[Delta]:
