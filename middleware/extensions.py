@@ -37,7 +37,7 @@ def extensions(group: str) -> dict[str, EntryPoint]:
 def fitting(make: Callable[..., object], options: Mapping[str, Any]) -> dict[str, Any]:
     """Options from a file as what makes a connector declares them: all its parameters but the first, and ``name``.
 
-    A text is read as a number where one is wanted: environment variables are texts. Raises ValueError that names the option.
+    A text is read as a number where one is expected: environment variables are texts. Raises ValueError that names the option.
     """
     place, *parameters = inspect.signature(make).parameters.values()
     own = {place.name, "name"}

@@ -30,12 +30,12 @@ class Barrier:
     ``watermark``
         everything up to it has been released: the least watermark of the subscribed types. A type subscribed by its exact
         name counts from the start, a type covered by a pattern from its first appearance. It goes back only from END, to the
-        newest event released, when streams that had ended go on (``Batch.floor``).
+        newest event released, when streams that had ended resume (``Batch.floor``).
     ``violations``
         changes to events that were final already, by kind. They are not released; a stream that keeps its promises has none.
     ``joins``
         whether the stream may have run before: then changes to events that it does not know, and that are not final, are no
-        violations. What one of them has become is held like others.
+        violations. Their new versions are held like other events.
     """
 
     def __init__(self, patterns: Collection[str], joins: bool = False) -> None:
@@ -56,7 +56,7 @@ class Barrier:
     def take(self, *batches: Batch) -> list[Event]:
         """Take changes, then watermarks, of one batch after another; return the events that are final now. O(log n) per change.
 
-        What came in blocks of the core is held as such, and made events as it is released, unless much is withdrawn.
+        Blocks of the core are held as such, and become events as they are released, unless much is withdrawn.
         """
         self._put(batches)
         events, columns = self._released(), self._free_columns()
@@ -66,7 +66,7 @@ class Barrier:
         return made[0] if not events and len(made) == 1 else _merged([events, *made])
 
     def take_deltas(self, *batches: Batch) -> dict[str, Delta]:
-        """The same as insertions by type, those of each in total order: in columns if all of the type were held as such."""
+        """Take changes as ``take`` does; return the finals by type, in total order, in columns if all were held so."""
         if len(batches) == 1 and (passed := self._passed(batches[0])) is not None:
             return passed
         self._put(batches)
@@ -78,10 +78,12 @@ class Barrier:
         return free
 
     def take_columns(self, *batches: Batch, drops: Counter[str]) -> dict[str, Block]:
-        """The same in columns, by type: those of each in total order. What came in columns is held, and released, as such.
+        """Take changes as ``take`` does; return the finals as blocks by type, each type in total order.
+
+        Blocks are held, and released, as such.
 
         O(n log n) in the core; O(log n) in Python for each event that came as a row, or is withdrawn or revised while it is
-        held. ``drops`` counts what no columns hold, which is left out.
+        held. ``drops`` counts events that no columns can hold, which are skipped.
         """
         self._put(batches, in_columns=True)
         rows, free = by_class(self._released()), self._free_columns()

@@ -1,7 +1,7 @@
 """What a publisher sends to its node, in ``Publisher`` and in the simulation alike: events, watermarks, both again. Pure.
 
-The owner sends over its link what ``said`` and ``promise`` return, in that order. When the link has begun a new life, it sends
-what ``restarted`` returns, after all that is sent again.
+The owner sends over its link what ``payload_of`` and ``promise`` return, in that order. When the link has begun a new life, it
+sends what ``restarted`` returns, after all that is sent again.
 """
 
 from __future__ import annotations
@@ -107,13 +107,13 @@ class Bundle:
 
     @staticmethod
     def weight(frame: Frame) -> int:
-        """The bytes that a frame of one block adds; 0 if it must go alone, as it is not what it says it is: a node would refuse
-        all that comes with it, too.
+        """The bytes that a frame of one block adds; 0 if it must go alone, because its block does not match its head: a
+        node would refuse all frames that come with it, too.
         """
         ((head, block),) = frame.blocks
         try:
-            told = encode(head)
-            return len(told) + len(block) if 0 < head.inserts == length_of(block) and _head(told) else 0
+            encoded = encode(head)
+            return len(encoded) + len(block) if 0 < head.inserts == length_of(block) and _head(encoded) else 0
         except (msgspec.MsgspecError, UnicodeError, OverflowError, TypeError):
             return 0
 
@@ -133,7 +133,7 @@ class Bundle:
         return self.events >= EVENTS_A_FRAME or self._size >= BLOCK_TARGET
 
     def take(self) -> Frame:
-        """All of them; none is held any more."""
+        """Take all of them out as one frame."""
         blocks, self._blocks, self._size, self.events = self._blocks, [], 0, 0
         return Frame.of(blocks)
 
@@ -178,7 +178,7 @@ class Publication:
             yield from found
 
     def gathered(self, in_columns: bool) -> Frame:
-        """What is held, which there must be something of; it is held no more. ``in_columns``: the node takes columns."""
+        """Take the gathered events out as one frame. Must not be empty. ``in_columns``: the node takes columns."""
         if self.bundle.events:
             return self.bundle.take()
         blocks = self.held.take(in_columns)
@@ -302,8 +302,8 @@ class Publication:
         """Blocks that are encoded already, of several types, in one frame; see ``Publisher.publish_blocks``."""
         return _checked(Frame.of(list(blocks)))
 
-    def said(self, frame: Frame) -> Parts:
-        """The payload of a frame, which is sent now."""
+    def payload_of(self, frame: Frame) -> Parts:
+        """The payload of a frame, which the owner sends now."""
         if frame.clock is not None and (self._clock is None or frame.clock > self._clock):
             self._clock = frame.clock
         for head, _ in frame.blocks:

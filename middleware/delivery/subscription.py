@@ -56,7 +56,7 @@ _MISSED = Gap(0, 0)
 class Interruption(msgspec.Struct, frozen=True):
     """Changes are missing here.
 
-    ``given_up``
+    ``dropped``
         how many events held back were dropped: they can never be called final, as a missing change may withdraw them.
     ``committed``
         set if this is the cause: finals up to this position were committed under the name, more than this reader says it has.
@@ -64,7 +64,7 @@ class Interruption(msgspec.Struct, frozen=True):
         set if this is the cause: types of which nothing more comes, as a detector they depend on has stopped.
     """
 
-    given_up: int
+    dropped: int
     committed: SinkPosition | None = None
     stopped: tuple[str, ...] = ()
 
@@ -120,7 +120,7 @@ class Subscription:
         self._start = start
         self._log_offset = start
         """The offset reached in the node's log: _NOWHERE if none was given, None if nothing has arrived."""
-        self._doubts = False
+        self._name_in_doubt = False
         """Whether the node, which has lost the link, has yet to say if it still knows the name."""
         self._promised: dict[str, int] = {name: NEVER for name in patterns if not name.endswith("*")}
         self._taken = start or _NOWHERE
@@ -148,8 +148,8 @@ class Subscription:
         except WireError as error:
             self.drops[str(error).partition(":")[0]] += 1
             payload = _MISSED  # it may have held changes
-        if self._doubts:
-            self._doubts = False
+        if self._name_in_doubt:
+            self._name_in_doubt = False
             if not isinstance(payload, LastCommit | Gap):  # a node that knows the name sends one of these first
                 self._inbox.append((_MISSED, [], 0))
         if type(payload) is Changes:
@@ -164,14 +164,14 @@ class Subscription:
     def restarted(self) -> Parts:
         """The link has begun a new life, because the node has lost the last one. Returns the greeting of the new life.
 
-        A node with a log goes on at the offset reached, or at the one it keeps under the name, or sends a Gap; without a log
+        A node with a log resumes at the offset reached, or at the one it keeps under the name, or sends a Gap; without a log
         there always is a gap, unless nothing had arrived before. What has arrived stays, but costs none of the new link's
         credit.
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
         if self._interest.resumes and not (self._log_offset or _NOWHERE)[0]:
-            self._doubts = True  # what its former lives committed may be lost, though this one has received nothing
+            self._name_in_doubt = True  # what its former lives committed may be lost, though this one has received nothing
         elif self._log_offset == _NOWHERE:
             self._inbox.append((_MISSED, [], 0))
             self._log_offset = None
@@ -217,9 +217,9 @@ class Subscription:
     def _interrupted(self, committed: SinkPosition | None = None) -> None:
         """A missing change may have withdrawn an event held back, so none of those can ever be called final."""
         self.drops["interruption"] += 1
-        given_up = self.barrier.forget() if self.barrier is not None else 0
+        dropped = self.barrier.forget() if self.barrier is not None else 0
         self._cursor.forget()
-        self.interruptions.append(Interruption(given_up, committed))
+        self.interruptions.append(Interruption(dropped, committed))
 
     # -- what is read -------------------------------------------------------------------------------------------------
 
@@ -263,7 +263,7 @@ class Subscription:
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
         """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
-        ``op``. What no columns can hold is left out, and counted.
+        ``op``. Events that no columns can hold are skipped, and counted.
         """
         if self.barrier is None or self._interest.resumes:  # the cursor counts events
             return self.tables_of(self.batch(arrived))
@@ -298,13 +298,13 @@ class Subscription:
         return self._taken
 
     def reached(self) -> tuple[int, int, SinkPosition | None]:
-        """Line and offset in the node's log after which to go on once all that was read is safe; of finals, the last one."""
+        """Line and offset in the node's log after which to resume once all that was read is safe; of finals, the last one."""
         if self.barrier is not None:
             return self._cursor.log_offset[0], self._cursor.offset, self._cursor.position
         return *self._taken, None
 
     def commit(self, upto: Event | None = None) -> Parts | None:
-        """What to tell the node once the changes read are safe, so that they are not sent again; None if nothing is new.
+        """Return the payload that commits the changes read, so that they are not sent again; None if nothing is new.
 
         ``upto``: of the finals that were read last, the last one that is safe.
         """

@@ -37,7 +37,7 @@ def _schema(event_type: EventType) -> pa.Schema:
 
 
 def has_form(event_type: EventType, count: int, drops: Counter[str]) -> bool:
-    """Whether a type has columns; if not, so many events of it are counted as left out."""
+    """Whether a type has columns; if not, ``count`` events of it are counted as skipped."""
     if has_columns(event_type):
         return True
     drops["a type has no columns"] += count

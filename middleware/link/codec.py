@@ -94,7 +94,7 @@ class BlockHead(msgspec.Struct, array_like=True, gc=False):
     ``arrival``: number of the payload at the node where it came in; 0 if its blocks have no order.
     ``columns``: the block is an Arrow record batch of inserted events (see ``columnar``). Only peers that say so get any.
     ``since``: events of a plain block that lie above this time came too early, by so much (K+).
-    ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values travel
+    ``form``: which fields the type has where its events were made (``schema.form_of``), if that is known there: values are sent
     without names, so a receiver whose class has others, of other kinds, or in another order, would misread them.
     """
 
@@ -411,7 +411,7 @@ class EventCodec:
         self._codecs: dict[str, _TypeCodec] = {}
 
     def decode(self, head: BlockHead, block: bytes, drops: Drops) -> Delta:
-        """The changes in a block. What cannot be taken is left out and counted in ``drops``; the rest survives. O(bytes)."""
+        """The changes in a block. Malformed events are skipped and counted in ``drops``; the others are returned. O(bytes)."""
         codec = self._codec(head.type)
         if codec is None:
             drops["unknown type"] += head.count

@@ -163,7 +163,7 @@ def _check_messages(block: bytes, rows: int | None) -> None:
     if kinds not in ([SCHEMA, BATCH], [SCHEMA, DICTIONARY, BATCH]):
         raise WireError("malformed columns: a block is one schema, one batch, and at most the names of sources")
     if not 0 <= length <= MOST_ROWS or (rows is not None and rows != length):
-        raise WireError(f"malformed columns: {length:,} rows where {rows if rows is not None else MOST_ROWS:,} are said")
+        raise WireError(f"malformed columns: {length:,} rows where {rows if rows is not None else MOST_ROWS:,} are announced")
 
 
 class Table:

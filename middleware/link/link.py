@@ -435,7 +435,7 @@ class Link:
         silent = now - self._received_at
         if self.peer is not None and silent > SILENCE:
             if not self.durable:
-                self.closed = f"dead: not heard of for {silent / SECOND:.1f} s"
+                self.closed = f"dead: silent for {silent / SECOND:.1f} s"
                 return
             self.up = False
         if not self.up:

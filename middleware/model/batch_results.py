@@ -35,7 +35,7 @@ def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: Ba
     elif isinstance(result, Iterable) and not isinstance(result, Event):
         found = []
         for row, event in (_row(name, each) for each in result):
-            may_change = isinstance(result, Iterator) and isinstance(event, Event)  # a generator goes on with what it has given
+            may_change = isinstance(result, Iterator) and isinstance(event, Event)  # a generator may change what it has given
             found.append((row, as_it_is(event) if may_change else event))
     else:
         raise DetectorError(
@@ -61,14 +61,14 @@ def _rows(name: str, publishes: tuple[EventType, ...], columns: dict[str, Any]) 
     if len(publishes) != 1:
         raise DetectorError(f"{name} returned a table, but publishes {len(publishes)} types: return pairs (row, event)")
     event_type = publishes[0]
-    wanted = [*field_names(event_type), "ts", "row"]
-    if sorted(columns) != sorted(wanted):
+    expected = [*field_names(event_type), "ts", "row"]
+    if sorted(columns) != sorted(expected):
         raise DetectorError(
-            f"{name} returned a table with {', '.join(columns)}; for {type_name(event_type)} it has {', '.join(wanted)}"
+            f"{name} returned a table with {', '.join(columns)}; for {type_name(event_type)} it has {', '.join(expected)}"
         )
-    lists = [_listed(columns[each]) for each in wanted]
+    lists = [_listed(columns[each]) for each in expected]
     if len(set(map(len, lists))) > 1:
-        lengths = ", ".join(f"{each} {len(values)}" for each, values in zip(wanted, lists, strict=True))
+        lengths = ", ".join(f"{each} {len(values)}" for each, values in zip(expected, lists, strict=True))
         raise DetectorError(f"{name} returned columns that differ in length: {lengths}")
     for *values, ts, row in zip(*lists, strict=True):
         yield _row(name, (row, event_type(*values, ts=ts)))

@@ -197,7 +197,7 @@ class Batch(msgspec.Struct):
     ``reached``
         the latest time that was final, or that an event has, in the streams that have ended at the batch's origin.
     ``floor``
-        if given, streams that had ended go on, before all else in this batch: everything up to it was final, and stays so.
+        if given, streams that had ended resume before all else in this batch: everything up to it was final, and stays so.
     ``is_partial``
         only units that read what came take this step; for the others, clock and watermarks move with the next whole one.
     """
@@ -296,7 +296,7 @@ def composed(deltas: Sequence[Delta]) -> Delta:
     touched.update(IDENTITY(new) for delta in deltas for _, new in delta.revises)
     if not touched or len(deltas) == 1:  # an identity is never inserted twice without a retraction
         return combined(deltas)
-    standing: list[Delta] = []
+    unchanged: list[Delta] = []
     changes: list[Change] = []
     ids = {number for _, number in touched}
     for delta in deltas:
@@ -307,11 +307,11 @@ def composed(deltas: Sequence[Delta]) -> Delta:
             moves = [IDENTITY(event) in touched for event in delta.inserts]
         changes += Delta(revises=delta.revises, retracts=delta.retracts).changes()
         if not any(moves):
-            standing.append(Delta(delta.new, early=delta.early, arrival_order=delta.arrival_order))
+            unchanged.append(Delta(delta.new, early=delta.early, arrival_order=delta.arrival_order))
             continue
-        standing.append(some_inserts(delta, map(not_, moves)))
+        unchanged.append(some_inserts(delta, map(not_, moves)))
         changes += some_inserts(delta, moves).changes()
-    return combined([*standing, consolidate(changes)])
+    return combined([*unchanged, consolidate(changes)])
 
 
 def by_time(delta: Delta) -> Delta:

@@ -280,7 +280,7 @@ def leaves_state(kind: type[Detector]) -> bool:
 def fresh(detector: Detector) -> Detector:
     """Another instance in the same state; keyed units make one for each key.
 
-    It shares nothing with the first but what the detector's own ``snapshot`` leaves out, which counts as constant.
+    It shares nothing with the first but what the detector's own ``snapshot`` omits, which counts as constant.
     """
     other = blank(detector)
     other.restore(detector.snapshot())

@@ -83,8 +83,8 @@ def spoken_duration(nanoseconds: int) -> str:
         count, seconds = divmod(seconds, length)
         parts.append((count, unit))
     first = next(at for at, (count, _) in enumerate(parts) if count)
-    said = " ".join(f"{count:,}{unit}" for count, unit in parts[first : first + 2] if count)
-    return f"-{said}" if nanoseconds < 0 else said
+    text = " ".join(f"{count:,}{unit}" for count, unit in parts[first : first + 2] if count)
+    return f"-{text}" if nanoseconds < 0 else text
 
 
 def spoken_time(nanoseconds: int) -> str:

@@ -93,7 +93,7 @@ def arrow_schema(kind: EventType) -> pa.Schema:
 
 
 def plain_type(hint: Any) -> Any:
-    """The type without None, and without what is said of it besides."""
+    """The type without None and without annotations."""
     if get_origin(hint) is Annotated:
         return plain_type(get_args(hint)[0])
     rest = without_none(hint)

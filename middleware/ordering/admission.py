@@ -1,4 +1,4 @@
-"""Admission: what arrives moves the clock of a unit, and what comes too late is left out."""
+"""Admission: events that arrive move the clock of a unit; those that come too late enter no result."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ each event in time is later than all before it."""
 
 
 def admit(timeline: Timeline, delta: Delta, arrived: list[Event] | AnyBlock, mark: int | None, more: bool) -> Admitted:
-    """Measure the delays of new events, move the clock, and part late events from the others. O(n).
+    """Measure the delays of new events, move the clock, and separate late events from the others. O(n).
 
     ``arrived``: all that is new in ``delta``, at least one event. ``mark``, ``more``: see ``Unit.push``.
     """

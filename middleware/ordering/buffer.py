@@ -25,7 +25,7 @@ def sort(events: list[Event]) -> bool:
 
 
 def arranged(events: list[Event]) -> tuple[list[Event], int]:
-    """The events in strict total order, and how many duplicates were left out. O(n log n); O(n) if they are in order."""
+    """The events in strict total order, and how many duplicates were skipped. O(n log n); O(n) if they are in order."""
     if len(events) < 2:
         return events, 0
     ordered = events.copy()

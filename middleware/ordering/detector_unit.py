@@ -84,7 +84,7 @@ class DetectorUnit(Unit):
         return []
 
     def resume(self, floor: int) -> list[Delta]:
-        """See ``Unit``. A detector goes on from its present state."""
+        """See ``Unit``. A detector resumes from its present state."""
         self.timeline.resume(floor + self._backdate if floor != NEVER else NEVER)  # so all new results are later
         return []
 

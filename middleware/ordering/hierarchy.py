@@ -160,7 +160,7 @@ class Hierarchy:
         self._is_timed = timer is not None
         self._outside: dict[str, int] = {}
         self._faults: dict[str, str] = {}  # by unit that is to be set aside in the next step, why
-        self._stopped = 0  # number of types that readers have been told nothing more comes of
+        self._stopped = 0  # number of types whose end readers have been sent
         self._entries = [
             UnitEntry.of(name, everything[name], level[name], _policy(policies, name), timer, resumes)
             for name in sorted(everything, key=lambda name: (level[name], name))

@@ -64,7 +64,7 @@ class OperatorUnit(Unit):
         return deltas
 
     def resume(self, floor: int) -> list[Delta]:
-        """See ``Unit``. The operator goes on from the state before the end, which for it is an event like others."""
+        """See ``Unit``. The operator resumes from the state before the end, which for it is an event like others."""
         self.timeline.resume(floor + self._backdate if floor != NEVER else NEVER)  # so all new results are later
         deltas = self._lane.resume(floor) if self.halted is None else []
         self._count(deltas)

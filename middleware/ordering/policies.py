@@ -22,7 +22,7 @@ class Policies(msgspec.Struct, frozen=True):
         how early a detector gets events: at once (0, full speculation), once clk has passed them by alpha * K (up to 1), or
         once they are final ("buffering"). Adaptation changes a number from there. With 1, events later than K are still
         corrected. "buffering" is the paper's baseline: nothing is ever corrected and no snapshot is taken, so a detector that
-        raises cannot go on (``failing="stop"``); with ``Lateness(1, 0)`` events wait for K.
+        raises cannot continue (``failing="stop"``); with ``Lateness(1, 0)`` events wait for K.
     ``slack``
         makes the K policy. None: learnt from events in time, never from one source alone. ``MaxSlack`` is the paper's maximum,
         which every outlier moves; a quantile forgets bursts; a fixed K serves comparisons.
@@ -36,7 +36,7 @@ class Policies(msgspec.Struct, frozen=True):
         "ledger" or "error": whether an event beyond the allowed lateness is listed or ends the run.
     ``failing``
         "skip" the event at which a detector raises, or "stop" the detector (a keyed one: for that key). Then later events for
-        it are listed as failed, too. If the event is withdrawn before it is final, the detector goes on as if it never came.
+        it are listed as failed, too. If the event is withdrawn before it is final, the detector continues as if it never came.
     """
 
     alpha: float | Literal["buffering"] = 1.0
@@ -67,7 +67,7 @@ class Policies(msgspec.Struct, frozen=True):
             raise ValueError(f'failing must be "skip" or "stop", not {self.failing!r}')
         if self.is_buffering and self.failing != "stop":
             raise ValueError(
-                'alpha = "buffering" takes no snapshots, so a detector that raises cannot go on: set failing = "stop"'
+                'alpha = "buffering" takes no snapshots, so a detector that raises cannot continue: set failing = "stop"'
             )
 
     @property

@@ -21,7 +21,7 @@ class Late(msgspec.Struct, frozen=True):
 
 
 class LedgerEntries(NamedTuple):
-    """Events that a unit has listed: ``late`` ones, and ``failed`` ones, at which its detector raised or that it left out."""
+    """Entries of a unit for the ledger: ``late`` events; ``failed`` ones, at which its detector raised or that it skipped."""
 
     unit: str
     late: list[Late]

@@ -22,7 +22,7 @@ from middleware.model.operator import Operator
 from middleware.native import span
 from middleware.ordering.alpha.costs import Timer
 from middleware.ordering.hierarchy import Adaptation, Hierarchy
-from middleware.ordering.lanes.retraction import LEFT_OUT
+from middleware.ordering.lanes.retraction import SKIPPED
 from middleware.ordering.policies import BUFFERING, Policies
 from middleware.ordering.records import Late, UnitStatistics
 from middleware.ordering.unit import Unit
@@ -391,7 +391,7 @@ def _raise_failure(hierarchy: Hierarchy) -> None:
             raise DetectorError(unit.halted)
         if unit.quarantine:
             failures = _failures(unit)
-            raise DetectorFailedError(next((each for each in failures if each.traceback != LEFT_OUT), failures[0]))
+            raise DetectorFailedError(next((each for each in failures if each.traceback != SKIPPED), failures[0]))
         if unit.halted is not None:
             raise DetectorError(f"{unit.name} raised, and nothing more comes of it\n\n{unit.halted}")
 

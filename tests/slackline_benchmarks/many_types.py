@@ -123,7 +123,7 @@ def _step(count: int, promises: bool) -> float:
             first = step * 25
             events = [_reading(raw, number, SECOND + number * SECOND // RATE) for number in range(first, first + 25)]
             for frame in publication.frames(events):
-                publisher.send(publication.said(frame))
+                publisher.send(publication.payload_of(frame))
             if promises:
                 publisher.send(publication.promise(raw, events[-1].ts - 1))
         sent: list[tuple[str, Any]] = []

@@ -49,7 +49,7 @@ def hot_and_cold(size: int) -> list[Event]:
 @pytest.mark.parametrize("size", [0, 2_000])
 def test_no_frame_speaks_of_what_is_in_a_later_one(size: int) -> None:
     publication = Publication([Hot, Cold])
-    frames = [decode_payload(publication.said(frame)) for frame in publication.frames(hot_and_cold(size))]
+    frames = [decode_payload(publication.payload_of(frame)) for frame in publication.frames(hot_and_cold(size))]
     assert len(frames) == 1 if not size else len(frames) > 4
     for frame in frames:
         assert isinstance(frame, Changes) and frame.clock == max(head.newest for head in frame.blocks)

@@ -86,8 +86,8 @@ def spelled(column: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
     if isinstance(column, pa.ChunkedArray):
         kind = column.type.value_type
-        wanted = pa.large_string() if pa.types.is_string_view(kind) else kind
-        return pa.chunked_array([spelled(chunk) for chunk in column.chunks], wanted)
+        target = pa.large_string() if pa.types.is_string_view(kind) else kind
+        return pa.chunked_array([spelled(chunk) for chunk in column.chunks], target)
     if pa.types.is_string_view(column.type.value_type):
         column = pa.DictionaryArray.from_arrays(column.indices, column.dictionary.cast(pa.large_string()))
     return column.dictionary_decode()

@@ -93,16 +93,16 @@ class Block(Sequence[Event]):
         if "source" not in given and source is not None:
             codes = to_column(np.zeros(len(batch), np.int32))
             given["source"] = pa.DictionaryArray.from_arrays(codes, text_column([source]))
-        wanted = _schema(event_type)
+        expected = _schema(event_type)
         if "level" in given:
-            wanted = wanted.append(pa.field("level", pa.int64(), nullable=False))
-        if has_twins or (stray := given.keys() - set(wanted.names)):
+            expected = expected.append(pa.field("level", pa.int64(), nullable=False))
+        if has_twins or (stray := given.keys() - set(expected.names)):
             what = "two of one name" if has_twins else ", ".join(sorted(stray))
-            raise EventError(f"{name}: columns that no field has: {what}; it has {', '.join(wanted.names)}")
-        if missing := [each for each in wanted.names if each not in given]:
+            raise EventError(f"{name}: columns that no field has: {what}; it has {', '.join(expected.names)}")
+        if missing := [each for each in expected.names if each not in given]:
             raise EventError(f"{name}: the table lacks {', '.join(missing)}; it has {', '.join(batch.schema.names)}")
-        columns = [_fitted(name, field, given[field.name]) for field in wanted]
-        schema = pa.schema([field.with_type(column.type) for field, column in zip(wanted, columns, strict=True)])
+        columns = [_fitted(name, field, given[field.name]) for field in expected]
+        schema = pa.schema([field.with_type(column.type) for field, column in zip(expected, columns, strict=True)])
         made = cls(event_type, pa.record_batch(columns, schema=schema))
         made._check_times(name)
         if needs_conversion(event_type):
@@ -413,20 +413,20 @@ def _same_kind(given: pa.DataType, field: pa.Field) -> bool:
     """Whether values of one type can be those of the field, without loss where they can be at all."""
     import pyarrow as pa
 
-    is_a, wanted = pa.types, field.type
+    is_a, expected = pa.types, field.type
     if is_a.is_null(given):
         return bool(field.nullable)
-    if is_a.is_int64(wanted) and field.name == "ts" and is_a.is_timestamp(given):
+    if is_a.is_int64(expected) and field.name == "ts" and is_a.is_timestamp(given):
         return True
-    if is_a.is_list(wanted) and (is_a.is_list(given) or is_a.is_large_list(given)):
-        return given.value_type == wanted.value_type or _same_kind(given.value_type, wanted.value_field)
+    if is_a.is_list(expected) and (is_a.is_list(given) or is_a.is_large_list(given)):
+        return given.value_type == expected.value_type or _same_kind(given.value_type, expected.value_field)
     narrower: list[tuple[Test, tuple[Test, ...]]] = [
         (is_a.is_int64, (is_a.is_integer,)),
         (is_a.is_float64, (is_a.is_floating, is_a.is_integer)),
         (is_a.is_string, (is_a.is_string, is_a.is_large_string, is_a.is_string_view)),
         (is_a.is_binary, (is_a.is_large_binary, is_a.is_binary_view)),
     ]
-    return any(is_kind(wanted) and any(test(given) for test in tests) for is_kind, tests in narrower)
+    return any(is_kind(expected) and any(test(given) for test in tests) for is_kind, tests in narrower)
 
 
 def _concatenated(parts: list[Block]) -> pa.RecordBatch | native.CoreBlock:
@@ -548,9 +548,9 @@ def has_columns(event_type: EventType) -> bool:
 
 def has_own_form(event_type: EventType, schema: pa.Schema) -> bool:
     """Whether these are just the columns of the type, sources encoded in a dictionary, and then, it may be, levels."""
-    wanted = _with_dictionary(event_type)
-    own = list(zip(wanted.names, wanted.types, strict=True))
-    return list(zip(schema.names, schema.types, strict=True)) in (own, [*own, ("level", wanted.field("ts").type)])
+    expected = _with_dictionary(event_type)
+    own = list(zip(expected.names, expected.types, strict=True))
+    return list(zip(schema.names, schema.types, strict=True)) in (own, [*own, ("level", expected.field("ts").type)])
 
 
 def _is_as_wanted(event_type: EventType, batch: pa.RecordBatch) -> bool:

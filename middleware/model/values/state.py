@@ -256,7 +256,7 @@ def same_event(was: Event, now: Event) -> bool:
 
 
 def _equal(one: Event, other: Event) -> bool:
-    """Whether two events are equal; False where that cannot be told, as for arrays."""
+    """Whether two events are equal; False where the comparison gives no truth value, as for arrays."""
     try:
         return bool(one == other)
     except ENDING:

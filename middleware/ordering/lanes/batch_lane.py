@@ -56,7 +56,7 @@ class DerivationByKey:
 class BatchLane(Lane):
     """Runs go from one snapshot to the next at most, so those lie between batches.
 
-    Where a run raises, halves of it say which event it is, and that one alone is left out.
+    Where a run raises, its halves run again until one event is left, and that event alone is skipped.
     """
 
     __slots__ = ("fault",)

@@ -344,7 +344,7 @@ class Lane:
         if self.broken is not None and self.history:
             last = self.history[-1]
             if self.published and self.published[-1].cause is last and self.published[-1].failure:
-                self.published.pop()  # the event was left out; the failure to copy the state is why
+                self.published.pop()  # the event was skipped, because its state could not be copied
             failures.append(EventResults(last, [], self.broken))
             self.broken = None
         at = bisect_right(self.snapshots, settled, key=_position) - 1

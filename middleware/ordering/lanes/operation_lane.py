@@ -41,7 +41,7 @@ class OperatorLane:
         self._start = partial(operator.start, name, level)
         self._operation = self._start()
         self._results = ProvisionalResults()
-        self._told = self._now = (NEVER, NEVER)
+        self._given_time = self._now = (NEVER, NEVER)
         self._resumes = resumes
         self._before: tuple[Any, list[Event]] | None = None
         """The operation before the end, and its results that were not final then."""
@@ -61,8 +61,8 @@ class OperatorLane:
 
     @property
     def is_due(self) -> bool:
-        """Whether the operation must still be told that time has passed, or the unit that the operation has stopped."""
-        return self._now != self._told or self.stopped is not None
+        """Whether time has passed that the operation has not been given, or the operation has stopped in between."""
+        return self._now != self._given_time or self.stopped is not None
 
     def advance(self, emitted: int, final: int) -> None:
         """Let time pass: the operation learns of it at the next ``emit``."""
@@ -71,9 +71,9 @@ class OperatorLane:
     def emit(self, ready: ReadyEvents, removed: list[Event], clk: int, k: int) -> list[Delta]:
         """Pass on the ready and the removed events; K+ of a result is how much earlier it comes than with full slack."""
         if self.stopped is not None:
-            return self.withdraw(self._told[1])
+            return self.withdraw(self._given_time[1])
         published: list[Delta] = []
-        emitted, promised = self._told
+        emitted, promised = self._given_time
         given = ready.deltas(removed, self._operation)
         try:
             may_resume = self._resumes and self._now[1] == END != promised
@@ -93,7 +93,7 @@ class OperatorLane:
 
     def _applied(self, delta: Delta, now: tuple[int, int], clk: int, k: int) -> list[Delta]:
         """Pass changes and time to the operation; returns the changes of its results, if there are any."""
-        promised, self._told = self._told[1], now
+        promised, self._given_time = self._given_time[1], now
         self.counts.executed += delta.inserted
         out = applied(self._operation, delta, *now)
         if not out:
@@ -105,7 +105,7 @@ class OperatorLane:
     def resume(self, floor: int) -> list[Delta]:
         """Resume from before the end. Results up to ``floor`` were published at the end; those above it were withdrawn there,
         so they are published again. O(what is kept)."""
-        self._told = self._now = floor, floor
+        self._given_time = self._now = floor, floor
         if self._before is None or self.stopped is not None:
             return []
         (state, results), self._before = self._before, None
@@ -152,14 +152,14 @@ class OperatorLane:
                 operation = self._operation.snapshot()
             except ENDING:
                 raise
-            except BaseException:  # the node goes on: the operation stops as if it had raised at the next event
+            except BaseException:  # the node continues: the operation stops as if it had raised at the next event
                 self.stopped = traceback.format_exc(limit=-8)
-        results = self._results.state(self._told[1])
-        return operation, dict(self._operation.failures), self.stopped, results, self._told, self._now, self._before
+        results = self._results.state(self._given_time[1])
+        return operation, dict(self._operation.failures), self.stopped, results, self._given_time, self._now, self._before
 
     def restore(self, state: tuple[Any, ...]) -> None:
         """Become the lane that gave ``state``."""
-        operation, failed, self.stopped, results, self._told, self._now, self._before = state
+        operation, failed, self.stopped, results, self._given_time, self._now, self._before = state
         self._results = ProvisionalResults(results)
         if self.stopped is None:
             self._operation.restore(operation)
@@ -168,7 +168,7 @@ class OperatorLane:
 
 def migrated_operation(state: tuple[Any, ...], operator: Operator, version: int) -> tuple[Any, ...]:
     """What ``OperatorLane.state`` gave with another version of the operator, migrated. Raises DetectorError."""
-    operation, failures, stopped, results, told, now, before = state
+    operation, failures, stopped, results, given_time, now, before = state
     if before is not None:
         before = operator.migrate(before[0], version), before[1]
-    return operator.migrate(operation, version), failures, stopped, results, told, now, before
+    return operator.migrate(operation, version), failures, stopped, results, given_time, now, before

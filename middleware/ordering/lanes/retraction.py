@@ -9,7 +9,7 @@ from middleware.model.change import Delta
 from middleware.model.event import Event
 from middleware.model.values.state import same_event
 
-LEFT_OUT = "left out: its detector had stopped at an earlier event"
+SKIPPED = "skipped: its detector had stopped at an earlier event"
 """The failure of an event that came after its detector had stopped."""
 
 
@@ -39,7 +39,7 @@ class EventResults(NamedTuple):
 
 def left_out(event: Event) -> EventResults:
     """The record of an event that came after its detector had stopped, so that no reader takes it for used."""
-    return EventResults(event, [], LEFT_OUT)
+    return EventResults(event, [], SKIPPED)
 
 
 def k_plus(results: list[EventResults], clk: int, k: int) -> list[int] | None:

@@ -44,7 +44,7 @@ class Survey(msgspec.Struct):
 def survey(arrived: AnyBlock | list[Event], top: int, clk: int, only_earliest: bool = False) -> Survey:
     """Look at the times of columns or events; ``top`` was the latest before them, and ``clk`` is the clock. O(n), in the core.
 
-    ``only_earliest``: all of ``delayed``, and of ``after``, but the earliest may be left out (see ``SlackPolicy``).
+    ``only_earliest``: ``delayed`` and ``after`` may hold their earliest only (see ``SlackPolicy``).
     """
     if type(arrived) is list:
         return Survey(*native.survey_events(arrived, top, clk, only_earliest))

@@ -33,7 +33,7 @@ LEAST_MISSED, LEAST_MISSED_ALONE = 3, 10
 _SOURCE = attrgetter("source")
 
 _MOST_SOURCES = 4096
-"""The number of sources that are told apart: enough to count shares of them."""
+"""The number of sources that are distinguished: enough to count shares of them."""
 
 _Span = tuple[int, int, int]
 """A past span: the largest delay of an event in time, the reach given by votes, the reach at its end."""
@@ -72,10 +72,10 @@ class RobustSlack(SlackPolicy):
             self._worst = worst
             self.k = min(max(self._second, min(self._first, worst)) if self._spans else worst, self._most)
             self._stretch(min(worst, self._limit))
-            self._hear(_last_source(events))
+            self._note_sources(_last_source(events))
         if self._voters:
-            self._heard += len(events)
-            self._hear(_sources(events))
+            self._observed += len(events)
+            self._note_sources(_sources(events))
         if clk >= self._ends:
             if self._ends == NEVER:
                 self._ends = clk + SPAN
@@ -89,15 +89,15 @@ class RobustSlack(SlackPolicy):
 
     def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:
         self._count += len(events)
-        self._heard += len(events)
+        self._observed += len(events)
         if len(self._voters) < _MOST_SOURCES:
             self._voters.update(dict.fromkeys(map(_SOURCE, events)))
-        self._hear(_sources(arrived))
+        self._note_sources(_sources(arrived))
         self._missed += len(events)
         self._nearest = min(self._nearest, clk - max(events, key=TS).ts)
         sources, voters = len(self._sources), len(self._voters)
         jury, least = (JURY, LEAST_MISSED) if sources > 1 else (JURY_ALONE, LEAST_MISSED_ALONE)
-        if self._missed < max(least, self._heard // 100) or self._heard < jury:
+        if self._missed < max(least, self._observed // 100) or self._observed < jury:
             return
         if voters * 3 > sources and (voters > 1 or sources == 1):
             self._given = self._nearest
@@ -108,7 +108,7 @@ class RobustSlack(SlackPolicy):
     def _stretch(self, reach: int) -> None:
         self.reach = min(max(self.reach, reach), self._most)
 
-    def _hear(self, names: Iterable[str]) -> None:
+    def _note_sources(self, names: Iterable[str]) -> None:
         """Note the sources of all events while some are late, to know the share of late sources."""
         if len(self._sources) < _MOST_SOURCES:
             self._sources.update(dict.fromkeys(names))
@@ -116,7 +116,7 @@ class RobustSlack(SlackPolicy):
     def _acquit(self) -> None:
         """Start to count votes afresh."""
         self._voters: dict[str, None] = {}
-        self._missed = self._heard = self._turns = 0
+        self._missed = self._observed = self._turns = 0
         self._nearest = END
 
     def _turn(self, clk: int, events: Sequence[Event]) -> None:
@@ -135,7 +135,7 @@ class RobustSlack(SlackPolicy):
         if self._turns >= SPANS:
             self._sources.clear()
             self._acquit()
-        self._hear(_last_source(events))  # this source moved the clock
+        self._note_sources(_last_source(events))  # this source moved the clock
 
 
 def _sources(events: Sequence[Event]) -> Iterable[str]:

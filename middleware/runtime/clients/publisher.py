@@ -367,7 +367,7 @@ class Publisher(Connection):
             self._post(self._publication.gathered(self._link.takes_columns))
 
     def _post(self, frame: Frame) -> None:
-        self._link.send(self._publication.said(frame))
+        self._link.send(self._publication.payload_of(frame))
         self._events += frame.events
         self._sent += frame.size
         self._sent_at = time.monotonic_ns()

@@ -351,7 +351,7 @@ class Subscriber(Connection):
                 )
                 continue
             _log.warning(
-                "subscription interrupted: changes are missing", address=self.address, name=self.name, given_up=each.given_up
+                "subscription interrupted: changes are missing", address=self.address, name=self.name, dropped=each.dropped
             )
         self._subscription.interruptions.clear()
         return arrived

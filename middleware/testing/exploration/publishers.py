@@ -68,12 +68,12 @@ class ExploredPublisher:
                 owed = None if self.acknowledged is None else max(self.acknowledged, self.admitted)
                 self.sent[self.done] = act.at, owed
                 (frame,) = self._publication.frames([Raw(act.at, ts=act.at, id=self.done, source=self.plan.name)])
-                link.send(self._publication.said(frame))
+                link.send(self._publication.payload_of(frame))
             case "retract":
                 (number,) = (number for number, (at, _) in self.sent.items() if at == act.at)
                 self.withdrawn.add(number)
                 event = Raw(act.at, ts=act.at, id=number, source=self.plan.name)
-                link.send(self._publication.said(self._publication.retraction(event)))
+                link.send(self._publication.payload_of(self._publication.retraction(event)))
             case "leave":
                 link.bye("has sent all")
 

@@ -279,7 +279,7 @@ class SimulatedPublisher(_SimulatedClient):
         while self.waiting and self.link.has_room:
             first = self.waiting.popleft()
             if isinstance(first, Frame):
-                self.link.send(self._publication.said(first if self.link.takes_columns else first.in_rows()))
+                self.link.send(self._publication.payload_of(first if self.link.takes_columns else first.in_rows()))
             else:
                 self.link.send(self._publication.promise(*first))
         return super().step(now)

@@ -252,7 +252,7 @@ def test_what_hides_behind_a_sound_header_never_reaches_arrow() -> None:
         unpack_columns(stream(columns_of(hits()).batch, compression="zstd"))
     with pytest.raises(WireError, match="a block is one schema, one batch"):
         unpack_columns(several())
-    with pytest.raises(WireError, match=f"{FEWEST_ROWS} rows where 5 are said"):
+    with pytest.raises(WireError, match=f"{FEWEST_ROWS} rows where 5 are announced"):
         unpack_columns(block_of(hits())[1], 5)
 
 

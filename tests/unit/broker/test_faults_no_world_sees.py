@@ -98,7 +98,7 @@ def test_a_step_that_is_replayed_has_the_order_of_arrival_that_it_had(seed: int,
     publication = Publication()
     for number in range(payloads):
         for frame in publication.frames(mixed(rng, 6, 6 * number + 1)):
-            client.link.send(publication.said(frame))
+            client.link.send(publication.payload_of(frame))
     client.link.tick(talk.now)
     client.link.settle(talk.now)
     for parts in client.link.outbox:

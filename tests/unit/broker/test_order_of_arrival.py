@@ -98,7 +98,7 @@ def test_what_is_skipped_leaves_the_others_in_their_order(seed: int, again: int)
         door.ingress.seen.add(event.source, event.id)
     publication = Publication()
     (frame,) = publication.frames(events)
-    door.take(publication.said(frame))
+    door.take(publication.payload_of(frame))
     left = [IDENTITY(event) for event in events if event not in repeated]
     batch = door.batch()
     if batch is not None and len(batch.deltas) > 1:
@@ -111,7 +111,7 @@ def test_payloads_of_several_publishers_come_one_after_the_other() -> None:
     for events, name in zip(parts, "aba", strict=True):
         publication = Publication()
         for frame in publication.frames(events):
-            door.take(publication.said(frame), ("publisher", name))
+            door.take(publication.payload_of(frame), ("publisher", name))
     assert came(door.batch()) == [IDENTITY(event) for events in parts for event in events]
 
 
@@ -125,10 +125,10 @@ def test_encoded_batches_that_go_together_come_in_the_order_in_which_they_were_g
         same = next(list(group) for _, group in groupby(following, key=type))
         frame = publication.encoded(name_of(same[0]), encode(same), len(same), max(event.ts for event in same))
         if not bundle.takes(frame, bundle.weight(frame)) or (bundle.events and rng.random() < 0.3):
-            door.take(publication.said(publication.gathered(True)))
+            door.take(publication.payload_of(publication.gathered(True)))
         bundle.add(frame, bundle.weight(frame))
         given += same
-    door.take(publication.said(publication.gathered(True)))
+    door.take(publication.payload_of(publication.gathered(True)))
     assert publication.waiting == 0 and came(door.batch()) == list(map(IDENTITY, events))
 
 
