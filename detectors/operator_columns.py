@@ -62,7 +62,7 @@ def keys(columns: Block, fields: Sequence[str]) -> Any:
 
 
 def stamping(event_type: EventType, source: str, level: int) -> Stamping | None:
-    """What the native core makes blocks of an operation's results with; None if their type has none there."""
+    """The core's maker of blocks of an operation's results; None if their type has none."""
     reader = reader_of(event_type)
     return None if reader is None else (reader, source, level)
 

@@ -64,7 +64,7 @@ def beyond(event: Event, fields: Iterable[str]) -> str | None:
 
 
 def misfit(event: Event, given: str) -> str | None:
-    """What is wrong with a result that was made without checks, if its type does not take what was ``given``; else None."""
+    """The fault of a result that was made without checks, if its type does not take the values ``given``; else None."""
     try:
         converted(astuple(event), getattr(event.__class__, "stands_for", event.__class__))
     except msgspec.ValidationError as error:

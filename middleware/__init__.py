@@ -1,7 +1,7 @@
 """Slackline: complex event processing middleware for event streams that arrive out of order.
 
-What people need is importable from here. What runs things (``run``, ``Node``, ``Publisher``, ...) is imported when it is first
-used: ``import middleware`` stays light. Everything else has its own folder (docs/architecture.md).
+The public names of Slackline are importable from here. Modules with I/O (``run``, ``Node``, ``Publisher``, ...) are imported at
+their first use: ``import middleware`` stays light. Everything else has its own folder (docs/architecture.md).
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""What other packages add to Slackline: found by the entry points that they declare, never imported by name.
+"""Extensions of Slackline by other packages: found by the entry points that they declare, never imported by name.
 
 Groups, each with what its entry points name:
 
@@ -57,7 +57,7 @@ def fitting(make: Callable[..., object], options: Mapping[str, Any]) -> dict[str
 
 
 def _evaluated(annotation: Any, make: Callable[..., object]) -> Any:
-    """What an annotation stands for; anything, where it is imported for type checkers alone."""
+    """The type of an annotation; ``Any`` where it is imported for type checkers alone."""
     names = getattr(make if inspect.isfunction(make) else make.__init__, "__globals__", {})
     try:
         return get_type_hints(SimpleNamespace(__annotations__={"it": annotation}), names, include_extras=True)["it"]

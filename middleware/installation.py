@@ -11,7 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 DISTRIBUTION: Final = "slackline-cep"
-"""What the package index calls us; ``slackline`` there is somebody else's."""
+"""Our name in the package index; ``slackline`` there is somebody else's."""
 
 ROOT = Path(__file__).parents[1]
 """The folder in which ``middleware`` stands: the checkout, or where packages are installed."""
@@ -35,7 +35,8 @@ def install(extra: str = "") -> str:
 
 
 def declared() -> dict[str, list[Requirement]]:
-    """What Slackline declares to need: by extra, and under "" what is always needed. Raises PackageNotFoundError."""
+    """The requirements that Slackline declares: by extra, with those of every installation under "". Raises
+    PackageNotFoundError."""
     sets: dict[str, list[Requirement]] = {"": []}
     for requirement in map(Requirement, metadata.requires(DISTRIBUTION) or []):
         extra = re.search(r"extra\s*==\s*['\"]([^'\"]+)", str(requirement.marker))

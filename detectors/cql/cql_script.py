@@ -54,7 +54,7 @@ class Script:
         where the files of tables and sources lie (default: the working directory).
     ``distances``
         functions of two points (tuples of numbers) that delta windows may name, besides euclidean, manhattan and maximum:
-        ``[DELTA 500 ON latitude, longitude BY metres]``. What a function does is part of no checkpoint: give another one
+        ``[DELTA 500 ON latitude, longitude BY metres]``. The code of a function is part of no checkpoint: give another function
         another name.
 
     >>> script = Script()

@@ -133,7 +133,7 @@ class CodeFrame:
         return tests, names
 
     def strict(self, operands: Sequence[Code], build: Callable[..., Expression]) -> Expression:
-        """What ``build`` makes of the operands' values; NULL if an operand is."""
+        """The result of ``build`` on the operands' values; NULL if an operand is."""
         tests, names = self.known(operands, True)
         made = build(*names)
         if not tests:
@@ -147,7 +147,7 @@ class CodeFrame:
         return _strict(checked, operands, build, FALSE) if tests else checked
 
     def sealed(self, code: Code) -> Code:
-        """The same, but NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
+        """The value of code, but NULL for whole numbers that its type cannot hold. (Doubles follow IEEE 754.)"""
         if not code.is_loose:
             return code
         name, limit = self.temporary(), LIMITS[code.type]

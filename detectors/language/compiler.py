@@ -389,12 +389,12 @@ class Analysis:
 
 
 def _call(name: str) -> Callable[..., Expression]:
-    """What makes a call of that function with some arguments."""
+    """The builder of a call of that function."""
     return lambda *arguments: FunctionCall(name, arguments)
 
 
 def _as_values(code: Code) -> Code:
-    """What may be a member of an enum, as what it stands for."""
+    """The value of an enum's member, or the value itself."""
     if code.type is not Type.ANY:
         return code
     return Code(FunctionCall("enum_value", [code.value]), code.kind, constant=code.constant)

@@ -1,4 +1,4 @@
-"""Compiled expressions: trees that are their own Python source, as text. The same tree is written for the core (``written``).
+"""Compiled expressions: trees that are their own Python source, as text. The core gets the tree in its own form (``written``).
 
 Python puts parentheses where a tree has a ``Parenthesis``. An ``Expression`` of no subclass is a piece of Python for which the
 core has no node: it is run, and never read.
@@ -75,7 +75,7 @@ class Assignment(Expression):
 
 
 class Parenthesis(Expression):
-    """The same expression in parentheses."""
+    """Put the expression in parentheses."""
 
     __slots__ = __match_args__ = ("inner",)
     inner: Expression

@@ -155,7 +155,8 @@ def type_named(token: Token) -> Type:
 
 
 def parse_text(parser: Lark, builder: ExpressionBuilder, text: str, words: Mapping[str, str] = MappingProxyType({})) -> Any:
-    """What ``builder`` makes of the tree of ``text``. Raises QueryError with line, column, caret and what was expected.
+    """Return the result of ``builder`` on the tree of ``text``. Raises QueryError with line, column, caret and what was
+    expected.
 
     ``words``: how errors describe terminals that only this parser has.
     """

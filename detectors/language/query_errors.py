@@ -39,7 +39,8 @@ class QueryError(SlacklineError):
         self.column = 0
 
     def located(self, text: str) -> QueryError:
-        """The same error with line, column, and the line of ``text`` with a caret below. Only the first call has an effect."""
+        """Return the error with line, column, and the line of ``text`` with a caret below. Only the first call has an
+        effect."""
         if self.line:
             return self
         start = min(self.span.start, len(text))

@@ -1,6 +1,6 @@
 """Compiled expressions as the native core takes them: nested tuples, an operator and its operands.
 
-What the core does not know is left to Python.
+Python evaluates expressions that the core does not know.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class NotPlainError(Exception):
 
 
 def tuples_named(names: Sequence[str]) -> dict[str, tuple[str, int]]:
-    """What ``ExpressionWriter`` reads of tuples, which code calls by these names."""
+    """The fields that ``ExpressionWriter`` reads of tuples, which code calls by these names."""
     return {name: ("field", which) for which, name in enumerate(names)}
 
 

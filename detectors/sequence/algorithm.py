@@ -27,7 +27,7 @@ class Algorithm(StrEnum):
 
 @dataclass(slots=True)
 class ScanWork:
-    """What construction cost.
+    """The cost of construction.
 
     ``searches``
         how often sequences were searched for.

@@ -93,7 +93,7 @@ class QueryState(Protocol):
 
 
 class MatchSearch(QueryState, Protocol):
-    """The same in Python, where matches are events."""
+    """The operation in Python, where matches are events."""
 
     def apply(self, inserts: list[Event], retracts: list[Event], emitted: int, final: int) -> MatchChanges: ...
 
@@ -199,7 +199,7 @@ class SequenceOperation(Operation):
         return *self._apply(delta.inserts, retracts, emitted, final), None
 
     def _misfit(self, result: Event) -> str | None:
-        """What is wrong with an unchecked result; None if it is right."""
+        """The fault of an unchecked result; None if it has none."""
         return misfit(result, "RETURN gives")
 
     @property

@@ -161,7 +161,7 @@ class NotNear(PlayerBallEvent, frozen=True):
 
 
 class Nearest(PlayerBallEvent, frozen=True):
-    """Of the players near the ball this one is now the nearest."""
+    """This player is now the nearest of those near the ball."""
 
     distance: float
 

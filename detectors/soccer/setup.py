@@ -49,7 +49,7 @@ class GoalMouth(msgspec.Struct, frozen=True):
 
 
 class Setup(msgspec.Struct, frozen=True):
-    """What the detectors must know of a recording. ``balls`` are sensor numbers; sensors named nowhere are ignored."""
+    """The setup of a recording that detectors need. ``balls`` are sensor numbers; sensors named nowhere are ignored."""
 
     name: str
     pitch: Pitch

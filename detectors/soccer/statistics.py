@@ -17,7 +17,7 @@ MINUTE = 60 * SECOND
 
 
 class PossessionShare(SoccerEvent, frozen=True):
-    """What part of the time a team has had the ball so far (0 to 1), and how long in all."""
+    """The share of the time that a team has had the ball so far (0 to 1), and how long in all."""
 
     team: str
     share: float
@@ -25,7 +25,7 @@ class PossessionShare(SoccerEvent, frozen=True):
 
 
 class PlayerStatistics(PlayerEvent, frozen=True):
-    """What a player has done so far (at every fifth deed)."""
+    """The deeds of a player so far (at every fifth one)."""
 
     passes: int
     arrived: int
@@ -100,8 +100,8 @@ class PossessionShares(OnField):
 
 
 class PlayerFigures(Detector):
-    """Level 9. What each player does. Reads Pass, FailedPass, ShotOnGoal, Interception, DuelWon and Dribble, keyed by player;
-    publishes PlayerStatistics at every fifth of them. O(1) an event.
+    """Level 9. The deeds of each player. Reads Pass, FailedPass, ShotOnGoal, Interception, DuelWon and Dribble, keyed by
+    player; publishes PlayerStatistics at every fifth of them. O(1) an event.
     """
 
     subscribes = (Pass, FailedPass, ShotOnGoal, Interception, DuelWon, Dribble)

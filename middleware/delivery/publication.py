@@ -1,4 +1,4 @@
-"""What a publisher sends to its node, in ``Publisher`` and in the simulation alike: events, watermarks, both again. Pure.
+"""The payloads of a publisher, in ``Publisher`` and in the simulation alike: events, watermarks, both again. Pure.
 
 The owner sends over its link what ``payload_of`` and ``promise`` return, in that order. When the link has begun a new life, it
 sends what ``restarted`` returns, after all that is sent again.
@@ -60,13 +60,13 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 _INDEX = "__index_level_0__"
-"""What Arrow calls the index of a pandas frame that has no name."""
+"""Arrow's name for the index of a pandas frame that has no name."""
 
 _HEADING = 64 << 10
 """Bytes of a block that are no values, at most."""
 
 _UNFIT = (TypeError, ValueError, OverflowError, AttributeError, msgspec.ValidationError)
-"""What is raised at values that no message can have, and by what is no event."""
+"""The errors at values that no message can have, and at objects that are no events."""
 
 _head = msgspec.msgpack.Decoder(BlockHead).decode
 
@@ -93,7 +93,7 @@ class Frame(NamedTuple):
         return sum([len(block) for _, block in self.blocks])
 
     def in_rows(self) -> Frame:
-        """The same, for a node that takes no columns."""
+        """Return the frame for a node that takes no columns."""
         return self._replace(blocks=[as_rows(*block) if block[0].columns else block for block in self.blocks])
 
 
@@ -355,7 +355,7 @@ def _names(types: Iterable[EventType | str]) -> Iterator[str]:
 def _parts(
     tables: Sequence[Block], orders: Sequence[Numbers] | None, start: int, stop: int
 ) -> Iterator[tuple[Block, Numbers | None]]:
-    """What each table has of the events from ``start`` to before ``stop``, in order of arrival, with their numbers in it."""
+    """The part of each table of the events from ``start`` to before ``stop``, in order of arrival, with their numbers in it."""
     for at, columns in enumerate(tables):
         low, high = orders[at].searchsorted([start, stop]) if orders else (start, stop)
         if len(part := columns.slice(int(low), int(high))):

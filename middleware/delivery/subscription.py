@@ -165,8 +165,8 @@ class Subscription:
         """The link has begun a new life, because the node has lost the last one. Returns the greeting of the new life.
 
         A node with a log resumes at the offset reached, or at the one it keeps under the name, or sends a Gap; without a log
-        there always is a gap, unless nothing had arrived before. What has arrived stays, but costs none of the new link's
-        credit.
+        there always is a gap, unless nothing had arrived before. Payloads that have arrived stay, but cost none of the new
+        link's credit.
         """
         self.ready = False
         self._inbox = deque((payload, parts, 0) for payload, parts, _ in self._inbox)
@@ -224,7 +224,7 @@ class Subscription:
     # -- what is read -------------------------------------------------------------------------------------------------
 
     def changes(self, arrived: Arrived) -> list[Change]:
-        """What has arrived as single changes, followed by the watermark if it has moved. O(changes)."""
+        """Return the arrived payloads as single changes, followed by the watermark if it has moved. O(changes)."""
         if self.barrier is None:
             self._resumes(arrived)
             changes: list[Change] = [change for _, delta in self._deltas(arrived) for change in delta.changes()]
@@ -235,8 +235,9 @@ class Subscription:
         return changes
 
     def deltas(self, arrived: Arrived) -> list[Delta]:
-        """What has arrived of one type. Early: the changes of each block, in the order in which they were sent. Finals:
-        insertions in total order, in columns if the type has such and nobody counts which of its events were taken. O(changes).
+        """Return the arrived changes of one type. Early: the changes of each block, in the order in which they were sent.
+        Finals: insertions in total order, in columns if the type has such and nobody counts which of its events were taken.
+        O(changes).
         """
         if self.barrier is None:
             self._resumes(arrived)
@@ -262,7 +263,7 @@ class Subscription:
         return Batch(deltas, dict.fromkeys(self._promised, self.barrier.watermark))
 
     def tables(self, arrived: Arrived) -> dict[str, pa.Table]:
-        """What has arrived as a table for each type that there is anything of: finals in total order; early, the net effect, by
+        """Return the arrived changes as a table for each of their types: finals in total order; early, the net effect, by
         ``op``. Events that no columns can hold are skipped, and counted.
         """
         if self.barrier is None or self._interest.resumes:  # the cursor counts events
@@ -270,7 +271,7 @@ class Subscription:
         return {name: finals_table(columns) for name, columns in self._finals_in_columns(self.barrier, arrived).items()}
 
     def tables_of(self, batch: Batch) -> dict[str, pa.Table]:
-        """The same of changes that have been read."""
+        """Return tables of changes that have been read."""
         types, drops = self._codec.types, self.drops
         deltas = {name: delta for name, delta in batch.deltas.items() if has_form(types[name], len(delta), drops)}
         if self.barrier is None:

@@ -1,4 +1,4 @@
-"""What a subscription reads, as Arrow tables: always the same columns for one type, however the events came."""
+"""The changes that a subscription reads, as Arrow tables: always the same columns for one type, however the events came."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ Run = tuple[str, int, int]
 
 
 class BlockHead(msgspec.Struct, array_like=True, gc=False):
-    """What a block holds. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
+    """The head of a block. ``plain``: a bare array of inserted events, without K+, revisions and retractions.
 
     ``raw``: comes from a publisher, so every level must be 0. ``runs``: the identities inserted, if the publisher gave
     them; with them the broker finds duplicates without decoding. ``oldest``, ``newest``: the least and the largest
@@ -138,7 +138,7 @@ SinkPosition = tuple[Timestamp, Count, str, int]
 
 
 class Interest(msgspec.Struct, array_like=True, tag=1):
-    """What the sender subscribes to and what it may send: always complete, so it replaces the Interest before.
+    """The types that the sender subscribes to or may send: always complete, so it replaces the Interest before.
 
     ``raw``, ``derived``: types it may send. ``paused``: patterns it has no room for at the moment.
     ``line``, ``offset``: the offset it has reached in the receiver's log; 0 if it has received nothing yet.
@@ -340,7 +340,7 @@ class _TypeCodec:
         return head.form is None or head.form == self.form or can_read(head.form, self.form)
 
     def fields(self, head: BlockHead) -> str:
-        """What fields the type has here, for one whose block has others, or others of their kind."""
+        """The fields of the type here, for a block with other fields, or other kinds of fields."""
         names = field_names(self.event_type)
         if head.form is None or not same_names(head.form, self.form):
             return f"the fields {', '.join(names) or 'none'}, in this order"
@@ -439,7 +439,7 @@ class EventCodec:
         return _raw(head, delta, drops) if head.raw else delta
 
     def complaint(self, head: BlockHead, block: bytes) -> str:
-        """What is wrong with the first event of a block that cannot be taken; empty if there is nothing to say."""
+        """The fault of the first event of a block that cannot be taken; empty if none is known."""
         codec = self._codec(head.type)
         if codec is not None and not codec.fits(head):
             return f"where it is taken, {head.type} has {codec.fields(head)}"

@@ -90,7 +90,8 @@ def records_of(batch: pa.RecordBatch) -> list[list[Any]]:
 
 
 def in_wire_types(batch: pa.RecordBatch) -> pa.RecordBatch | None:
-    """The same with the types that columns have in blocks; None if one has none, or a value too large for it. O(values)."""
+    """Return a batch with the types that columns have in blocks; None if one has none, or a value too large for it.
+    O(values)."""
     import pyarrow as pa
 
     columns = []

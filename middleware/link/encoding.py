@@ -93,7 +93,8 @@ def _block(columns: Block, start: int, stop: int) -> bytes:
 
 
 def as_rows(head: BlockHead, block: bytes) -> tuple[BlockHead, bytes]:
-    """A block in columns as rows, for a peer that takes no columns. What cannot be read, no reader of it can. O(values)."""
+    """A block in columns as rows, for a peer that takes no columns. If they cannot be read, the block stays malformed.
+    O(values)."""
     head = msgspec.structs.replace(head, columns=False)
     try:
         if len(rows := encode(records_of(unpack_columns(block, head.inserts)))) <= LARGEST_BLOCK:

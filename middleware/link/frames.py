@@ -23,7 +23,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 LONGEST_NAME = 256
 Name = Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_NAME)]
 Reason = Annotated[str, msgspec.Meta(max_length=4_096)]
-"""What strangers send is checked for its size before anything is done with it."""
+"""The size of a stranger's frame is checked before it is decoded."""
 
 
 class Hello(msgspec.Struct, array_like=True, frozen=True, gc=False, tag=0):
@@ -106,7 +106,7 @@ _decode: Callable[[bytes], AnyFrame] = msgspec.msgpack.Decoder(AnyFrame).decode
 
 
 def misnamed(name: str) -> str | None:
-    """What is wrong with a name for a node or a client; None if nothing is."""
+    """The fault of a name for a node or a client; None if it has none."""
     return None if 1 <= len(name) <= LONGEST_NAME else f"a name has 1 to {LONGEST_NAME} characters, not {len(name):,}"
 
 

@@ -5,7 +5,7 @@ A pure state machine: messages in, messages out (``outbox``), time as an argumen
 are numbered from 1 in each life; the receiver takes them in order, acknowledges cumulatively, drops repeats, and asks
 again from the first one missing (go-back-N: over TCP nothing is lost but at a reconnect). The receiver grants credit in
 bytes, so what is under way is bounded: by WINDOW, or by what the receiver has taken within PACE of late, if that is more, as
-TCP tunes its own. What the owner queues beyond it is the owner's to bound.
+TCP tunes its own. The owner bounds its own queue beyond it.
 
 The end that dials says Hello until it is answered, also after a break; the other end answers. If the answer comes from
 another life of the peer, a durable link begins a new life of its own, with ``greeting`` as its first payload, and
@@ -26,7 +26,7 @@ WINDOW = 512 * 1024
 """Bytes of payload that may be under way, unread, in one direction of a link, however slow its reader is."""
 
 MOST_WINDOW = 4 * WINDOW
-"""The same, however fast it is."""
+"""The most bytes under way, however fast the reader is."""
 
 PACE = 20 * MILLISECOND
 """A fast reader is granted what it takes in so long: neither end waits for the other then, and nothing waits for longer."""
@@ -231,7 +231,7 @@ class Link:
                 self._write(seq, parts)
 
     def is_withheld(self, now: int) -> None:
-        """What this end sends does not leave at the moment: nothing is sent again, and the peer does not ask in vain."""
+        """This end cannot send at the moment: it sends nothing again, and the peer does not ask in vain."""
         self._in_vain, self._resent_at = 0, now
 
     # -- receiving ----------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What detectors on columns answer: results, each with the row of the event that leads to it."""
+"""The results of detectors on columns, each with the row of the event that leads to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ROW = itemgetter(0)
 
 
 def rows_of(name: str, publishes: tuple[EventType, ...], length: int, result: BatchResult) -> list[Row]:
-    """What ``on_batch`` of the detector ``name`` returned for ``length`` events, in order of rows. O(results).
+    """Return the results of ``on_batch`` of the detector ``name`` for ``length`` events, in order of rows. O(results).
 
     Raises DetectorError if it is nothing that ``Detector.on_batch`` may return, or a row is none of the batch.
     """

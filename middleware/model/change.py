@@ -139,7 +139,7 @@ class Delta:
         return f"Delta(inserts={self.inserts}, revises={self.revises}, retracts={self.retracts}, k_plus={self.k_plus})"
 
     def changes(self) -> Iterator[Change]:
-        """The same as single changes: retractions first, so that a consumer never holds more than it must."""
+        """Return single changes: retractions first, so that a consumer never holds more than it must."""
         for event in self.retracts:
             yield Retract(event)
         for old, new in self.revises:
@@ -149,7 +149,7 @@ class Delta:
             yield Insert(event, k_plus)
 
     def by_type(self) -> dict[str, Delta]:
-        """The same changes split by event type name, for routing. O(changes)."""
+        """Split the changes by event type name, for routing. O(changes)."""
         parts: dict[str, Delta] = {}
         early = self.early
         if (columns := self.columns) is not None:
@@ -315,7 +315,8 @@ def composed(deltas: Sequence[Delta]) -> Delta:
 
 
 def by_time(delta: Delta) -> Delta:
-    """The same with the insertions in order of time; those of one time stay as they are. O(n) for runs that are in order."""
+    """Return the delta with its insertions in order of time; those of one time keep their order. O(n) for runs that are in
+    order."""
     early = delta.early
     if (columns := delta.columns) is not None:
         if columns.in_time:

@@ -138,7 +138,7 @@ class Detector:
 
 
 def code_of(detector: Detector) -> tuple[int, str]:
-    """What stored state depends on: the version, and the fields of all events that are read and published."""
+    """The form of stored state: the version, and the fields of all events that are read and published."""
     types = sorted({*detector.subscribes, *detector.publishes}, key=type_name)
     return detector.version, "; ".join(map(fields_of, types))
 
@@ -298,7 +298,7 @@ def blank(detector: Detector) -> Detector:
 
 
 def constants(detector: Detector) -> Constants:
-    """What a detector's class holds, and its unchanging attributes: these must not change while instances run."""
+    """The content of a detector's class, and its unchanging attributes: these must not change while instances run."""
     return Constants(type(detector), Detector, _fixed(detector))
 
 

@@ -182,7 +182,7 @@ _source_hashes: dict[str, int] = {}
 def derived_id(origin: int, cause: Event, ordinal: int) -> int:
     """Identity of the ``ordinal``-th event that a detector derives from ``cause``: a signed 64-bit number.
 
-    ``origin`` is the ``stable_hash`` that stands for detector and key. The same cause gives the same identity in every
+    ``origin`` is the ``stable_hash`` that stands for detector and key. One cause gives one identity in every
     replay, on any node: recovery, re-delivery and exactly-once sinks all rest on that.
     """
     source = cause.source

@@ -63,8 +63,8 @@ class Operation:
             pass (a window that closes, a negation at the end) are published once ``emitted`` passes them, and corrected
             if late input comes. Never goes back.
         ``final``
-            watermark of the input: no change to it with ts <= this will come any more. Whatever served only such changes
-            is to be forgotten. Never beyond ``emitted``; END when the stream has ended.
+            watermark of the input: no change to it with ts <= this will come any more. State that served only such changes is
+            to be forgotten. Never beyond ``emitted``; END when the stream has ended.
         """
         raise DetectorError(f"{type(self).__name__} has no apply(self, delta, emitted, final): it is what an operation is")
 
@@ -109,7 +109,7 @@ def _is_carried(events: list[Event]) -> bool:
 
 
 def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Delta:
-    """What ``operation.apply`` answers, each result as every process reads it (``carried``). O(values of results).
+    """Return the answer of ``operation.apply``, each result as every process reads it (``carried``). O(values of results).
 
     A result that no process could read, or that its class does not take, is quarantined while it stands: readers never get it.
     """

@@ -12,7 +12,7 @@ from middleware.model.event import ORDER, Event
 from middleware.model.values.state import same_state
 
 _VERSION = 58
-"""Of what Python sees of the core. It stands in ``src/lib.rs``, too, and is counted up with every change."""
+"""The version of the core's face to Python. It stands in ``src/lib.rs``, too, and is counted up with every change."""
 
 
 def _install(fault: str) -> str:

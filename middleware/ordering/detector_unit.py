@@ -139,8 +139,8 @@ class DetectorUnit(Unit):
         self._lanes.configure(self._settings)
 
     def _fault(self) -> str | None:
-        """Why the results of the detector are worth nothing. What its instances share is looked at often at first, and at the
-        end."""
+        """Why the results of the detector are worth nothing. State that its instances share is looked at often at first, and at
+        the end."""
         if self._batches is not None and self._batches.fault is not None:
             return self._batches.fault
         return self._look() if self._emitted >= self._look_at or self.timeline.final == END else None

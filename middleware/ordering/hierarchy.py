@@ -426,7 +426,7 @@ class Hierarchy:
         return self._promised
 
     def promised_without(self, names: Collection[str]) -> dict[str, int]:
-        """The same without these units; NEVER for types that only they publish."""
+        """Return the watermarks without these units; NEVER for types that only they publish."""
         promised = dict(self._promised)
         for name, units in self._publishers.items():
             if any(unit.name in names for unit in units):
@@ -557,7 +557,7 @@ def _add(deltas: list[Delta], arrived: list[Parts], published: list[Parts]) -> s
 
 
 def _definition(unit: Unit) -> str:
-    """What a unit computes, as far as that can be seen from outside."""
+    """The function of a unit, as far as that can be seen from outside."""
     detector = unit.detector
     if isinstance(detector, Operator):
         return detector.definition

@@ -1,7 +1,7 @@
-"""What the units of detectors and of operators have in common: one place on the timeline, one admission, lists and counts.
+"""The base of the units of detectors and of operators: one place on the timeline, one admission, lists and counts.
 
-A unit gives one detector its input early, and corrects what follows from it (DEBS'13, section 4). What waits for its time
-lies in one sorted buffer. The two kinds differ in what they do with what is ready: see ``detector_unit`` and
+A unit gives one detector its input early, and corrects what follows from it (DEBS'13, section 4). Events that wait for their
+time lie in one sorted buffer. The two kinds differ in what they do with what is ready: see ``detector_unit`` and
 ``operator_unit``.
 """
 
@@ -87,7 +87,7 @@ class Unit(ABC):
     """
 
     counts: Counts | native.Counts
-    """What the detector has done so far."""
+    """The counts of the detector's work."""
     min_rows_for_columns: int = END
     _emits_before_clock = False
     """Whether all that has come is ready at once where alpha is 0, without waiting for the clock."""
@@ -408,7 +408,7 @@ class Unit(ABC):
         return deltas
 
     def _set_aside(self, why: str, settled: int) -> list[Delta]:
-        """The same. ``settled``: what was final when the last results went out."""
+        """Halt and drop the state. ``settled``: the time that was final when the last results went out."""
         deltas: list[Delta] = []
         if self.halted is None:
             self._halt(why, NOTHING)
@@ -485,7 +485,7 @@ class Unit(ABC):
 
     @abstractmethod
     def _measures(self) -> dict[str, Any]:
-        """What the statistics say of this kind of unit alone."""
+        """The statistics of this kind of unit alone."""
 
     def statistics(self) -> UnitStatistics:
         """The unit's statistics so far."""

@@ -59,7 +59,7 @@ ROOM_EXCEPT = {
     r"middleware/broker/watermarks/(generations|waiting)\.py": ("said|on_behalf", _KEY),
     r"middleware/runtime/storage/late_ledger\.py": ("told", _KEY),
     r"middleware/(runtime/clients/publisher|testing/(simulation/network|exploration/publishers))\.py": ("said", _KEY),
-    r"middleware/(broker/broker|link/link|runtime/node|runtime/clients/subscriber)\.py": ("said", "the message Bye says goodbye"),
+    r"middleware/(broker/broker|link/link|runtime/node|runtime/clients/subscriber)\.py": ("said", "Bye says goodbye"),
     r"middleware/cli/queries/.*": ("prompt", "where people type"),
     r"middleware/cli/main\.py": ("prompt", "where people type"),
 }

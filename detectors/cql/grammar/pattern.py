@@ -151,7 +151,7 @@ def _write_repeat(part: Repeat, numbers: dict[str, int], steps: list[Step], span
 
 
 class AttemptResult(NamedTuple):
-    """What an attempt came to.
+    """The outcome of an attempt.
 
     ``length``
         how many rows match; 0 for none; None if that is not known yet, because a row is needed that has not come.

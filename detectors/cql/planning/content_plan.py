@@ -85,7 +85,7 @@ class ContentPlan:
         return condition(node, self.scope, self._frame, "HAVING")
 
     def ranking(self) -> Ranking | None:
-        """What becomes of the results of a window."""
+        """The use of the results of a window."""
         select = self._select
         if not is_ranked(select):
             return None

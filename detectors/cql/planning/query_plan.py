@@ -83,7 +83,7 @@ class SortKey(NamedTuple):
 class Ranking:
     """Which results of a window count: DISTINCT, then those from ``offset`` on, ``count`` of them (None: all), by ``keys``.
 
-    Of equal ones the first in total order comes first.
+    Equal ones keep their total order.
     """
 
     is_distinct: bool

@@ -19,7 +19,7 @@ class PartialFailure(Exception):
 
 
 def outputs(result: Value) -> Sequence[Value]:
-    """What a function returned, as a sequence of outputs: an iterator, a list or a plain tuple is many, all else is one."""
+    """The result of a function as a sequence of outputs: an iterator, a list or a plain tuple is many, all else is one."""
     if result is None:
         return ()
     if result.__class__ is list or result.__class__ is tuple:

@@ -33,7 +33,7 @@ class State(NamedTuple):
 
 
 def guarded(fold: Fold) -> Fold:
-    """The same fold, given a copy of each mutable state: the state itself is kept, to continue from.
+    """A fold that gets a copy of each mutable state: the state itself is kept, to continue from.
 
     Values of immutable types (numbers, texts, tuples, frozen structs and dataclasses) are given as they are.
     """

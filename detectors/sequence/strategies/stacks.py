@@ -1,7 +1,8 @@
 """Active instance stacks (Li et al., ICDCSW 2007, section 4): the events that matches are built from, in order of time.
 
-Late events are put where they belong (sort semantics); events in order go on top without a search (AIS-CLOCK). Each instance
-knows the most recent instance before it in the stack of the previous step (RIP), so that building a match never searches.
+Late events are put where they belong (sort semantics); events in order are put on top without a search (AIS-CLOCK). Each
+instance knows the most recent instance before it in the stack of the previous step (RIP), so that building a match never
+searches.
 """
 
 from __future__ import annotations

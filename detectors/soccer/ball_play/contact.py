@@ -41,7 +41,7 @@ class NearBall(Detector):
 
     Reads PlayerMotion, BallMotion, BallInPlay and BallOutOfPlay; publishes Near and NotNear for a player, and Nearest
     when it is another player (by 3 cm at least). Players are moved on by their velocity for up to 0.2 s. Not keyed:
-    every motion of the ball concerns every player. What it publishes is keyed by player.
+    every motion of the ball concerns every player. Its results are keyed by player.
     """
 
     __slots__ = unchanging = ("_slots", "_wearers")
@@ -95,7 +95,7 @@ class NearBall(Detector):
         return list(left)
 
     def _judge(self, slots: Iterable[int], ts: int) -> list[SoccerEvent] | None:
-        """What has changed for the players of these slots, and at the top."""
+        """The changes for the players of these slots, and at the top."""
         age = min((ts - self.ball_ts) * 1e-9, _STALE)
         bx, by = self.bx + self.bvx * age, self.by + self.bvy * age
         in_reach = self.bz <= REACH
@@ -170,7 +170,7 @@ def is_bounce(hit: BallHit) -> bool:
 
 
 class Kicks(Detector):
-    """Level 5. What came of a touch: the velocity of the ball once the contact is over. O(1) an event.
+    """Level 5. The outcome of a touch: the velocity of the ball once the contact is over. O(1) an event.
 
     Reads PlayerHitsBall and BallMotion; publishes Kick from the first motion of that ball 60 ms after the touch, moved back
     to those 60 ms and stamped with the time of the touch (``backdate``). Rounded to 0.1 m and 0.1 m/s: finer figures are

@@ -106,7 +106,7 @@ class Headers(Detector):
 
 
 class Controls(Detector):
-    """Level 6. What a player does with a ball that he gets. Reads PlayerHitsBall and Possession; publishes BallControlled at
+    """Level 6. The play of a player with a ball that he gets. Reads PlayerHitsBall and Possession; publishes BallControlled at
     his second touch, if it comes 0.2 to 3 s after the first, or FirstTimeBall if a team-mate is next. O(1) an event.
     """
 

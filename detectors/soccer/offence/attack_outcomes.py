@@ -35,7 +35,7 @@ class BigChance(PlayerBallEvent, frozen=True):
 
 
 class AttackOutcome(SoccerEvent, frozen=True):
-    """What an attack came to: goal, shot, cross or nothing; where it came from, and how long it lasted."""
+    """The outcome of an attack: goal, shot, cross or nothing; where it came from, and how long it lasted."""
 
     team: str
     outcome: str

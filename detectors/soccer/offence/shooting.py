@@ -96,7 +96,7 @@ class Shots(Detector):
 
 
 class ShotOutcomes(Detector):
-    """Level 7. What became of a shot: blocked, saved or missed (goals are another detector's). O(1) an event.
+    """Level 7. The outcome of a shot: blocked, saved or missed (goals are another detector's). O(1) an event.
 
     Reads ShotOnGoal, PlayerHitsBall and the three line crossings; publishes BlockedShot, Save or MissedShot at the first
     touch by an opponent, or when the ball goes out, within 4 s of the shot. A team-mate's touch ends the shot unheard.

@@ -207,7 +207,7 @@ class ThroughPasses(OnField):
 
     BY = 1.0
     LASTS = 5 * SECOND
-    """Of a pass that takes longer the line at the kick is forgotten."""
+    """The line at the kick is forgotten for a pass that takes longer."""
 
     def __init__(self, setup: Setting = "generated") -> None:
         super().__init__(setup)

@@ -18,7 +18,7 @@ class Duel(PlayerEvent, frozen=True):
 
 
 class DuelOver(PlayerEvent, frozen=True):
-    """Of a duel's players only those of one team are left near the ball (or none: team ""), after so long."""
+    """Only players of one team of a duel are left near the ball (or none: team ""), after so long."""
 
     opponent: int
     ball: int

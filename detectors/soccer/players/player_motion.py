@@ -34,9 +34,9 @@ class Motions(Detector):
     Reads Position, keyed by sensor; publishes LimbMotion for players and BallMotion for balls; ignores all others.
     Rule: position and velocity are averaged over windows of a fixed grid (limbs 40 ms, balls 20 ms), and the mean is
     moved on by its velocity to the end of the window, which stamps the result: whichever sample comes first behind it and
-    brings it out, it is the same one. Of a ball that was struck within the window the mean is told as it is: moved on, a ball
-    off the post would be behind the line. A window that shows no change (0.1 m, 0.3 m/s) is passed over for up to a second,
-    one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
+    brings it out, it is the same one. The mean is published as it is for a ball that was struck within the window: moved on, a
+    ball off the post would be behind the line. A window that shows no change (0.1 m, 0.3 m/s) is passed over for up to a
+    second, one with a value that is no finite number altogether. Rounded to cm and 0.1 m/s.
     """
 
     __slots__ = unchanging = ("_balls", "_phases", "_wearers")

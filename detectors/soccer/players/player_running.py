@@ -61,7 +61,7 @@ class DistanceRun(PlayerEvent, frozen=True):
 
 
 class WorkRate(PlayerEvent, frozen=True):
-    """What a player has run so far: metres, metres a minute, sprints."""
+    """The running of a player so far: metres, metres a minute, sprints."""
 
     metres: int
     rate: float

@@ -54,7 +54,7 @@ def flags(data: bytes) -> Array:
 
 
 def to_array(column: pa.Array | pa.ChunkedArray) -> Array:
-    """A column of whole numbers, floats or booleans as an array, a view of it but for booleans. What is null is any value."""
+    """A column of whole numbers, floats or booleans as an array, a view of it but for booleans. A null may have any value."""
     import numpy as np
     import pyarrow as pa
 

@@ -118,7 +118,7 @@ class Block(Sequence[Event]):
 
     @classmethod
     def from_core(cls, event_type: EventType, block: native.CoreBlock, in_time: bool = False) -> Block:
-        """What the core read of a block, or has put together; Arrow sees it when somebody asks."""
+        """The block in the core; Arrow sees it when somebody asks."""
         return cls(event_type, None, in_time=in_time, block=block)
 
     @property
@@ -143,14 +143,14 @@ class Block(Sequence[Event]):
 
     @property
     def core_blocks(self) -> list[native.CoreBlock]:
-        """The same as blocks of the core, one after another; none if it does not have all of them as such. O(blocks)."""
+        """The events as blocks of the core, one after another; none if the core does not have all of them so. O(blocks)."""
         if self._parts:
             parts = [part.core_blocks for part in self._parts]
             return [block for part in parts for block in part] if all(parts) else []
         return [] if self.core_block is None else [self.core_block]
 
     def as_core_blocks(self) -> list[native.CoreBlock]:
-        """The same, made if the core does not have them as such; none if it has no blocks for their type. O(values), once."""
+        """The events as blocks of the core, made if need be; none if the core has no blocks for their type. O(values), once."""
         if not (blocks := self.core_blocks) and (reader := reader_of(self.event_type)) is not None:
             self._block = native.block_of(reader, self.in_core)
             blocks = self.core_blocks
@@ -262,13 +262,13 @@ class Block(Sequence[Event]):
         return self.source(len(self) - 1)
 
     def events(self) -> list[Event]:
-        """The same as event objects; do not change the list. O(values), once."""
+        """Return the events as objects; do not change the list. O(values), once."""
         if self._events is None:
             self._events = next(self.runs(len(self)), [])
         return self._events
 
     def runs(self, size: int) -> Iterator[list[Event]]:
-        """The same in runs of so many, each made when it is asked for, and not kept."""
+        """Return the events in runs of so many, each made when it is asked for, and not kept."""
         if self._events is not None:
             yield from (self._events[start : start + size] for start in range(0, len(self), size))
         elif len(self):
@@ -529,7 +529,7 @@ def _schema(event_type: EventType) -> pa.Schema:
 
 @cache
 def _with_dictionary(event_type: EventType) -> pa.Schema:
-    """The same, with sources encoded in a dictionary, as blocks have them."""
+    """The schema of a type with sources encoded in a dictionary, as blocks have them."""
     import pyarrow as pa
 
     schema = _schema(event_type)

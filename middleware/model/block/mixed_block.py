@@ -102,7 +102,7 @@ class MixedBlock(Sequence[Event]):
         return MixedBlock([piece for piece, _ in some], [own for _, own in some])
 
     def events(self) -> list[Event]:
-        """The same as event objects; do not change the list. O(values), once."""
+        """Return the events as objects; do not change the list. O(values), once."""
         if self._events is None:
             made = [event for piece in self.pieces for event in piece.events()]
             self._events = [made[place] for place in self.order.tolist()]
@@ -129,7 +129,7 @@ class MixedBlock(Sequence[Event]):
 
 
 AnyBlock = Block | MixedBlock
-"""What comes at once, of one type or of several."""
+"""A block of one type or of several."""
 
 
 def together(pieces: Sequence[Block]) -> AnyBlock | None:

@@ -24,7 +24,7 @@ _recipe = cache(recipe)
 
 @cache
 def reader_of(event_type: EventType) -> native.BlockReader | None:
-    """What reads and writes blocks of events of this type in the core; None if it cannot."""
+    """The reader and writer of blocks of this type in the core; None if the core has none."""
     making = _recipe(event_type)
     return native.BlockReader.of(making) if making is not None else None
 

@@ -1,4 +1,4 @@
-"""What the wire makes of an event is the event, wherever a detector runs (decision 123).
+"""An event has the form that the wire gives it, wherever a detector runs (decision 123).
 
 Each process reads the events of the others from msgpack, against their class: a tuple in a field of type Any is a list there, a
 date a text, a whole number in a field of floats a float. Events get that form where they enter the engine, and where detectors
@@ -182,7 +182,7 @@ def settled(value: Value) -> Value:
 
 
 def encode_alike(value: Value) -> bytes:
-    """The same bytes for values that differ in the order of their sets and dicts only, whatever these hold."""
+    """Bytes that do not depend on the order of sets and dicts, whatever these hold."""
     try:
         return _encode_in_order(value)
     except TypeError:  # msgspec sorts neither keys that are no texts, nor sets of several types

@@ -1,4 +1,5 @@
-"""What a class holds must not change: its attributes, and the defaults of its methods' arguments, which all instances share.
+"""The content of a class must not change: its attributes, and the defaults of its methods' arguments, which all instances
+share.
 
 No snapshot holds them, and every key sees them. Tables there are common and cost nothing; a change to them is found by
 comparison (``Constants``), and is an error.
@@ -20,7 +21,7 @@ _all_whole = frozenset(_WHOLE).issuperset
 def picture(value: object) -> object:
     """A picture of a value, taken apart as deep as ``copy.deepcopy`` goes: it compares equal while nothing in it has changed.
 
-    What cannot be taken apart (a lock, say) stands for itself, and so do functions, classes and modules. O(size).
+    A value that cannot be taken apart (a lock, say) stands for itself, and so do functions, classes and modules. O(size).
     """
     try:
         return _picture(value, {})

@@ -1,6 +1,6 @@
 """The first look that msgspec takes at a class, by one thread at a time.
 
-What it finds is stored before it is complete (msgspec 0.22): a thread that decodes the class meanwhile ends the process.
+msgspec stores its findings before they are complete (0.22): a thread that decodes the class meanwhile ends the process.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ def alike(one: Event | None, other: Event | None) -> bool:
 
 
 def _exactly_made(one: Any, other: Any) -> bool:
-    """The same for values of one type that is made of others; False for types that may hold something unknown."""
+    """Whether two values of one compound type are alike; False for types that may hold something unknown."""
     if isinstance(one, Enum):
         return one is other
     if isinstance(one, datetime | time):
@@ -303,7 +303,8 @@ def _same_zone(one: tzinfo | None, other: tzinfo | None) -> bool:
 
 
 def _same_fields(one: Any, other: Any) -> bool:
-    """The same for two dataclasses of one type, unless they hold more than their fields. Not all fields count for ``==``."""
+    """Whether two dataclasses of one type are alike; False if they hold more than their fields. Not all fields count for
+    ``==``."""
     names = [field.name for field in dataclass_fields(one)]
     if any(vars(each).keys() != set(names) for each in (one, other) if hasattr(each, "__dict__")):
         return False

@@ -59,7 +59,7 @@ def know_local(kinds: Iterable[type]) -> None:
 
 
 def _parts(item: Code) -> list[Any]:
-    """What a class or a function refers to, besides what its module has."""
+    """The objects that a class or a function refers to, besides those of its module."""
     if isinstance(item, type):
         return [*item.__bases__, *vars(item).values()]
     return [content for cell in item.__closure__ or () if (content := _content(cell)) is not None]
@@ -114,7 +114,7 @@ def found(name: str, contents: tuple[str, ...]) -> Code:
 
 
 def _contents(kind: type) -> tuple[str, ...]:
-    """What instances of a class consist of, as far as the class declares it."""
+    """The types of a class's attributes, as far as the class declares them."""
     if isinstance(kind, EnumMeta):
         members: dict[str, Any] = dict(kind.__members__)
         values = {name: member.value for name, member in members.items()}
@@ -125,7 +125,7 @@ def _contents(kind: type) -> tuple[str, ...]:
 
 
 def _at(module: str, qualname: str) -> object:
-    """What a module that is imported has under this name; None if it has nothing."""
+    """The object of this name in an imported module; None if there is none."""
     found: object = sys.modules.get(module)
     for part in qualname.split("."):
         found = getattr(found, part, None)

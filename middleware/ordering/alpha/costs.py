@@ -1,7 +1,7 @@
 """The costs of a unit's work, measured as it runs, and the two choices they decide: retraction mode and snapshot spacing.
 
 The cores read no clock: a timer may be passed in (``runtime`` does). Without one, detector calls count instead of
-nanoseconds, which keeps simulations and tests deterministic. Whatever the choice, results are the same.
+nanoseconds, which keeps simulations and tests deterministic. The results do not depend on the choice.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SOONEST, _SELDOM = 16, 4_096
 """The least and the most corrections between two that are made in the other mode, so that its cost stays known."""
 
 _EXPLORING = 0.01
-"""What these may cost, as a share of all corrections."""
+"""The most that these may cost, as a share of all corrections."""
 
 _BETTER = 0.85
 """The choice changes only if the other mode costs less than this share of the present one."""
@@ -49,7 +49,7 @@ def smoothed(before: float | None, value: float) -> float:
 
 
 class Step:
-    """What one push did, in counts."""
+    """The work of one push, in counts."""
 
     __slots__ = ("affected", "emitted", "executed", "rollbacks", "spent")
 

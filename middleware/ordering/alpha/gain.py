@@ -37,7 +37,7 @@ _NOTED = 0.05
 """Unless it lasts: their share times the intervals is so much of an interval by then."""
 
 _FALLING, _NEARLY = 1 / 2, 0.1
-"""What is left of alpha after an interval without time to spare, and up to which share of that in full steps."""
+"""The share of alpha that is left after an interval without time to spare, and the share of that up to which steps are full."""
 
 _ANOTHER = 0.8
 """Below this share of the load under which the node fell behind, the load counts as another one."""
@@ -118,7 +118,7 @@ class Gain(Struct, frozen=True):
         return replace(now, floor=self.alpha, failed=self.load, patience=min(2 * self.patience, _SELDOM))
 
     def _hopeful(self) -> Gain:
-        """What failed counts no more under another load, and by a step less after a while."""
+        """A failed alpha counts no more under another load, and by a step less after a while."""
         if self.load < _ANOTHER * self.failed:
             return replace(self, floor=_NONE, failed=0.0, patience=_SOON)
         if self.floor != _NONE and self.intervals >= self.patience:

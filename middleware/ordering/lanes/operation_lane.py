@@ -18,7 +18,7 @@ from middleware.ordering.lanes.retraction import EventResults
 
 
 def _in_time(out: Delta, start: int) -> Delta:
-    """The same changes, new results in order of time; K+ of each is how far it lies above ``start``, if any does."""
+    """Return the changes with new results in order of time; K+ of each is how far it lies above ``start``, if any does."""
     if isinstance(out.new, list):
         out.early = in_time(out.new, start)
         return out
@@ -167,7 +167,7 @@ class OperatorLane:
 
 
 def migrated_operation(state: tuple[Any, ...], operator: Operator, version: int) -> tuple[Any, ...]:
-    """What ``OperatorLane.state`` gave with another version of the operator, migrated. Raises DetectorError."""
+    """Migrate the state that ``OperationLane.state`` gave with another version of the operator. Raises DetectorError."""
     operation, failures, stopped, results, given_time, now, before = state
     if before is not None:
         before = operator.migrate(before[0], version), before[1]

@@ -17,7 +17,7 @@ _MANY = 16_384
 """With so many results more than the last time, it is worth finding out which are final behind one that is not."""
 
 _CHANGE = 32
-"""What a change takes besides its results, in results."""
+"""The cost of a change besides its results, in results."""
 
 _Noted = tuple[int, int, Sequence[Event], Sequence[tuple[Event, Event]], Sequence[Event]]
 """Changes: the latest time among them; what they take; new results, which may be columns; revised and withdrawn ones."""
@@ -26,8 +26,8 @@ _Noted = tuple[int, int, Sequence[Event], Sequence[tuple[Event, Event]], Sequenc
 class ProvisionalResults:
     """The published results of an operation that are not final: kept as changes, and netted on demand.
 
-    Changes become final nearly in the order in which they came, so those at the front that are final go at each step. What is
-    final behind one that is not is looked for where more and more is kept: a result far in the future holds up no others.
+    Changes become final nearly in the order in which they came, so those at the front that are final go at each step. Final
+    changes behind one that is not are looked for where more and more is kept: a result far in the future holds up no others.
     """
 
     def __init__(self, results: Iterable[Event] = ()) -> None:
@@ -72,12 +72,12 @@ class ProvisionalResults:
         return newest if newest > final else NEVER
 
     def state(self, final: int) -> Later:
-        """The same, computed later."""
+        """A delta whose results are computed later."""
         return Later(_provisional, self._changes.copy(), final)
 
 
 def _not_final(noted: _Noted, final: int) -> _Noted:
-    """The same without the new results that are final, where they are nearly all. O(log n), and O(what is left)."""
+    """Return the delta without new results that are final, where these are nearly all. O(log n), and O(what is left)."""
     newest, weight, inserts, revises, retracts = noted
     start = _count_until(inserts, final)
     if SPARSE * (len(inserts) - start) >= len(inserts):

@@ -1,4 +1,4 @@
-"""What a unit gives its detector in one step."""
+"""The events that a unit gives its detector in one step."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What readers of the results get after a replay: the difference, or everything (DEBS'13, section 4.3)."""
+"""The changes that readers get after a replay: the difference, or everything (DEBS'13, section 4.3)."""
 
 from __future__ import annotations
 

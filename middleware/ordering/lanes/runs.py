@@ -45,7 +45,7 @@ class Runs(NamedTuple):
     def keep_columns(self, delta: Delta, waiting: native.Waiting, held: WaitingBlocks) -> bool:
         """Whether a detector's new events stay columns: many do; few are made once, for all detectors that keep them.
 
-        Of what waits already in the other form, no more is turned than comes: else batches of changing size turned all of it
+        No more waiting events change their form than come: else batches of changing size would change all of them
         again and again.
         """
         if not self.waits_in_core or (columns := delta.columns) is None or delta.revises or self.most is None:

@@ -200,7 +200,7 @@ class LocalClock:
         return {"clk": self.clk, "within": self.within, "pending": self._pending, "policy": policy}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Become the clock that gave ``state``. What a policy of another kind has learnt is ignored."""
+        """Become the clock that gave ``state``. The state of a policy of another kind is ignored."""
         self.clk, self.within, self._pending = state["clk"], state["within"], state["pending"]
         if tuple(state["policy"]) == self.policy.learnt:
             for name, value in state["policy"].items():

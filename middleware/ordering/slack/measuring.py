@@ -22,7 +22,7 @@ Less: TypeAlias = "list[int] | Array"
 
 
 class Survey(msgspec.Struct):
-    """What a unit must know of the times of a batch.
+    """The survey of the times of a batch.
 
     ``newest``, ``earliest``
         the latest time of all so far, and the earliest of these.
