@@ -19,7 +19,7 @@ impl Hasher for Multiply {
 
     fn write_u64(&mut self, value: u64) {
         let product = u128::from(self.0 ^ value) * 0x9E37_79B9_7F4A_7C15;
-        #[expect(clippy::cast_possible_truncation, reason = "the halves are what is wanted")]
+        #[expect(clippy::cast_possible_truncation, reason = "only the halves count")]
         let (low, high) = (product as u64, (product >> 64) as u64);
         self.0 = low ^ high;
     }

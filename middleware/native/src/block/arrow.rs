@@ -38,7 +38,7 @@ pub struct Array {
 #[derive(Clone, Copy)]
 pub enum Column<'a> {
     Foreign(Foreign<'a>),
-    /// Of the core, of so many rows.
+    /// A column of the core, with so many rows.
     Own(&'a batch::Column, usize),
 }
 
@@ -209,7 +209,7 @@ impl<'a> Foreign<'a> {
 }
 
 impl Cells<'_> {
-    /// The same, copied.
+    /// Copy the cells, so that they outlive their column.
     pub fn into_owned(self) -> Cells<'static> {
         match self {
             Self::Integers(cells) => Cells::Integers(Cow::Owned(cells.into_owned())),

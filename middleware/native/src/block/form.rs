@@ -1,4 +1,4 @@
-//! What the columns of a type's events are, and in which form they are written.
+//! The columns of a type's events, and the form in which they are written.
 
 use std::ffi::CString;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ const STAMP: usize = 4;
 pub const MOST_ROWS: usize = 1 << 16;
 pub const MOST_NAMES: usize = 8 << 20;
 
-/// What a field holds.
+/// The kind of a field's values.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     Integer,
@@ -54,7 +54,7 @@ impl Form {
         self.fields.len() - STAMP
     }
 
-    /// What blocks of so many columns begin with.
+    /// The bytes with which blocks of so many columns begin.
     pub fn schema(&self, columns: usize) -> &[u8] {
         &self.schemas[usize::from(columns == self.fields.len())]
     }

@@ -11,7 +11,7 @@ use crate::block::stamping::Made;
 use crate::block::wire::ipc::spelled;
 use crate::block::wire::packing::{self, Shown};
 
-/// The values of a column: where they lie, of all rows, or made for the rows that are wanted.
+/// The values of a column: where they lie, of all rows, or made for the requested rows.
 enum Source<'a> {
     Integers(Cow<'a, [i64]>),
     Floats(Cow<'a, [f64]>),

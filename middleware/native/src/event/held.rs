@@ -1,4 +1,4 @@
-//! What a barrier holds back. `tests.oracles.held_events` says what it means.
+//! The events that a barrier holds back. `tests.oracles.held_events` is the model.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::hash_map::Entry;
@@ -52,8 +52,8 @@ pub type Identity = (i64, i64);
 
 /// Events by their identity and in total order.
 pub struct HeldBack<T> {
-    /// The events that stand, each with the number of its arrival.
-    standing: Scattered<Identity, (u64, T)>,
+    /// The events held, each with the number of its arrival.
+    events: Scattered<Identity, (u64, T)>,
     /// Arrivals in order of time, and those that came behind a later one.
     ahead: VecDeque<Arrival>,
     behind: BinaryHeap<Reverse<Arrival>>,
@@ -64,7 +64,7 @@ pub struct HeldBack<T> {
 impl<T> Default for HeldBack<T> {
     fn default() -> Self {
         Self {
-            standing: Scattered::default(),
+            events: Scattered::default(),
             ahead: VecDeque::new(),
             behind: BinaryHeap::new(),
             names: Names::default(),
@@ -75,7 +75,7 @@ impl<T> Default for HeldBack<T> {
 
 impl<T> HeldBack<T> {
     pub fn len(&self) -> usize {
-        self.standing.len()
+        self.events.len()
     }
 
     /// The number of a source, until all is forgotten.
@@ -84,14 +84,14 @@ impl<T> HeldBack<T> {
     }
 
     pub fn holds(&self, identity: Identity) -> bool {
-        self.standing.contains_key(&identity)
+        self.events.contains_key(&identity)
     }
 
     /// Hold an event, in place of one of its identity. O(1) if it comes in order, else O(log n).
     pub fn hold(&mut self, ts: i64, level: i64, (source, id): Identity, event: T) {
         self.arrivals += 1;
         let arrival = Arrival { ts, level, id, source, number: self.arrivals };
-        self.standing.insert((source, id), (self.arrivals, event));
+        self.events.insert((source, id), (self.arrivals, event));
         if self.ahead.back().is_none_or(|last| last.ts <= ts) {
             self.ahead.push_back(arrival);
         } else {
@@ -101,7 +101,7 @@ impl<T> HeldBack<T> {
 
     /// Hold the event of an identity no longer, if `is_it`; whether it is gone.
     pub fn discard(&mut self, identity: Identity, is_it: impl FnOnce(&T) -> bool) -> bool {
-        let Entry::Occupied(held) = self.standing.entry(identity) else { return false };
+        let Entry::Occupied(held) = self.events.entry(identity) else { return false };
         let is_gone = is_it(&held.get().1);
         if is_gone {
             held.remove();
@@ -124,7 +124,7 @@ impl<T> HeldBack<T> {
         free.sort_by(|one, other| self.names.order(one, other));
         let mut events = Vec::with_capacity(free.len());
         for Arrival { source, id, number, .. } in free {
-            if let Entry::Occupied(held) = self.standing.entry((source, id))
+            if let Entry::Occupied(held) = self.events.entry((source, id))
                 && held.get().0 == number
             {
                 events.push(held.remove().1);
@@ -135,7 +135,7 @@ impl<T> HeldBack<T> {
 
     /// Whether it is empty, and keeps names that are too many to be kept for nothing.
     pub fn is_spent(&self) -> bool {
-        self.standing.is_empty() && self.names.names.len() > MANY
+        self.events.is_empty() && self.names.names.len() > MANY
     }
 
     /// Forget all, names too.
@@ -145,7 +145,7 @@ impl<T> HeldBack<T> {
 
     /// The events, in any order.
     pub fn events(&self) -> impl ExactSizeIterator<Item = &T> {
-        self.standing.values().map(|(_, event)| event)
+        self.events.values().map(|(_, event)| event)
     }
 }
 

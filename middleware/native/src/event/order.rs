@@ -50,7 +50,7 @@ pub fn insertions<T, O: TotalOrder<T>>(order: O, history: &[T], events: Vec<T>) 
     Ok((found, repeats))
 }
 
-/// The events in strict total order, and how many repeats were left out. O(n log n).
+/// The events in strict total order, and how many repeats were skipped. O(n log n).
 pub fn arranged<T, O: TotalOrder<T>>(order: O, mut events: Vec<T>) -> Result<(Vec<T>, u64), O::Failure> {
     events.sort_by_key(|event| order.ts(event));
     if events.windows(2).all(|pair| order.ts(&pair[0]) < order.ts(&pair[1])) {

@@ -1,4 +1,4 @@
-//! What a unit must know of the times in a batch, which tests hold against `tests.oracles.surveys`.
+//! The survey of the times in a batch. Tests hold it against `tests.oracles.surveys`.
 
 /// Newest time ahead, earliest time, first time ahead of the clock, times that the clock had passed, times behind the newest.
 pub type Survey = (i64, i64, Option<i64>, Vec<i64>, Vec<i64>);

@@ -87,7 +87,7 @@ pub fn times_of_claimed(block: &[u8], rows: usize, runs: &[Named]) -> Option<(i6
     cursor.is_empty().then_some((oldest, newest))
 }
 
-/// The same of identities in columns: times and ids (int64) and the numbers of their sources (uint32), little-endian.
+/// Return the times of claimed identities in columns: times and ids (int64) and the numbers of their sources (uint32), little-endian.
 pub fn times_of_claimed_columns(
     times: &[u8],
     ids: &[u8],

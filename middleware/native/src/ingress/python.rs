@@ -1,4 +1,4 @@
-//! What Python sees of ingress, and how events that are objects are read.
+//! The face of ingress to Python, and the reading of events that are objects.
 
 use std::collections::HashMap;
 
@@ -123,7 +123,7 @@ pub fn take_ids<'py>(
     take(py, &ids, codes.into_iter(), &of)
 }
 
-/// The same, where each code is known to be that of a source.
+/// Take identities whose codes are all known to be those of a source.
 pub fn take<'py>(
     py: Python<'py>,
     ids: &[i64],

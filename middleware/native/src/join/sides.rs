@@ -1,4 +1,4 @@
-//! Two sides of tuples by key and time: what comes or goes on one side meets what is near it in time on the other.
+//! Two sides of tuples by key and time: tuples that come or go on one side meet those near in time on the other.
 //! `tests.oracles.pairs` says what it means.
 
 use std::hash::Hash;
@@ -45,7 +45,7 @@ impl<T> Pair<'_, T> {
     }
 }
 
-/// The same whichever tuple came first.
+/// The identity of a pair, whichever tuple came first.
 pub fn identity(one: u64, other: u64) -> i64 {
     (one.wrapping_add(other) ^ (1 << 63)) as i64
 }
@@ -57,7 +57,7 @@ pub struct Part<K, T> {
     pub keys: Vec<K>,
 }
 
-/// What a tuple that is to go is not.
+/// The reason why a tuple cannot go.
 #[derive(Debug, PartialEq)]
 pub enum Absent {
     Key,
@@ -165,7 +165,7 @@ mod tests {
 
     const SIZES: [i64; 2] = [5, 3];
 
-    /// Of a pair: the time, and the marks.
+    /// The time of a pair, and its marks.
     fn met(left: &Plain, right: &Plain) -> Option<(i64, u64, u64)> {
         let is_near = left.1 == right.1 && right.2 < left.2 + SIZES[0] && left.2 < right.2 + SIZES[1];
         is_near.then(|| (left.2.max(right.2), left.3, right.3))

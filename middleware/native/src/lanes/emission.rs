@@ -1,6 +1,6 @@
-//! What one call of a unit gathers on its way, by lane and by round.
+//! The input and results of one call of a unit, by lane and by round.
 
-/// What came out of order for one lane, and what was withdrawn from it.
+/// The events that came out of order for one lane, and those withdrawn from it.
 pub struct Pending<E> {
     pub lane: usize,
     pub behind: Vec<E>,
@@ -10,7 +10,7 @@ pub struct Pending<E> {
 /// K+ of results that no lane keeps, as `middleware.ordering.lanes.retraction.k_plus` has it: how far causes lie above a time.
 pub struct Early {
     since: i64,
-    /// Of the results up to the last that is early.
+    /// K+ of the results up to the last that is early.
     k_plus: Vec<i64>,
 }
 

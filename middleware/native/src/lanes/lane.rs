@@ -13,7 +13,7 @@ use crate::lanes::snapshots::Snapshots;
 /// In order, a lane looks after so many events whether it may forget some.
 const FEW: usize = 16;
 
-/// What the detector derived from one event, or the failure at it.
+/// The results that the detector derived from one event, or the failure at it.
 pub struct Record<K: Kind> {
     pub cause: K::Entry,
     pub published: K::Published,
@@ -159,7 +159,7 @@ impl<K: Kind> Lane<K> {
         self.records.push(Record { cause: runs.entry_again(&self.history[at]), published, is_failure });
     }
 
-    /// Quarantine the event at `at`, at which the detector just raised: go on from the state before it.
+    /// Quarantine the event at `at`, at which the detector just raised: continue from the state before it.
     #[cold]
     pub fn fail<R: Runs<K>>(&mut self, at: usize, error: K::Failure, runs: &mut R) -> Result<(), K::Failure> {
         if !runs.is_failure(&error) {
@@ -288,7 +288,7 @@ impl<K: Kind> Lane<K> {
             && let Some(reason) = self.broken.take()
         {
             if self.records.last().is_some_and(|record| record.is_failure && K::same_event(&record.cause, last)) {
-                self.records.pop(); // it was left out; this is why
+                self.records.pop(); // it was skipped; this is why
             }
             runs.report(runs.failure(last, &reason)?);
         }

@@ -11,7 +11,7 @@ use crate::lanes::lane::{Lane, Record};
 use crate::lanes::runs::{Counted, Kind, Runs};
 use crate::lanes::snapshots::Snapshot;
 
-/// What the former run left behind the first disturbed event.
+/// The records and snapshots of the former run behind the first disturbed event.
 struct Former<K: Kind> {
     records: Vec<Record<K>>,
     /// Snapshots behind all that was disturbed: where the state is again what it was, the replay may stop.
@@ -20,7 +20,7 @@ struct Former<K: Kind> {
     live: K::State,
 }
 
-/// What a correction changes: the lane's records from a place on are new.
+/// The outcome of a correction: the lane's records from a place on are new.
 pub enum Corrected<P> {
     /// None before them is touched.
     Added(usize),

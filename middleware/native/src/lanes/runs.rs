@@ -1,4 +1,4 @@
-//! What lanes need of a detector and of the events that it is given: the rest of them knows neither.
+//! The interface of lanes to a detector and its events: the other modules know neither.
 
 use crate::event::order::TotalOrder;
 
@@ -7,7 +7,7 @@ pub trait Kind {
     type Entry;
     type Detector;
     type State;
-    /// What is published of one event, or its failure.
+    /// The results of one event, or its failure.
     type Published;
     /// Why something failed, in words.
     type Reason;
@@ -19,7 +19,7 @@ pub trait Kind {
     fn same_event(one: &Self::Entry, other: &Self::Entry) -> bool;
 }
 
-/// What lanes count.
+/// The counts of lanes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Counted {
     Rollbacks,

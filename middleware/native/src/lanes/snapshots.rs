@@ -70,7 +70,7 @@ impl<S> Snapshots<S> {
         self.newest.position -= position;
     }
 
-    /// What is wrong with the order of the snapshots of a history of `length` events, if anything is.
+    /// The fault in the order of the snapshots of a history of `length` events, if there is one.
     pub fn fault(&self, length: usize) -> Option<&'static str> {
         let positions: Vec<usize> = self.iter().map(|snapshot| snapshot.position).collect();
         if positions[0] != 0 {

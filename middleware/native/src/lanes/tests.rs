@@ -227,7 +227,7 @@ impl Runs<Machines> for Running {
     }
 }
 
-/// What a detector publishes of events in order, and its state then.
+/// The results of a detector over events in order, and its state then.
 fn plainly(events: &[Event], stops_on_error: bool) -> (Vec<Published>, Option<u64>) {
     let (machine, mut published, mut is_stopped) = (Machine::default(), Vec::new(), false);
     for event in events {
@@ -252,7 +252,7 @@ fn is_result(published: &&Published) -> bool {
     matches!(published, Published::Results(..))
 }
 
-/// What downstream has, as changes tell it.
+/// The results as a reader knows them from the changes.
 #[derive(Default)]
 struct Downstream(Vec<Published>);
 
@@ -275,18 +275,18 @@ fn run(seed: u64, total: &mut HashMap<Counted, u64>) {
     let mut runs = Running::drawn(&mut drawn);
     let fails = drawn.one_in(2);
     let mut lane = Lane::<Machines>::new(Machine::default(), Some(0));
-    let (mut standing, mut downstream) = (Vec::<Event>::new(), Downstream::default());
+    let (mut present, mut downstream) = (Vec::<Event>::new(), Downstream::default());
     let (mut newest, mut settled, mut unknown, mut duplicates) = (0, -1, 0, 0);
     for _ in 0..40 {
         let mut pending = Pending { lane: 0, behind: Vec::new(), gone: Vec::new() };
         for _ in 0..drawn.below(3) {
-            let open: Vec<usize> = (0..standing.len()).filter(|at| standing[*at].0 > settled).collect();
+            let open: Vec<usize> = (0..present.len()).filter(|at| present[*at].0 > settled).collect();
             if open.is_empty() || drawn.one_in(9) {
                 pending.gone.push((newest + 100, 0, 0));
                 unknown += 1;
             } else {
                 let chosen = open[drawn.below(open.len() as u64) as usize];
-                pending.gone.push(standing.remove(chosen));
+                pending.gone.push(present.remove(chosen));
             }
             lane.wait_for(0);
         }
@@ -300,7 +300,7 @@ fn run(seed: u64, total: &mut HashMap<Counted, u64>) {
             let value = if fails && drawn.one_in(10) { 13 } else { drawn.below(9) };
             let event = (ts.max(settled + 1), drawn.below(3), value);
             newest = newest.max(event.0);
-            let place = standing.binary_search_by_key(&(event.0, event.1), |there| (there.0, there.1));
+            let place = present.binary_search_by_key(&(event.0, event.1), |there| (there.0, there.1));
             if event.0 > lane.last {
                 let published = lane.advance(event, settled, &mut runs).unwrap();
                 downstream.insert(published.as_slice());
@@ -310,7 +310,7 @@ fn run(seed: u64, total: &mut HashMap<Counted, u64>) {
             }
             match place {
                 Ok(_) => duplicates += 1, // what was there first stays
-                Err(place) => standing.insert(place, event),
+                Err(place) => present.insert(place, event),
             }
         }
         if lane.pending.is_some() {
@@ -333,7 +333,7 @@ fn run(seed: u64, total: &mut HashMap<Counted, u64>) {
             lane.purge(settled, &mut runs).unwrap();
         }
         assert_eq!(lane.fault(InOrder), Ok(None), "seed {seed}");
-        let (expected, state) = plainly(&standing, runs.stops_on_error);
+        let (expected, state) = plainly(&present, runs.stops_on_error);
         let records: Vec<_> = lane.records.iter().map(|record| record.published.clone()).collect();
         assert!(expected.ends_with(&records), "seed {seed}: {records:?} of {expected:?}");
         assert_eq!(runs.forgotten.len() + runs.reported.len() + records.len(), expected.len(), "seed {seed}");

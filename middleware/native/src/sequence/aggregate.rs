@@ -27,7 +27,7 @@ impl Aggregate {
         })
     }
 
-    /// The aggregate of values in order, NULLs left out; NULL if none is left. Sums of floats are Python's, which are exact.
+    /// The aggregate of values in order, NULLs skipped; NULL if none is left. Sums of floats are Python's, which are exact.
     pub fn of(self, values: impl Iterator<Item = Value>) -> Result<Value, Unsure> {
         let mut known = values.filter(|value| *value != Value::Null);
         match self {

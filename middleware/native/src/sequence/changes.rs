@@ -3,8 +3,8 @@
 use std::collections::hash_map::Entry;
 use std::ops::Range;
 
+use super::negation::{Bound, Judge, View};
 use super::stack::Instance;
-use super::standing::{Bound, Judge, View};
 use crate::hashing::Scattered;
 
 /// Matches that were made or withdrawn, one after the other. Their results are made at the end of the step, of those that are left.

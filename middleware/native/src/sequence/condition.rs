@@ -4,15 +4,15 @@ use super::aggregate::Aggregate;
 use crate::expr::node::Expression;
 use crate::expr::value::{Decided, Unsure, Value};
 
-/// What an expression reads: of a component, one of the values taken of its events.
+/// An operand of an expression: a component, and one of the values read from its events.
 pub enum Reading {
-    /// Of its event; of a Kleene component, of each in turn.
+    /// The value at its event; for a Kleene component, at each event in turn.
     Each(usize, usize),
-    /// Of the one before that.
+    /// The value at the event before that.
     Before(usize, usize),
-    /// Of the oldest.
+    /// The value at the oldest event.
     First(usize, usize),
-    /// Of all of a Kleene component; None: the number of these.
+    /// An aggregate over all events of a Kleene component; None: their number.
     Group(Aggregate, usize, Option<usize>),
 }
 

@@ -16,7 +16,7 @@ pub struct Entry<E> {
     pub ts: i64,
     pub event: E,
     pub roles: Vec<Role>,
-    /// Of a run that begins here: the time of the entry at which it stopped. What is later does not change it.
+    /// For a run that begins here, the time of the entry at which it stopped. Later entries do not change the run.
     pub ended: AtomicI64,
 }
 

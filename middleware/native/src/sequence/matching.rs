@@ -5,11 +5,11 @@ use std::collections::BinaryHeap;
 
 use super::arrivals::{Arrivals, Arrived};
 use super::changes::Changes;
+use super::negation::{Judge, View};
 use super::partitions::Partitions;
 use super::pattern::{Component, Pattern};
-use super::search::{Scratch, Search, Wanted};
+use super::search::{Scratch, Search, SearchScope};
 use super::stack::{Instance, Partition, Stack};
-use super::standing::{Judge, View};
 
 /// The state of a query with strategy skip-till-any-match.
 ///
@@ -88,7 +88,13 @@ impl Matching {
             let Some(at) = partition.positive(component.place).place(ts, |each| is_it(judge, each))? else {
                 return Ok(());
             };
-            self.search(judge, pattern, number, Wanted { given: Some((component.place, at)), ..Wanted::default() }, false)?;
+            self.search(
+                judge,
+                pattern,
+                number,
+                SearchScope { given: Some((component.place, at)), ..SearchScope::default() },
+                false,
+            )?;
             let stack = self.partitions.get_mut(number).expect("it is there").positive_mut(component.place);
             judge.release(stack.take(at).block);
             self.held -= 1;
@@ -106,7 +112,13 @@ impl Matching {
         judge.release(instance.block);
         self.held -= 1;
         for reached in number.map_or_else(|| self.partitions.numbers(), |number| vec![number as usize]) {
-            self.search(judge, pattern, reached, Wanted { negative: Some((component, instance)), ..Wanted::default() }, true)?;
+            self.search(
+                judge,
+                pattern,
+                reached,
+                SearchScope { negative: Some((component, instance)), ..SearchScope::default() },
+                true,
+            )?;
         }
         Ok(())
     }
@@ -174,7 +186,7 @@ impl Matching {
             self.due.push(Reverse((instance.ts, number)));
         }
         if searches {
-            self.search(judge, pattern, number, Wanted { given: Some((place, at)), ..Wanted::default() }, true)
+            self.search(judge, pattern, number, SearchScope { given: Some((place, at)), ..SearchScope::default() }, true)
         } else {
             Ok(())
         }
@@ -189,38 +201,38 @@ impl Matching {
     ) -> Result<(), J::Failure> {
         let (negation, instance) = (component.negation.unwrap_or_default(), arrived.instance);
         judge.hold(instance.block);
-        let wanted = Wanted { negative: Some((component, instance)), ..Wanted::default() };
+        let scope = SearchScope { negative: Some((component, instance)), ..SearchScope::default() };
         let Some(number) = arrived.partition else {
             for reached in self.partitions.numbers() {
-                self.search(judge, pattern, reached, wanted, false)?;
+                self.search(judge, pattern, reached, scope, false)?;
             }
             self.common[negation].add(instance);
             return Ok(());
         };
-        self.search(judge, pattern, number as usize, wanted, false)?;
+        self.search(judge, pattern, number as usize, scope, false)?;
         self.partitions.get_mut(number as usize).expect("it was just found").negated_mut(negation).add(instance);
         Ok(())
     }
 
-    /// Make (or withdraw) the matches of a partition that are wanted and stand.
+    /// Make (or withdraw) the matches of a partition that are requested and not ruled out.
     #[inline]
     fn search<J: Judge>(
         &mut self,
         judge: &J,
         pattern: &Pattern,
         number: usize,
-        wanted: Wanted<'_>,
+        scope: SearchScope<'_>,
         makes: bool,
     ) -> Result<(), J::Failure> {
         let Some(partition) = self.partitions.get(number).filter(|each| !each.lacks_a_step()) else { return Ok(()) };
-        if let Some((component, negative)) = wanted.negative
+        if let Some((component, negative)) = scope.negative
             && component.place < pattern.steps.len()
             && negative.ts >= partition.newest_end()
         {
             return Ok(()); // no last event is later, so no match reaches across it
         }
         let view = View { judge, pattern, partition, common: &self.common };
-        Search::new(view, wanted, self.emitted, &mut self.scratch, &mut self.changes, makes).run()
+        Search::new(view, scope, self.emitted, &mut self.scratch, &mut self.changes, makes).run()
     }
 
     /// Make the matches whose window has passed by now: nothing that has come rules them out.
@@ -234,7 +246,7 @@ impl Matching {
         {
             self.due.pop();
             if ts > before && previous != Some((ts, number)) {
-                self.search(judge, pattern, number, Wanted { first: Some(ts), ..Wanted::default() }, true)?;
+                self.search(judge, pattern, number, SearchScope { first: Some(ts), ..SearchScope::default() }, true)?;
             }
             previous = Some((ts, number));
         }

@@ -8,6 +8,7 @@ mod condition;
 mod encoder;
 mod entries;
 mod matching;
+mod negation;
 mod partitions;
 mod pattern;
 #[cfg(feature = "python")]
@@ -15,6 +16,5 @@ pub mod python;
 mod running;
 mod search;
 mod stack;
-mod standing;
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,6 @@
 //! Partitions by number, one for each key that has events.
 
-/// What is kept of a key.
+/// The state of one key.
 pub trait Content {
     fn is_empty(&self) -> bool;
     /// Become as new, for another key; room may be kept, if it is little.
@@ -69,7 +69,7 @@ impl<P> Partitions<P> {
 }
 
 impl<P: Content> Partitions<P> {
-    /// Forget what `purge` takes out of each partition, and partitions that hold nothing, each of which is told to `forget`;
+    /// Forget what `purge` takes out of each partition, and partitions that hold nothing, each of which `forget` is given;
     /// returns how much.
     pub fn purge<E>(
         &mut self,

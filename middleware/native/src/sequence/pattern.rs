@@ -1,4 +1,4 @@
-//! What a query looks for: its steps, what must not lie between them, and which conditions are due when.
+//! The pattern of a query: its steps, its negations, and the schedule of its conditions.
 
 /// The conditions (by number) to check when a place is bound, and for Kleene steps event by event.
 pub struct Schedule {

@@ -173,7 +173,7 @@ impl<E> Running<E> {
                     if is_over || waits || first.role(pattern.steps[0]).is_none() {
                         continue;
                     }
-                    view.standing(at, &mut found)?;
+                    view.matches_from(at, &mut found)?;
                 }
             }
         }
@@ -249,7 +249,7 @@ struct View<'a, E, J> {
 
 impl<E, J: RunJudge<E>> View<'_, E, J> {
     /// The matches of the run that begins with an entry which no negative rules out.
-    fn standing(
+    fn matches_from(
         &self,
         start: usize,
         found: &mut impl FnMut(&[Vec<&Entry<E>>]) -> Result<(), J::Failure>,

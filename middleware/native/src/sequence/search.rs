@@ -1,14 +1,14 @@
 //! Construction of matches: a depth-first search down the stacks, from the last step to the first.
 
 use super::changes::Changes;
+use super::negation::{Bound, Judge, TooLarge, View};
 use super::pattern::{Component, Schedule};
 use super::stack::Instance;
-use super::standing::{Bound, Judge, TooLarge, View};
 
-/// The search goes one call deeper for each event of a Kleene group; beyond this it is given up.
+/// The search goes one call deeper for each event of a Kleene group; beyond this depth the search stops.
 const LARGEST: usize = 2_000;
 
-/// What searches need room for, kept from one to the next.
+/// The buffers of searches, kept from one search to the next.
 #[derive(Default)]
 pub struct Scratch {
     floors: Vec<i64>,
@@ -16,21 +16,21 @@ pub struct Scratch {
     bound: Bound,
 }
 
-/// Which of the matches that stand are looked for.
+/// The matches that a search looks for, of those that no negation rules out.
 #[derive(Clone, Copy, Default)]
-pub struct Wanted<'a> {
+pub struct SearchScope<'a> {
     /// The place, and the instance on its stack, that a match must hold.
     pub given: Option<(usize, usize)>,
     /// The time of the first event.
     pub first: Option<i64>,
-    /// What must rule it out; it is on no stack.
+    /// The negative event that must rule the match out; it is on no stack.
     pub negative: Option<(&'a Component, Instance)>,
 }
 
 /// One search for matches in a partition, which notes them as made or withdrawn.
 pub struct Search<'a, J> {
     view: View<'a, J>,
-    wanted: Wanted<'a>,
+    scope: SearchScope<'a>,
     schedule: &'a Schedule,
     scratch: &'a mut Scratch,
     changes: &'a mut Changes,
@@ -44,7 +44,7 @@ impl<'a, J: Judge> Search<'a, J> {
     /// `emitted`: how far time has come.
     pub fn new(
         view: View<'a, J>,
-        wanted: Wanted<'a>,
+        scope: SearchScope<'a>,
         emitted: i64,
         scratch: &'a mut Scratch,
         changes: &'a mut Changes,
@@ -53,10 +53,10 @@ impl<'a, J: Judge> Search<'a, J> {
         let (pattern, count) = (view.pattern, view.pattern.steps.len());
         scratch.bound.clear(pattern);
         scratch.floors.clear();
-        scratch.floors.resize(count, wanted.first.unwrap_or(i64::MIN));
+        scratch.floors.resize(count, scope.first.unwrap_or(i64::MIN));
         scratch.ceilings.clear();
         scratch.ceilings.resize(count, i64::MAX);
-        if let Some((given, at)) = wanted.given {
+        if let Some((given, at)) = scope.given {
             let ts = view.partition.positive(given).items()[at].ts;
             for (place, floor) in scratch.floors.iter_mut().enumerate() {
                 *floor = if place > given { ts + 1 } else { ts.saturating_sub(pattern.within) };
@@ -64,7 +64,7 @@ impl<'a, J: Judge> Search<'a, J> {
             scratch.ceilings[count - 1] = ts.saturating_add(pattern.within);
             scratch.bound.single[given] = at;
         }
-        if let Some((component, negative)) = wanted.negative {
+        if let Some((component, negative)) = scope.negative {
             for (place, floor) in scratch.floors.iter_mut().enumerate() {
                 let within = negative.ts.saturating_sub(pattern.within);
                 *floor = if place >= component.place { negative.ts + 1 } else { within };
@@ -76,10 +76,10 @@ impl<'a, J: Judge> Search<'a, J> {
         }
         let complete = if pattern.trails { emitted.saturating_sub(pattern.within) } else { i64::MAX };
         if pattern.trails && !pattern.step(0).kleene {
-            scratch.ceilings[0] = scratch.ceilings[0].min(wanted.first.unwrap_or(i64::MAX)).min(complete);
+            scratch.ceilings[0] = scratch.ceilings[0].min(scope.first.unwrap_or(i64::MAX)).min(complete);
         }
-        let schedule = &pattern.schedules[wanted.given.map_or(count, |(place, _)| place)];
-        Self { view, wanted, schedule, scratch, changes, makes, complete, low: i64::MIN }
+        let schedule = &pattern.schedules[scope.given.map_or(count, |(place, _)| place)];
+        Self { view, scope, schedule, scratch, changes, makes, complete, low: i64::MIN }
     }
 
     pub fn run(mut self) -> Result<(), J::Failure> {
@@ -87,12 +87,12 @@ impl<'a, J: Judge> Search<'a, J> {
         self.grow(last, self.view.partition.positive(last - 1).items().len())
     }
 
-    /// A match is whole: note it, if it is wanted and stands.
+    /// A match is whole: note it, if it is requested and no negation rules it out.
     fn whole(&mut self) -> Result<(), J::Failure> {
         let (view, bound) = (&self.view, &self.scratch.bound);
         if view.pattern.trails {
             let first = view.ends(bound, 0).0;
-            if first > self.complete || self.wanted.first.is_some_and(|wanted| wanted != first) {
+            if first > self.complete || self.scope.first.is_some_and(|scope| scope != first) {
                 return Ok(());
             }
         }
@@ -100,8 +100,8 @@ impl<'a, J: Judge> Search<'a, J> {
             if view.is_ruled_out(bound)? {
                 return Ok(());
             }
-            if let Some((component, _)) = self.wanted.negative
-                && !view.hold(&component.conditions, bound, self.wanted.negative)?
+            if let Some((component, _)) = self.scope.negative
+                && !view.hold(&component.conditions, bound, self.scope.negative)?
             {
                 return Ok(());
             }
@@ -110,13 +110,13 @@ impl<'a, J: Judge> Search<'a, J> {
         Ok(())
     }
 
-    /// Bind the place before `places` to each of the first `end` instances of its stack that fits, and go on below.
+    /// Bind the place before `places` to each of the first `end` instances of its stack that fits, and continue below.
     fn grow(&mut self, places: usize, end: usize) -> Result<(), J::Failure> {
         let Some(place) = places.checked_sub(1) else { return self.whole() };
         if self.view.pattern.step(place).kleene {
             return self.grow_group(place, end);
         }
-        if let Some((given, at)) = self.wanted.given
+        if let Some((given, at)) = self.scope.given
             && given == place
         {
             return if at < end { self.bind(place, at) } else { Ok(()) };
@@ -154,7 +154,7 @@ impl<'a, J: Judge> Search<'a, J> {
         self.view.hold(conditions, &self.scratch.bound, None)
     }
 
-    /// Put each fitting instance before those of a group so far; with each group go on below, and let it grow further.
+    /// Put each fitting instance before those of a group so far; with each group continue below, and let it grow further.
     fn grow_group(&mut self, place: usize, end: usize) -> Result<(), J::Failure> {
         let stack = self.view.partition.positive(place);
         let group = self.scratch.bound.groups[place].clone();
@@ -162,7 +162,7 @@ impl<'a, J: Judge> Search<'a, J> {
             return Err(TooLarge.into());
         }
         let begins = self.is_last(place) && group.is_empty();
-        let must = self.wanted.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
+        let must = self.scope.given.filter(|(given, at)| *given == place && !group.contains(at)).map(|(_, at)| at);
         for at in (0..end.min(stack.up_to(self.scratch.ceilings[place]))).rev() {
             let ts = stack.items()[at].ts;
             let low = if begins { self.scratch.floors[place] } else { self.scratch.floors[place].max(self.low) };

@@ -32,7 +32,7 @@ impl Default for Stack {
 }
 
 impl Stack {
-    /// What it holds, in order of time.
+    /// The instances, in order of time.
     #[inline]
     pub fn items(&self) -> &[Instance] {
         &self.items[self.first..]
@@ -98,7 +98,7 @@ impl Stack {
         Ok(None)
     }
 
-    /// Forget instances with ts <= `upto`, each of which is told to `gone`; how many. Amortised O(1) each.
+    /// Forget instances with ts <= `upto`, each of which `gone` is given; how many. Amortised O(1) each.
     #[inline]
     pub fn purge(&mut self, upto: i64, mut gone: impl FnMut(Instance)) -> usize {
         if self.oldest > upto {

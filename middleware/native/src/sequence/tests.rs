@@ -8,10 +8,10 @@ use super::arrivals::Arrived;
 use super::blocks::Blocks;
 use super::entries::{Entry, Role};
 use super::matching::Matching;
+use super::negation::{Judge, TooLarge};
 use super::pattern::{Component, Pattern, Schedule};
 use super::running::{Changed, Due, Matches, Rules, RunJudge, Running};
 use super::stack::{Instance, Partition};
-use super::standing::{Judge, TooLarge};
 use crate::drawing::Drawn;
 use crate::expr::value::Value;
 
@@ -54,7 +54,7 @@ impl Condition {
 struct Query {
     pattern: Pattern,
     conditions: Vec<Condition>,
-    /// Of these, how many are on what is positive; the others are those of negations.
+    /// The number of conditions on positive components; the others are those of negations.
     positive: usize,
     /// By component.
     kinds: Vec<u64>,
@@ -115,7 +115,7 @@ impl Query {
         found
     }
 
-    /// Every way to go on from the places that are bound.
+    /// Every way to continue from the places that are bound.
     fn extend(
         &self,
         events: &BTreeMap<usize, Event>,
@@ -291,11 +291,11 @@ fn stacks_hold_the_matches_of_a_plain_search() {
             matching.partitions.open(|| Partition::new(pattern.steps.len(), pattern.negations.len()));
         }
         let (mut found, mut identities) = (BTreeSet::new(), HashMap::new());
-        let mut standing = BTreeMap::<usize, Event>::new();
+        let mut present = BTreeMap::<usize, Event>::new();
         for (come, gone, emitted, settled) in &steps.steps {
             matching.begin();
             for number in gone {
-                let event = standing.remove(number).unwrap();
+                let event = present.remove(number).unwrap();
                 for slot in query.roles(&event) {
                     let component = &pattern.components[slot];
                     let partition = component.is_keyed.then_some(event.key as u32);
@@ -306,7 +306,7 @@ fn stacks_hold_the_matches_of_a_plain_search() {
             let block = judge.blocks.open(come.clone());
             for (row, number) in come.iter().enumerate() {
                 let event = steps.all[*number];
-                standing.insert(*number, event);
+                present.insert(*number, event);
                 for slot in query.roles(&event) {
                     let instance = Instance { ts: event.ts, block, row: row as u32 };
                     let partition = pattern.components[slot].is_keyed.then_some(event.key as u32);
@@ -331,7 +331,7 @@ fn stacks_hold_the_matches_of_a_plain_search() {
             for at in made {
                 assert!(found.insert(numbers(&matching.changes, at)), "seed {seed}: it stood before");
             }
-            assert_eq!(found, query.matches(&standing, *emitted), "seed {seed}");
+            assert_eq!(found, query.matches(&present, *emitted), "seed {seed}");
             matching.purge(&mut judge, pattern, *settled, |_| Ok::<_, Failed>(())).unwrap();
             while matching.partitions.len() < KEYS as usize {
                 matching.partitions.open(|| Partition::new(pattern.steps.len(), pattern.negations.len()));
@@ -419,7 +419,7 @@ impl<'a> Runs<'a> {
         placed
     }
 
-    /// What stands no more, and what stands now.
+    /// The matches that are withdrawn, and the new ones.
     fn apply(&mut self, come: &[usize], gone: &[usize], emitted: i64) -> [BTreeSet<Vec<Vec<usize>>>; 2] {
         let pattern = &self.query.pattern;
         let leads = |slot: &usize| pattern.components[*slot].negation.is_some() && pattern.components[*slot].place == 0;
@@ -480,18 +480,18 @@ fn runs_that_are_corrected_are_those_of_all_events_at_once() {
         let mut drawn = Drawn(seed);
         let (query, steps, is_strict) = (Query::drawn(&mut drawn), Steps::drawn(&mut drawn), seed % 2 == 0);
         let mut runs = Runs::new(&query, &steps.all, is_strict);
-        let (mut found, mut standing) = (BTreeSet::new(), BTreeSet::new());
+        let (mut found, mut present) = (BTreeSet::new(), BTreeSet::new());
         for (come, gone, emitted, settled) in &steps.steps {
             let [withdrawn, made] = runs.apply(come, gone, *emitted);
             matched += made.len();
             assert!(withdrawn.iter().all(|each| found.remove(each)), "seed {seed}: it did not stand");
             assert!(made.into_iter().all(|each| found.insert(each)), "seed {seed}: it stood before");
-            gone.iter().for_each(|number| assert!(standing.remove(number)));
-            standing.extend(come.iter().copied());
-            let all: Vec<usize> = standing.iter().copied().collect();
+            gone.iter().for_each(|number| assert!(present.remove(number)));
+            present.extend(come.iter().copied());
+            let all: Vec<usize> = present.iter().copied().collect();
             let [_, at_once] = Runs::new(&query, &steps.all, is_strict).apply(&all, &[], *emitted);
             assert_eq!(found, at_once, "seed {seed}");
-            let every = query.matches(&standing.iter().map(|number| (*number, steps.all[*number])).collect(), *emitted);
+            let every = query.matches(&present.iter().map(|number| (*number, steps.all[*number])).collect(), *emitted);
             assert!(found.is_subset(&every), "seed {seed}: no match of any kind");
             let Ok(()) = runs.running.purge(&query.pattern, *settled, |_| Ok::<_, Infallible>(()));
             while runs.running.partitions.len() < KEYS as usize {

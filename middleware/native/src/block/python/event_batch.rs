@@ -26,7 +26,7 @@ pub struct EventBatch {
 
 enum Given {
     Foreign(Batch),
-    /// Of a block.
+    /// Columns of a block.
     Own(Arc<batch::Batch>),
 }
 
@@ -59,7 +59,7 @@ impl EventBatch {
         }
     }
 
-    /// What a unit must know of the times: see `survey_events`.
+    /// Survey the times: see `survey_events`.
     fn survey(&self, py: Python<'_>, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
         seen(self.times(py)?.iter().copied().map(Ok), top, clk, only_earliest)
     }
@@ -149,7 +149,7 @@ impl Interleaving {
         Ok(Self { order, times })
     }
 
-    /// The same as that of a batch.
+    /// Survey the times: see `survey_events`.
     fn survey(&self, top: i64, clk: i64, only_earliest: bool) -> PyResult<Survey> {
         seen(self.times.iter().copied().map(Ok), top, clk, only_earliest)
     }

@@ -39,14 +39,14 @@ struct ArrowArray {
 
 const NULLABLE: i64 = 2;
 
-/// What a schema points to: kept until it is released.
+/// The memory that a schema points to: kept until its release.
 struct SchemaOwned {
     _batch: Arc<Batch>,
     children: Vec<*mut ArrowSchema>,
     dictionary: *mut ArrowSchema,
 }
 
-/// What an array points to.
+/// The memory that an array points to.
 struct ArrayOwned {
     _batch: Arc<Batch>,
     buffers: Vec<*const c_void>,
@@ -171,7 +171,7 @@ unsafe extern "C" fn drop_array(capsule: *mut PyObject) {
     unsafe { free_array(PyCapsule_GetPointer(capsule, c"arrow_array".as_ptr()).cast()) }
 }
 
-/// What `__arrow_c_array__` gives: the schema, and the columns.
+/// The answer of `__arrow_c_array__`: the schema, and the columns.
 pub type Capsules<'py> = (Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 /// They share the columns, so it may be asked for again.

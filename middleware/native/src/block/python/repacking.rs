@@ -27,7 +27,7 @@ pub fn pack<'py>(
     streamed(py, &Stream::new(form.schema(columns.len()), rows.len(), shown)).map(Some)
 }
 
-/// The same as a block of the core. O(values).
+/// Return a batch as a block of the core. O(values).
 #[pyfunction]
 pub fn block_of(py: Python<'_>, reader: &BlockReader, batch: &EventBatch) -> PyResult<Option<Block>> {
     let (form, rows) = (reader.form(), 0..batch.len());

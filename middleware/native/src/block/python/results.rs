@@ -46,7 +46,7 @@ pub struct Stamping {
     level: i64,
 }
 
-/// What reads and writes blocks of results, the name of the operation, and its level.
+/// The reader and writer of blocks of results, the name of the operation, and its level.
 pub type StampingSpec<'py> = (Bound<'py, BlockReader>, String, i64);
 
 impl Stamping {

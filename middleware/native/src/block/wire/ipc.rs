@@ -4,14 +4,14 @@ use std::str::from_utf8;
 
 use crate::block::batch::{Texts, Values};
 
-/// Of Arrow's format: V5, which writers of today write.
+/// The version of Arrow's format: V5, which writers of today write.
 const VERSION: i16 = 4;
 
 const SCHEMA: u8 = 1;
 const DICTIONARY: u8 = 2;
 const BATCH: u8 = 3;
 
-/// What a column is to hold.
+/// The form of a column's values.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Form {
     Integers,

@@ -21,7 +21,7 @@ const DOUBLE: i16 = 2;
 
 const END: [u8; 8] = [0xFF, 0xFF, 0xFF, 0xFF, 0, 0, 0, 0];
 
-/// What a column holds, as a schema says it.
+/// The type of a column, as a schema states it.
 #[derive(Clone, Copy, PartialEq)]
 pub enum Kind {
     Integers,
@@ -119,7 +119,7 @@ impl<'a> From<&'a Column> for Shown<'a> {
     }
 }
 
-/// What is written as it lies.
+/// Bytes that are written unchanged.
 enum Run<'a> {
     Own(Vec<u8>),
     Bytes(&'a [u8]),
@@ -279,7 +279,7 @@ fn cell(out: &mut Vec<u8>, column: &Column, row: usize) {
     }
 }
 
-/// What opens an array of so many elements.
+/// Write the head of an array of so many elements.
 fn array(out: &mut Vec<u8>, count: usize) {
     match count {
         0..16 => out.push(0x90 | count as u8),

@@ -39,7 +39,7 @@ fn offset_of(of: &Bound<'_, PyType>, name: &Bound<'_, PyString>) -> usize {
     }
 }
 
-/// What lies at an offset that `offset_of` gave for the event's type, or for a base of it.
+/// The value at an offset that `offset_of` gave for the event's type, or for a base of it.
 #[inline]
 fn at<'a, 'py>(event: &'a Bound<'py, PyAny>, offset: usize) -> Option<Borrowed<'a, 'py, PyAny>> {
     if offset == NOWHERE {
@@ -116,7 +116,7 @@ impl<'py> FromPyObject<'_, 'py> for Field {
     }
 }
 
-/// What all events have: ts, id, source and level, at the same offsets in all types.
+/// The fields that all events have: ts, id, source and level, at the same offsets in all types.
 pub struct Stamps {
     event: Py<PyType>,
     ts: usize,
@@ -189,7 +189,7 @@ impl Stamps {
     }
 }
 
-/// What a field takes as it is, without conversion.
+/// The kind of values that a field takes without conversion.
 #[derive(Clone, Copy)]
 enum Kind {
     Any,

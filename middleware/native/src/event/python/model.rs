@@ -1,4 +1,4 @@
-//! What the core needs of the model of events, which Python declares: `middleware.native` gives it when it is imported.
+//! The model of events, which Python declares: `middleware.native` gives it when it is imported.
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;

@@ -25,7 +25,7 @@ pub struct Reading {
     places: Vec<usize>,
     /// Where the key lies, if it is a whole number.
     key: Option<usize>,
-    /// What tuples must pass to be joined.
+    /// The test that tuples must pass to be joined.
     before: Option<Program>,
 }
 
@@ -121,7 +121,7 @@ impl<'py> Pairing<'_, 'py> {
         stamping.block(made, chosen.iter().map(|at| times[*at as usize]).collect(), ids)
     }
 
-    /// The same pairs as events.
+    /// The pairs as events.
     pub fn met(&self) -> PyResult<Met<'py>> {
         let mut met = Met::default();
         for pair in self.pairs {

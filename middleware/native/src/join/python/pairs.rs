@@ -276,7 +276,7 @@ impl Pairs {
 pub struct Met<'py>(Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<i64>);
 
 impl<'py> Met<'py> {
-    /// Of a tuple of one side and one of the other.
+    /// Add the pair of a tuple of one side and one of the other.
     pub fn add(&mut self, is_left: bool, own: Bound<'py, PyAny>, other: Bound<'py, PyAny>, identity: i64) {
         let (left, right) = if is_left { (own, other) } else { (other, own) };
         self.0.push(left);

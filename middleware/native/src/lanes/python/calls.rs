@@ -1,4 +1,4 @@
-//! What the lanes of a unit call in Python, so that its meaning is written down once. Lanes are given it as they are made.
+//! The Python functions that the lanes of a unit call, so that their meaning is stated once. Lanes are given them at construction.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;

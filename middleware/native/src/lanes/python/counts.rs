@@ -1,4 +1,4 @@
-//! What the lanes of one unit have done so far.
+//! The counts of work that the lanes of one unit have done.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -17,14 +17,14 @@ static METHOD: PyOnceLock<Py<PyType>> = PyOnceLock::new();
 
 pub enum State {
     Plain(Arc<Plain>),
-    /// What a snapshot gave that is not plain.
+    /// A snapshot that is not plain.
     Other(Py<PyAny>),
-    /// Of a detector that failed and is to stay stopped.
+    /// A detector that failed and stays stopped.
     Stopped,
 }
 
 impl State {
-    /// What a snapshot gave.
+    /// The state that a snapshot gave.
     pub fn of(snapshot: Bound<'_, PyAny>, shared: &Shared) -> Self {
         match Plain::copy(&snapshot, &shared.names) {
             Some(plain) => Self::Plain(Arc::new(plain)),
@@ -134,7 +134,7 @@ impl Detector {
         self.derived(event, &result, shared)?.try_iter()?.try_for_each(|derived| results.append(derived?))
     }
 
-    /// What it returned for an event, as a list of events with an identity.
+    /// The results for an event, as a list of events with an identity.
     #[inline]
     fn derived<'py>(
         &self,
@@ -203,7 +203,7 @@ impl Detector {
     }
 
     pub fn restore(&mut self, py: Python<'_>, state: &State, shared: &Shared) -> PyResult<()> {
-        self.is_stopped = true; // one that cannot be restored must not go on from who knows where
+        self.is_stopped = true; // one that cannot be restored must not continue from an unknown state
         match (state, self.attributes(py, shared)?) {
             (State::Stopped, _) => return Ok(()),
             (State::Plain(state), Some(attributes)) => state.restore(&attributes)?,

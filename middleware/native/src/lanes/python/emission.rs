@@ -1,4 +1,4 @@
-//! What one call of `emit` gathers on its way, and the changes that it gives.
+//! The state of one call of `emit`, and the changes that it gives.
 
 use pyo3::prelude::*;
 use pyo3::types::PyList;
@@ -10,7 +10,7 @@ use crate::lanes::emission::{Early, Pending, Rounds};
 pub struct Emission<'py> {
     pub clk: Bound<'py, PyAny>,
     pub k: Bound<'py, PyAny>,
-    /// What lies at or below it is final.
+    /// Events at or below this time are final.
     pub settled: i64,
     /// The results in order, with their causes.
     pub results: Bound<'py, PyList>,

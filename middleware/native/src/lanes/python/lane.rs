@@ -16,7 +16,7 @@ use crate::lanes::replay::Corrected;
 use crate::lanes::runs::Runs;
 use crate::lanes::snapshots::Snapshots;
 
-/// What `middleware.ordering.lanes.lane.LaneState` holds: history, published, snapshots, live, broken.
+/// The fields of `middleware.ordering.lanes.lane.LaneState`: history, published, snapshots, live, broken.
 pub type LaneState<'py> =
     (Vec<Bound<'py, PyAny>>, Vec<Bound<'py, PyAny>>, Vec<(usize, Bound<'py, PyTuple>)>, Bound<'py, PyTuple>, Option<Py<PyAny>>);
 
@@ -84,7 +84,7 @@ impl Lane<Objects> {
         }
     }
 
-    /// All that the lane needs to go on in another process, without what is final, unless there are failures among it.
+    /// All that the lane needs to continue in another process, without what is final, unless there are failures among it.
     pub fn whole_state<'py>(&mut self, py: Python<'py>, settled: i64, shared: &mut Shared) -> PyResult<Bound<'py, PyTuple>> {
         let runs = &mut Running { py, shared };
         if !runs.shared.keeps_history {
@@ -136,7 +136,7 @@ fn published<'py>(py: Python<'py>, records: &[Record<Objects>]) -> PyResult<Boun
     PyList::new(py, records.iter().map(|record| &record.published))
 }
 
-/// What turns the old results into the new ones: the difference, or everything (4.3).
+/// The changes from the old results to the new ones: the difference, or everything (4.3).
 fn changes<'py>(
     emission: &Emission<'py>,
     old: &Bound<'py, PyList>,

@@ -37,18 +37,18 @@ use crate::event::python::fields::Stamps;
 use crate::lanes::emission::{Early, Pending, Rounds};
 use crate::lanes::lane::Lane;
 
-/// What `middleware.ordering.lanes.lanes.LanesState` holds: lanes by key (they come in parts), events without a lane, failures.
+/// The fields of `middleware.ordering.lanes.lanes.LanesState`: lanes by key (in parts), events without a lane, failures.
 type LanesState<'py> = (Vec<KeyedLane<'py>>, Bound<'py, PyDict>, Vec<Py<PyAny>>);
 type KeyedLane<'py> = (Bound<'py, PyAny>, LaneState<'py>);
 
-/// What a unit gives its detector in one step: `middleware.ordering.lanes.ready_events.ReadyEvents`.
+/// The input of a detector in one step: `middleware.ordering.lanes.ready_events.ReadyEvents`.
 #[derive(FromPyObject)]
 struct Ready<'py> {
     ahead: Bound<'py, PyList>,
     behind: Bound<'py, PyList>,
 }
 
-/// What lies at or below it is all there is.
+/// All events lie at or below this time.
 const END: i64 = 1 << 62;
 
 /// How many lanes one purge looks at: a unit purges after 1,024 events, so silent lanes keep some four events a key.
@@ -120,7 +120,7 @@ impl KeyedLanes {
         self.lanes.len()
     }
 
-    /// What the lanes have done so far.
+    /// The counts of work that the lanes have done.
     #[getter]
     fn counts(&self, py: Python<'_>) -> Py<Counts> {
         self.shared.counts.clone_ref(py)
@@ -299,8 +299,8 @@ impl KeyedLanes {
         Ok(found)
     }
 
-    /// All that the lanes need to go on in another process, but for the lanes themselves, which `part` gives as they are now.
-    /// O(1). `final`: how far the unit has got. What was begun before and has not been given to the end is given up.
+    /// All that the lanes need to continue in another process, but for the lanes themselves, which `part` gives as they are now.
+    /// O(1). `final`: how far the unit has got. A copy that was begun before and is not complete is dropped.
     #[pyo3(signature = (r#final))]
     fn state<'py>(&mut self, py: Python<'py>, r#final: i64) -> PyResult<Bound<'py, PyTuple>> {
         self.writing = Writing::of(self.lanes.len(), r#final);
@@ -346,7 +346,7 @@ impl KeyedLanes {
         Ok(())
     }
 
-    /// Events are left out: they are leaves to the collector, which never sees inside them (`gc=False`).
+    /// Events are skipped: they are leaves to the collector, which never sees inside them (`gc=False`).
     fn __traverse__(&self, visit: PyVisit<'_>) -> Result<(), PyTraverseError> {
         self.key.traverse(&visit)?;
         visit.call(&self.detector)?;
@@ -356,7 +356,7 @@ impl KeyedLanes {
         self.lanes.iter().try_for_each(|lane| lane.traverse(&visit))
     }
 
-    /// Whatever leads back here does so through a detector or a key function, and a function clears itself.
+    /// Every cycle of references leads through a detector or a key function, and a function clears itself.
     fn __clear__(&mut self, py: Python<'_>) {
         self.numbers.clear(py);
         self.writing = Writing::default();

@@ -1,4 +1,4 @@
-//! What all lanes of a unit have in common.
+//! The settings and functions that all lanes of a unit share.
 
 use std::sync::OnceLock;
 

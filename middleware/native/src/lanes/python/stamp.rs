@@ -8,14 +8,14 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::event::python::fields::{Maker, Stamps};
 
-/// What all keys of a detector have in common.
+/// The part of result identities that all keys of a detector share.
 pub struct Stamp {
     name: Py<PyAny>,
     level: Py<PyAny>,
     backdate: i64,
     /// Whether identities rest on the times of results, not on their causes.
     is_timed: bool,
-    /// Of the types that it publishes, those whose events can be made here.
+    /// The published types whose events can be made here.
     makers: Vec<Maker>,
     /// The last source of causes, and its hash.
     last: Option<(Py<PyString>, u64)>,

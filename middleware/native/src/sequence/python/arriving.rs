@@ -1,4 +1,4 @@
-//! What has arrived in a step: each event in the roles that it may have, with its partition, before any of it is on a stack.
+//! The arrivals of a step: each event in the roles that it may have, with its partition, before any of it is on a stack.
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;

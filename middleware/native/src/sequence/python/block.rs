@@ -1,4 +1,4 @@
-//! What comes in one step: rows of columns, or events as objects. Instances on stacks are rows of such blocks, and a block lives
+//! The input of one step: rows of columns, or events as objects. Instances on stacks are rows of such blocks, and a block lives
 //! as long as one of its rows is on a stack.
 
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ use crate::sequence::stack::Instance;
 
 /// Rows of a record batch, with what matches need of them: no object an event, unless Python asks for one.
 pub struct Columns {
-    /// The same as a sequence of events.
+    /// The rows as a sequence of events.
     events: Py<PyAny>,
     ids: Vec<i64>,
     /// The sources, and which of them each row has; None: all have the first.

@@ -8,7 +8,7 @@ use crate::event::python::fields::{Field, Stamps};
 use crate::expr::value::Value;
 use crate::sequence::entries::Role;
 
-/// What an event is as a component, if it passes its filters.
+/// The role of an event as a component, if it passes the filters.
 pub fn role(plan: &Plan, slot: usize, event: &Bound<'_, PyAny>) -> PyResult<Option<Role>> {
     let (py, reading, kleene) = (event.py(), &plan.readings[slot], plan.pattern.components[slot].kleene);
     let take = |field: &Field| Ok::<_, PyErr>(Value::of(&field.of(event)?));
@@ -22,7 +22,7 @@ pub fn role(plan: &Plan, slot: usize, event: &Bound<'_, PyAny>) -> PyResult<Opti
     Ok(Some(Role { slot, values }))
 }
 
-/// What orders events of one time.
+/// The key that orders events of one time.
 fn tie<'py>(event: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyTuple>> {
     let (py, stamps) = (event.py(), Stamps::get(event.py())?);
     (stamps.level(event)?, stamps.source(event)?, stamps.id(event)?).into_pyobject(py)

@@ -15,8 +15,8 @@ use crate::block::python::event_batch::EventBatch;
 use crate::event::python::fields::Stamps;
 use crate::sequence::encoder::Encoder;
 use crate::sequence::matching::Matching;
+use crate::sequence::negation::{Judge, TooLarge};
 use crate::sequence::stack::{Instance, Stack};
-use crate::sequence::standing::{Judge, TooLarge};
 
 impl From<TooLarge> for PyErr {
     fn from(_: TooLarge) -> Self {
@@ -92,7 +92,7 @@ impl SequenceMatcher {
         })
     }
 
-    /// The same without all that disorder asks for.
+    /// A matcher for events that are in order, without the work that disorder needs.
     #[cfg(feature = "baselines")]
     #[staticmethod]
     fn in_order(plan: &Bound<'_, PyAny>, fail: Py<PyAny>) -> PyResult<Self> {

@@ -67,9 +67,9 @@ pub struct Plan {
     pub conditions: Vec<Condition>,
     /// The function of a match's events that gives the values of its result.
     pub values: Py<PyAny>,
-    /// The same, if fields are all its values.
+    /// The plain fields, if all its values are such.
     pub plain: Option<Vec<Plain>>,
-    /// What columns of these take, and what makes blocks of them; None: results are no columns.
+    /// The fields of result columns, and the maker of their blocks; None: results are no columns.
     pub gives: Option<(Vec<Made>, Stamping)>,
     /// Makes results; None if they are left to Python as rows.
     pub maker: Option<Maker>,

@@ -10,7 +10,7 @@ fn must(holds: bool, what: impl FnOnce() -> String) -> Fault {
 }
 
 impl<K: Time, M: Monoid> Tree<K, M> {
-    /// What is wrong, if anything: sizes, heights, order, sides, fingers, aggregates, and the bookkeeping of the arena. O(n).
+    /// The first fault, if there is one: sizes, heights, order, sides, fingers, aggregates, and the bookkeeping of the arena. O(n).
     pub fn fault(&self) -> Result<Option<String>, M::Failure> {
         if let Err(fault) = self.structure() {
             return Ok(Some(fault));

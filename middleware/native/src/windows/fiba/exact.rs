@@ -14,13 +14,13 @@ const SCALE: f64 = f64::from_bits(0x47F0_0000_0000_0000); // 2^128
 pub struct Exact {
     /// The sum as plain addition gives it.
     sum: f64,
-    /// What rounding lost of it, and what rounding lost of that.
+    /// The rounding error of the sum, and the rounding error of that.
     lost: f64,
     rest: f64,
     more: Option<Box<More>>,
 }
 
-/// What most sums never need.
+/// State that most sums never need.
 #[derive(Clone, Default)]
 struct More {
     /// All parts, once three do not hold them: growing in size, and apart.
@@ -60,7 +60,7 @@ fn grow(parts: &mut Vec<f64>, x: f64) {
     parts.truncate(kept);
 }
 
-/// The same to the first `count` of them, with room for one more; gives how many there are then.
+/// Add to the first `count` of the parts, with room for one more; return how many there are then.
 fn grow_in(parts: &mut [f64], count: usize, mut x: f64) -> usize {
     let mut kept = 0;
     for i in 0..count {
@@ -89,7 +89,7 @@ impl Exact {
         }
     }
 
-    /// The same of what has more bits than most sums have room for, as products: nothing is asked on the way.
+    /// Add a number with more bits than most sums have room for, as products have: no check on the way.
     #[inline]
     pub fn add_long(&mut self, x: f64) {
         if self.more.is_some() || x.abs() > HUGE || x.is_nan() {
@@ -173,7 +173,7 @@ impl Exact {
         }
     }
 
-    /// What `save` gave; None of anything else.
+    /// Restore the state that `save` gave; None for anything else.
     pub fn load(saved: &[Vec<f64>]) -> Option<Self> {
         let of_three = |three: &[f64], more| match *three {
             [sum, lost, rest] => Some(Self { sum, lost, rest, more }),

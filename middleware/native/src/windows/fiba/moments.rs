@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::exact::{Exact, two_product, two_sum};
 use super::monoid::Monoid;
 
-/// What an entry holds whose aggregate is larger than a value: one value, or, of several at one time, their aggregate.
+/// The content of an entry whose aggregate is larger than a value: one value, or, of several at one time, their aggregate.
 #[derive(Clone)]
 pub enum Few<V, A> {
     One(V),
@@ -170,7 +170,7 @@ impl Spread {
 
     /// The numerator in two floats, if that tells how it is rounded: it nearly always does.
     ///
-    /// All that is left out or rounded in `low` is less than `slack`, whatever the sizes of the parts: each of its terms is
+    /// All that is omitted or rounded in `low` is less than `slack`, whatever the sizes of the parts: each of its terms is
     /// rounded once, and so is each of six additions of them.
     #[inline]
     fn quick_numerator(&self, count: f64) -> Option<f64> {

@@ -1,4 +1,4 @@
-//! What is aggregated, and how: monoids. Only associativity is asked for, never commutativity or an inverse.
+//! Monoids, which say how entries are aggregated. They must be associative, but need neither commutativity nor an inverse.
 
 /// An associative operator over what the entries of a window hold.
 ///
@@ -7,7 +7,7 @@
 pub trait Monoid: Send + Sync + 'static {
     type Slot: Clone + Default + Send + Sync;
     type Agg: Clone + Default + Send + Sync;
-    /// What an operation fails with: `Infallible` where none does.
+    /// The error of an operation: `Infallible` where none fails.
     type Failure;
 
     /// Whether an operation may fail midway, so that the tree must be able to go back.

@@ -10,7 +10,7 @@ pub trait Scalar: Copy + Default + Send + Sync + PartialEq + 'static {
     fn least(self, other: Self) -> Self;
     /// The larger; 0.0 comes after -0.0, and a NaN wins.
     fn most(self, other: Self) -> Self;
-    /// The same number, to the bit.
+    /// Whether two numbers are equal to the bit.
     fn same(self, other: Self) -> bool;
 }
 

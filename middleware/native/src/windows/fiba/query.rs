@@ -64,7 +64,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         }
     }
 
-    /// What lies between the bounds in the subtree of x. These four return how many nodes they looked at.
+    /// The aggregate between the bounds in the subtree of x. These four return how many nodes they looked at.
     fn between(&self, x: u32, low: K, high: K, product: &mut Product<'_, M>) -> Result<u64, M::Failure> {
         let (times, slots) = (self.times_of(x), self.slots_of(x));
         let from = rank(times, low);

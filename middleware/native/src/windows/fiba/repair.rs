@@ -136,7 +136,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         Ok(())
     }
 
-    /// What the aggregate of a node must be (figure 2), from its entries, its children, and its parent on a spine.
+    /// The aggregate that a node must have (figure 2), from its entries, its children, and its parent on a spine.
     pub fn aggregate(&self, x: u32, side: Side) -> Result<(Option<M::Agg>, u64), M::Failure> {
         let mut product = Product::new(&self.monoid);
         let parent = self.parent(x);

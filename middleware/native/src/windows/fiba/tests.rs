@@ -208,7 +208,7 @@ fn operators_whose_order_never_shows() {
     drive(|| Grown { empty: Spread::default(), how: () }, |value| Few::One((value % 1_000) as f64 / 8.0));
 }
 
-/// What an operation leaves where its operator fails at any point on the way: all as it was.
+/// An operation whose operator fails at any point leaves everything as it was.
 #[test]
 fn an_operation_is_done_or_not() {
     let mut drawn = Drawn(9);

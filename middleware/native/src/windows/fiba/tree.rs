@@ -141,7 +141,7 @@ impl<K: Time, M: Monoid> Tree<K, M> {
         self.nodes[x as usize].side
     }
 
-    /// What a node's aggregate covers: without fingers its subtree, wherever it stands.
+    /// The extent of a node's aggregate: without fingers its subtree, wherever it stands.
     #[inline]
     pub fn covers(&self, x: u32) -> Side {
         if M::FINGERS { self.side(x) } else { Side::Inner }

@@ -1,8 +1,8 @@
-//! What can be asked of a column, and what the answer is.
+//! The aggregates of a column, and their values.
 
 use crate::windows::fiba::numbers::Scalar;
 
-/// What is asked of a column.
+/// An aggregate of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     Count,
@@ -13,7 +13,7 @@ pub enum What {
     Min,
     Max,
     Range,
-    /// By how much the number of values is lessened in the divisor, and whether the root is wanted.
+    /// By how much the number of values is lessened in the divisor, and whether the root is taken.
     Variance(i64, bool),
     Median,
 }

@@ -18,21 +18,21 @@ impl Late {
 }
 
 /// A result: its lane, its window, and its values.
-pub type Told = (usize, (i64, i64), Vec<Value>);
+pub type WindowResult = (usize, (i64, i64), Vec<Value>);
 
 /// Former results that are others now: as they were, as they are, and those that are no more.
 #[derive(Default)]
 pub struct Corrected {
-    pub old: Vec<Told>,
-    pub new: Vec<Told>,
-    pub gone: Vec<Told>,
+    pub old: Vec<WindowResult>,
+    pub new: Vec<WindowResult>,
+    pub gone: Vec<WindowResult>,
 }
 
 impl Corrected {
     /// Whether a whole number among them is beyond 64 bits.
     pub fn is_beyond(&self) -> bool {
-        let told = [&self.old, &self.new, &self.gone];
-        told.into_iter().flatten().any(|(_, _, values)| values.iter().any(|value| value.is_beyond()))
+        let results = [&self.old, &self.new, &self.gone];
+        results.into_iter().flatten().any(|(_, _, values)| values.iter().any(|value| value.is_beyond()))
     }
 }
 
@@ -50,7 +50,7 @@ impl Windows {
         corrected
     }
 
-    fn correct_lane(&mut self, work: Late, corrected: &mut Corrected, inserted: &mut Vec<Told>) {
+    fn correct_lane(&mut self, work: Late, corrected: &mut Corrected, inserted: &mut Vec<WindowResult>) {
         let windows = self.touched(&work);
         let before = self.values_of(work.lane, &windows);
         for (ts, row) in &work.gone {
@@ -61,13 +61,13 @@ impl Windows {
         }
         let after = self.values_of(work.lane, &windows);
         for (&window, (old, new)) in windows.iter().zip(before.into_iter().zip(after)) {
-            let told = |values| (work.lane, window, values);
+            let result = |values| (work.lane, window, values);
             match (old, new) {
-                (None, Some(new)) => inserted.push(told(new)),
-                (Some(old), None) => corrected.gone.push(told(old)),
+                (None, Some(new)) => inserted.push(result(new)),
+                (Some(old), None) => corrected.gone.push(result(old)),
                 (Some(old), Some(new)) if !old.iter().zip(&new).all(|(old, new)| old.same(*new)) => {
-                    corrected.old.push(told(old));
-                    corrected.new.push(told(new));
+                    corrected.old.push(result(old));
+                    corrected.new.push(result(new));
                 }
                 _ => {}
             }

@@ -95,7 +95,7 @@ impl Fold for Spread {
     }
 }
 
-/// Of integers: the sum, and how many.
+/// The sum of integers, and their number.
 #[derive(Default)]
 pub struct Whole {
     sum: i128,

@@ -1,4 +1,4 @@
-//! What the windows of one key hold: rows in order of time, in one array.
+//! The content of the windows of one key: rows in order of time, in one array.
 
 use std::hint::select_unpredictable;
 use std::ops::Range;

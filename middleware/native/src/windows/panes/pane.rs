@@ -1,10 +1,10 @@
-//! What comes and goes between two bounds of windows: a window is a run of panes, whatever the key.
+//! The rows that come and go between two bounds of windows: a window is a run of panes, whatever the key.
 
 use std::collections::VecDeque;
 
 use super::plan::Plan;
 
-/// What comes or goes: `lane << 1`, and 1 if it goes; which columns are there; the columns.
+/// A row that comes or goes: `lane << 1`, and 1 if it goes; which columns are there; the columns.
 pub type Entry = [u64];
 
 /// The entry of a row that comes or goes.

@@ -1,4 +1,4 @@
-//! What windows there are, and what is read and calculated; the same for all keys.
+//! The plan of windows: their bounds, and what is read and calculated. One plan serves all keys.
 
 use super::aggregate::What;
 
@@ -10,7 +10,7 @@ pub struct Plan {
     pub offset: i64,
     /// For each column that is read whether it has floats; integers otherwise.
     pub floats: Vec<bool>,
-    /// What of which column; events are counted without one.
+    /// The aggregates and their columns; events are counted without one.
     pub aggregates: Vec<(What, Option<usize>)>,
 }
 

@@ -3,7 +3,7 @@
 use super::aggregate::Value;
 use super::identity::Bounds;
 
-/// Of more results the memory is not kept.
+/// The memory of more results than this is not kept.
 const MOST: usize = 1 << 17;
 
 /// A column of values, with a byte for each that says whether there is one.

@@ -19,7 +19,7 @@ pub struct Sliding {
     pub states: Vec<States>,
     /// Lanes whose aggregate must be calculated anew; only for a moment.
     stale: Vec<usize>,
-    /// The same, and their rows.
+    /// The stale lanes, with their rows.
     found: Vec<(usize, Range<usize>)>,
 }
 

@@ -15,7 +15,7 @@ pub enum States {
     Ranks(Vec<Ranks>),
 }
 
-/// The same for states of each kind.
+/// Do the same for states of each kind.
 macro_rules! each {
     ($given:expr, $states:ident => $do:expr) => {
         match $given {
@@ -74,7 +74,7 @@ impl States {
     }
 }
 
-/// What is asked of which column; of none, how many there are.
+/// An aggregate and its column; without one, the number of rows.
 pub type Asked = (What, Option<usize>);
 
 fn of_kind<F>(_: &[F], state: F) -> F {
@@ -108,7 +108,7 @@ fn folded<F: Fold>((_, column): Asked, rows: &[u64], width: usize) -> F {
     state
 }
 
-/// What a row or an entry says of a column, if it says something; of none, that it is there.
+/// The value of a row or an entry in a column, if there is one; without a column, a sign that the row is there.
 #[inline]
 fn bits(row: &[u64], column: Option<usize>) -> Option<u64> {
     match column {

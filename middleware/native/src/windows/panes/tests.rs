@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::aggregate::{Value, What};
-use super::correcting::Told;
+use super::correcting::WindowResult;
 use super::plan::Plan;
 use super::windows::Windows;
 use crate::drawing::Drawn;
@@ -46,7 +46,7 @@ fn spelled(values: impl Iterator<Item = Value>) -> Vec<String> {
     values.map(spelled).collect()
 }
 
-/// What is asked of some numbers, from its definition.
+/// An aggregate of some numbers, from its definition.
 #[expect(clippy::cast_precision_loss, reason = "the numbers are small")]
 fn asked(what: What, is_float: bool, rows: usize, mut numbers: Vec<f64>) -> Value {
     let (count, sum) = (numbers.len() as f64, numbers.iter().sum::<f64>());
@@ -99,7 +99,7 @@ fn expected(plan: &Plan, held: &[(usize, Vec<u64>)], upto: i64) -> Found {
     rows.into_iter().map(|(window, rows)| (window, spelled(values(&rows).into_iter()))).collect()
 }
 
-fn key((lane, (start, end), _): &Told) -> (usize, i64, i64) {
+fn key((lane, (start, end), _): &WindowResult) -> (usize, i64, i64) {
     (*lane, *start, *end)
 }
 
@@ -131,15 +131,15 @@ fn run(seed: u64, anew: bool) {
         }
         windows.close(&late);
         let corrected = windows.publish(late, upto);
-        for told in corrected.gone.iter().chain(&corrected.old) {
-            assert_eq!(found.remove(&key(told)), Some(spelled(told.2.iter().copied())), "seed {seed}, step {step}");
+        for result in corrected.gone.iter().chain(&corrected.old) {
+            assert_eq!(found.remove(&key(result)), Some(spelled(result.2.iter().copied())), "seed {seed}, step {step}");
         }
-        for told in &corrected.new {
-            found.insert(key(told), spelled(told.2.iter().copied()));
+        for result in &corrected.new {
+            found.insert(key(result), spelled(result.2.iter().copied()));
         }
         for place in 0..windows.results.len() {
             let (lane, (start, end), values) = windows.results.get(place);
-            assert!(found.insert((lane, start, end), spelled(values)).is_none(), "seed {seed}, step {step}: told twice");
+            assert!(found.insert((lane, start, end), spelled(values)).is_none(), "seed {seed}, step {step}: published twice");
         }
         assert_eq!(found, expected(&windows.plan, &held, upto), "seed {seed}, step {step}");
         assert_eq!(windows.held, held.len());

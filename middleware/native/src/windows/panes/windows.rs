@@ -1,7 +1,7 @@
 //! Contents by key, what a change touches, and what is due when time passes.
 //!
-//! What was published is never stored: it follows from what the windows held, and is calculated again where a change touches
-//! it. `detectors.window.windows_operation` is the twin, for all kinds of windows and all monoids.
+//! Published results are never stored: they follow from the windows' content, and are calculated again where a change touches
+//! them. `detectors.window.windows_operation` is the twin, for all kinds of windows and all monoids.
 
 use super::correcting::{Corrected, Late};
 use super::lane::{Lane, append};
@@ -19,9 +19,9 @@ pub struct Windows {
     pub plan: Plan,
     pub lanes: Vec<Lane>,
     pub(super) free: Vec<usize>,
-    /// What was published last, by size.
+    /// The windows published last, by size.
     pub(super) sliding: Vec<Sliding>,
-    /// What is in it, and what comes after.
+    /// The panes in the window, and those after it.
     pub(super) panes: Panes,
     /// Windows that end until here are published.
     pub upto: i64,
@@ -155,7 +155,7 @@ impl Windows {
     }
 }
 
-/// What was published last, when all windows that end until `upto` were: nothing.
+/// The state once all windows that end until `upto` were published, without content.
 fn slidings(plan: &Plan, upto: i64) -> Vec<Sliding> {
     let end = plan.end(upto.saturating_add(1)) - plan.every;
     plan.sizes.iter().map(|&size| Sliding::new(plan, size, end)).collect()

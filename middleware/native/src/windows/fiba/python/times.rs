@@ -9,7 +9,7 @@ use super::columns::numbers;
 use crate::windows::fiba::monoid::Monoid;
 use crate::windows::fiba::tree::{Time, Tree};
 
-/// What stands for a time in the tree, and how to get there and back.
+/// The number that stands for a time in the tree, and the conversions.
 pub trait Stamps: Send + Sync + 'static {
     type Time: Time;
 

@@ -28,7 +28,7 @@ pub trait Values: Monoid<Failure: Into<PyErr>> {
 
     fn give<'py>(&self, py: Python<'py>, out: Self::Out) -> PyResult<Bound<'py, PyAny>>;
 
-    /// What an entry holds, as Python pickles it.
+    /// The content of an entry, as Python pickles it.
     fn save<'py>(&self, py: Python<'py>, slot: &Self::Slot) -> PyResult<Bound<'py, PyAny>>;
 
     /// The way back.
@@ -270,12 +270,12 @@ where
     outs.into_iter().map(|out| give_range(py, out)).collect::<PyResult<Vec<_>>>()?.into_pyobject(py)
 }
 
-/// What is asked of the sum of floats.
+/// The result that is computed from the sum of floats.
 #[derive(Clone, Copy)]
 pub enum Of {
     Sum,
     Mean,
-    /// Of logarithms, which are taken on the way in.
+    /// The mean of logarithms, which are taken on the way in.
     GeometricMean,
 }
 

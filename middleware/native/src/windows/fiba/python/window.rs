@@ -11,7 +11,7 @@ use crate::windows::fiba::tree::{Time, Tree};
 
 pub type Object<'py> = Bound<'py, PyAny>;
 
-/// What `Fiba` does with a tree.
+/// The operations of `Fiba` on a tree.
 pub trait Window: Send + Sync {
     fn len(&self) -> usize;
     fn insert(&mut self, time: &Object<'_>, value: &Object<'_>, replace: bool) -> PyResult<()>;

@@ -14,7 +14,7 @@ use self::given::object;
 use self::key::{Key, Keys};
 use self::named::Named;
 use super::aggregate::{Value, What};
-use super::correcting::{Corrected, Late, Told};
+use super::correcting::{Corrected, Late, WindowResult};
 use super::identity::Bounds;
 use super::plan::{Plan, Row};
 use super::windows::Windows;
@@ -25,7 +25,7 @@ use crate::event::python::model::Model;
 #[pyclass(module = "middleware.native")]
 pub struct KeyedWindows {
     windows: Windows,
-    /// What is read of an event.
+    /// The fields that are read of an event.
     fields: Vec<Field>,
     keys: Keys,
     /// By lane.
@@ -310,12 +310,12 @@ impl KeyedWindows {
         Ok(rows)
     }
 
-    /// What became of former results: rows as they were, as they are, and those that were withdrawn.
+    /// The changes of former results: rows as they were, as they are, and those that are withdrawn.
     fn corrections<'py>(&self, py: Python<'py>, corrected: &Corrected) -> PyResult<[Bound<'py, PyList>; 3]> {
-        let row = |(lane, window, values): &Told| {
+        let row = |(lane, window, values): &WindowResult| {
             self.row(&mut Vec::new(), *lane, *window, &bounds(py, *window)?, values.iter().copied())
         };
-        let rows = |told: &[Told]| PyList::new(py, told.iter().map(row).collect::<PyResult<Vec<_>>>()?);
+        let rows = |results: &[WindowResult]| PyList::new(py, results.iter().map(row).collect::<PyResult<Vec<_>>>()?);
         Ok([rows(&corrected.old)?, rows(&corrected.new)?, rows(&corrected.gone)?])
     }
 

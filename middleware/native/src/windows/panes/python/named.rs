@@ -1,4 +1,4 @@
-//! What results show of a key, and what the identities of its windows begin with.
+//! The fields of results that show a key, and the beginning of the identities of its windows.
 
 use pyo3::prelude::*;
 use pyo3::types::{PyInt, PyTuple};

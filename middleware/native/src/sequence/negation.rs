@@ -1,4 +1,4 @@
-//! Which matches of a partition stand: what negatives rule out.
+//! The negations of a pattern: which matches of a partition they rule out.
 
 use super::pattern::{Component, Pattern};
 use super::stack::{Instance, Partition, Stack};
@@ -26,7 +26,7 @@ pub trait Judge {
 #[derive(Debug)]
 pub struct TooLarge;
 
-/// A partition, with all that says which of its matches stand.
+/// A partition, with all that decides which of its matches no negation rules out.
 pub struct View<'a, J> {
     pub judge: &'a J,
     pub pattern: &'a Pattern,
