@@ -26,5 +26,5 @@ def test_there_are_no_circles_among_modules():
 def test_all_below_the_commands_names_nothing_that_stands_above_it():
     commands = ROOT / "middleware" / "cli"
     files = [file for file in ROOT.glob("middleware/**/*.py") if commands not in file.parents]
-    said = {str(file.relative_to(ROOT)): NAMED.findall(file.read_text(encoding="utf-8")) for file in files}
-    assert {file: found for file, found in said.items() if found} == {}
+    text = {str(file.relative_to(ROOT)): NAMED.findall(file.read_text(encoding="utf-8")) for file in files}
+    assert {file: found for file, found in text.items() if found} == {}

@@ -36,14 +36,14 @@ def table(file: str, section: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("section", SECTIONS)
 def test_nodes_toml(section: str) -> None:
-    told = table("scenarios.md", section)
+    documented = table("scenarios.md", section)
     fields = {field.encode_name: field for field in msgspec.structs.fields(SECTIONS[section])}
-    assert told.keys() == fields.keys()
+    assert documented.keys() == fields.keys()
     for name, field in fields.items():
-        assert (told[name] == "needed") == field.required, name
-        if isinstance(field.default, str | float) and told[name].startswith("`"):
+        assert (documented[name] == "needed") == field.required, name
+        if isinstance(field.default, str | float) and documented[name].startswith("`"):
             default = f'"{field.default}"' if isinstance(field.default, str) else repr(field.default)
-            assert told[name] == f"`{default}`", name
+            assert documented[name] == f"`{default}`", name
 
 
 def test_mappings() -> None:

@@ -78,10 +78,10 @@ def test_generated_pages(workers):
     given = [Page(**row) for row in pages(3, 4.0)["search.Page"].to_pylist()]
     generator = Random(1)
     arrived = sorted(given, key=lambda page: page.ts + generator.expovariate(5) * SECOND)
-    wanted = [each.fields for each in sequential(flow(False).nodes, given)]
-    assert len(given) == 80 and len(wanted) > 3_000
+    expected = [each.fields for each in sequential(flow(False).nodes, given)]
+    assert len(given) == 80 and len(expected) > 3_000
     made = run(arrived, search(workers, updates=False), batch=4)
-    assert results(made)[0] == wanted
+    assert results(made)[0] == expected
     assert made.corrected > 0
 
 
@@ -94,9 +94,9 @@ def test_wikipedia():
         pytest.skip(f"no extract of Wikipedia here: set SLACKLINE_DATA, which is {os.environ.get('SLACKLINE_DATA')!r}")
     given = [Page(**row) for row in rows]
     assert {"Anarchism"} <= {page.title for page in given}
-    wanted = [each.fields for each in sequential(flow(False).nodes, given)]
-    assert results(run(given[8::-1] + given[:8:-1], search(2, updates=False), batch=5))[0] == wanted
-    assert len(wanted) > 8_000
+    expected = [each.fields for each in sequential(flow(False).nodes, given)]
+    assert results(run(given[8::-1] + given[:8:-1], search(2, updates=False), batch=5))[0] == expected
+    assert len(expected) > 8_000
 
 
 def test_what_changes_hands_survives_the_wire():

@@ -98,7 +98,7 @@ class KeyedLanes:
         events = chain(ready.behind, ready.ahead)
         self.counts.executed += len(ready.ahead) + len(ready.behind)
         while not self._run_in_order(events, settled, results, touched, behind):
-            pass  # one event failed and is quarantined: go on with the next
+            pass  # one event failed and is quarantined: continue with the next
         deltas = self._correct(behind, gone, results, touched, clk, k) if behind else None
         for lane in behind:
             self._failures += lane.trim(settled)

@@ -1,4 +1,4 @@
-"""The rule: under skip-till-next-match and strict contiguity each event begins one run, and events in order go on with it.
+"""The rule: under skip-till-next-match and strict contiguity each event begins one run, and events in order continue it.
 
 Under these strategies a run is a function of its first event and of the events that follow within the window. A change touches
 only the runs that began within one window before it: they are run before and after the change, and the difference is published.

@@ -17,7 +17,7 @@ class Waiting:
         return len(self._events)
 
     def add(self, events: list[Event], after: int) -> tuple[list[Event], int]:
-        """Keep those that are later than ``after``. Returns the others, as they came, and how many repeats were left out: the
+        """Keep those that are later than ``after``. Returns the others, as they came, and how many repeats were skipped: the
         event that was there came first. O(n log n), and the tail that they fall into."""
         early = [event for event in events if event.ts > after]
         ordered, repeats = arranged(early)

@@ -88,7 +88,7 @@ START: dict[str, int] = {
     "checkpoint forgets what peers promised": 10,
     "checkpoint forgets readers": 8,
     "checkpoint forgets places in other logs": 10,
-    "damage to the log not told": 277,
+    "damage to the log not reported": 277,
     "slots left as they are when a state is restored": 31,
     "late revisions let through by units": 4,
     "revisions of refused ones let through by units": 27,
@@ -98,26 +98,26 @@ START: dict[str, int] = {
     "clashes taken for repeats": 11,
     "a node believes its own clock": 18,
     "a node does not wait for a second clock": 511,
-    "what others said of the clock forgotten at a restart": 2_360,
+    "clocks that others announced forgotten at a restart": 2_360,
     "late revisions let through where they come in": 9,
     "late retractions let through where they come in": 87,
     "events below promises let through": 9,
     "watermarks combined as the largest": 5,
     "publishers do not promise again": 7,
     "an end of a former generation believed": 10,
-    "units do not go on": 34,
-    "operators go on without what they knew": 446,
+    "units do not resume": 34,
+    "operators resume without their state": 446,
     "generations not logged": 487,
-    "what the log holds of publishers that left not told": 974,
-    "readers not told of a generation": 10,
+    "publishers in the log that left not announced": 974,
+    "generation not announced to readers": 10,
     "types change in any order": 19,
     "reader ignores where its name was": 5,
     "reader ignores gaps": 4,
-    "readers that were forgotten not told of a gap": 146,
-    "the log hides what nobody wanted": 766,
+    "gap not announced to forgotten readers": 146,
+    "the log hides types without subscribers": 766,
     "repeats in columns taken": 17,
     "columns behind the watermark let through": 113,
-    "columns that wait in a unit left out of checkpoints": 74,
+    "waiting columns of a unit omitted from checkpoints": 74,
     "columns held back that were withdrawn released": 257,
     "state of FlowOperation not restored": 8,
     "state of SequenceOperation not restored": 10,
@@ -253,7 +253,7 @@ def _emptied(part: str, empty: Any) -> Callable[[Unit], dict[str, Any]]:
 
 
 @bug
-def damage_to_the_log_not_told(patch: pytest.MonkeyPatch) -> None:
+def damage_to_the_log_not_reported(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Broker, "lost_log", lambda self, common: None)
 
 
@@ -363,7 +363,7 @@ def a_node_does_not_wait_for_a_second_clock(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def what_others_said_of_the_clock_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
+def clocks_that_others_announced_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(sources.Sources, "was_behind", lambda self, behind: None)
 
 
@@ -411,7 +411,7 @@ def publishers_do_not_promise_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Publication, "restarted", lambda self: None)
 
 
-# -- what has ended goes on -------------------------------------------------------------------------------------------
+# -- ended streams resume ----------------------------------------------------------------------------------------------
 
 
 @bug
@@ -424,13 +424,13 @@ def an_end_of_a_former_generation_believed(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def units_do_not_go_on(patch: pytest.MonkeyPatch) -> None:
+def units_do_not_resume(patch: pytest.MonkeyPatch) -> None:
     for kind in (DetectorUnit, OperatorUnit):
         patch.setattr(kind, "resume", lambda self, floor: [])
 
 
 @bug
-def operators_go_on_without_what_they_knew(patch: pytest.MonkeyPatch) -> None:
+def operators_resume_without_their_state(patch: pytest.MonkeyPatch) -> None:
     resume = OperatorLane.resume
 
     def forgetful(self: OperatorLane, floor: int) -> list[Delta]:
@@ -446,12 +446,12 @@ def generations_not_logged(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def what_the_log_holds_of_publishers_that_left_not_told(patch: pytest.MonkeyPatch) -> None:
+def publishers_in_the_log_that_left_not_announced(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(outbound, "with_log", lambda interest, peer, ever: interest)
 
 
 @bug
-def readers_not_told_of_a_generation(patch: pytest.MonkeyPatch) -> None:
+def generation_not_announced_to_readers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Peer, "is_in", lambda self, generation: None)
 
 
@@ -492,12 +492,12 @@ def types_change_in_any_order(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def readers_behind_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
+def gap_not_announced_to_readers_behind(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "start_of", lambda self, *_: (self.oldest, False))
 
 
 @bug
-def readers_that_were_forgotten_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> None:
+def gap_not_announced_to_forgotten_readers(patch: pytest.MonkeyPatch) -> None:
     start_of = Log.start_of
 
     def silent(self: Log, peer: PeerKey, interest: Interest) -> tuple[int, bool]:
@@ -509,7 +509,7 @@ def readers_that_were_forgotten_not_told_of_a_gap(patch: pytest.MonkeyPatch) -> 
 
 
 @bug
-def the_log_hides_what_nobody_wanted(patch: pytest.MonkeyPatch) -> None:
+def the_log_hides_types_without_subscribers(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Log, "skipped", lambda self, name, is_local: None)
 
 
@@ -559,7 +559,7 @@ def columns_behind_the_watermark_let_through(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def columns_that_wait_in_a_unit_left_out_of_checkpoints(patch: pytest.MonkeyPatch) -> None:
+def waiting_columns_of_a_unit_omitted_from_checkpoints(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Unit, "_unpack", lambda self: None)
 
 

@@ -1,5 +1,5 @@
 """Whole applications on nodes without logs: detectors placed at random, publishers that come and go, messages lost, repeated,
-reordered and cut off for seconds. As long as nobody is given up, everything must be as if nothing had happened."""
+reordered and cut off for seconds. As long as nobody is taken for dead, everything must be as if nothing had happened."""
 
 from __future__ import annotations
 

@@ -171,7 +171,7 @@ def test_what_has_gone_quiet_and_what_never_came_holds_back_nothing_for_ever() -
     first.link.bye("has nothing more to say")
     simulation.run(IDLE + SECOND)
     (unit,) = hierarchy.units
-    assert unit.final == 100 * SECOND, "though nobody has said that no Pang will come"
+    assert unit.final == 100 * SECOND, "though nobody has promised that no Pang will come"
     second = SimulatedPublisher(simulation, "q", "a", [Pang])
     for ts in range(200, 215):
         second.publish([Pang(ts=ts * SECOND, id=ts, source="q")])
@@ -370,7 +370,7 @@ def test_a_node_that_begins_with_a_wrong_clock_waits_until_two_have_announced_th
     (second,) = at_wall(simulation, {"second": WALL}, [node])
     simulation.run(SECOND)
     assert not node.rejected and node.hierarchy.units[0].received == 1
-    second.link.bye("has said all")
+    second.link.bye("has sent all")
     simulation.run(SECOND)
     first.publish([ping(WALL + SECOND, "first", 2)])
     simulation.run(SECOND)

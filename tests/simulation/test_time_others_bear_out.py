@@ -42,7 +42,7 @@ def test_no_honest_live_event_is_late_or_rejected_for_what_one_source_says(
     away: int | None,
     replays: int | None,
 ) -> None:
-    """``lies``: (step, offset) of single events. ``drift``: how fast the liar's clock runs, if it goes on. ``promised``: by how
+    """``lies``: (step, offset) of single events. ``drift``: how fast the liar's clock runs, if it runs. ``promised``: by how
     much it promises ahead. ``away``: the step at which one honest publisher goes, and comes back a little later."""
     simulation = Simulation(7)
     names = "ab" if two else "a"
@@ -104,7 +104,7 @@ def test_who_ends_a_type_and_leaves_does_not_end_it_before_its_last_events_are_t
     simulation.run(SECOND)
     fast.publish([ping(500 * SECOND, "fast"), ping(501 * SECOND, "fast")])
     fast.advance(Ping, END)
-    fast.link.bye("has said all")
+    fast.link.bye("has sent all")
     simulation.run(SECOND)
     assert node.broker.waiting([]).withheld == {"fast": (2, 500 * SECOND)} and ("publisher", "fast") not in node.broker.sources
     slow.publish([ping(2 * SECOND, "slow"), ping(600 * SECOND, "slow")])

@@ -67,7 +67,7 @@ def test_a_lost_disk_breaks_nothing_that_was_final_and_readers_are_notified() ->
 
 
 def test_a_reader_without_a_position_at_a_node_that_has_lost_it_gets_no_gap() -> None:
-    """It comes back, and its node loses its disk before it has heard from it (seed 5063 of former draws)."""
+    """It comes back, and its node loses its disk before it has received anything from it (seed 5063 of former draws)."""
     plan = next(plan for plan in map(draw, itertools.count()) if plan.nodes == ["a"] and not plan.forgetful)
     plan.network = Faults(delay_least=80 * MILLISECOND, delay_most=80 * MILLISECOND)
     plan.sinks = [SinkPlan("a", resumes=True, marks=False)]
@@ -81,7 +81,7 @@ def test_a_reader_without_a_position_at_a_node_that_has_lost_it_gets_no_gap() ->
         world.run()
         world.check()
         silent += not world.sinks[0].gaps
-    assert silent, "no world in which it has not heard from its node again"
+    assert silent, "no world in which its node has not answered again"
 
 
 def test_a_world_without_end_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@
 library alone receives, decodes and acknowledges them. It keeps no numbers of what it has had, which MQTT, HTTP and PostgreSQL
 need. ``connect.*.out``: finals handed to a sink, with its mark; the library alone writes the same rows or messages in the same
 way, with the same mark in the transaction (PostgreSQL, Kafka); WebSocket: until one reader has them. What cannot be had on this
-machine is left out.
+machine is skipped.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def counted(sizes: Mapping[str, int] | None = None) -> list[Count]:
 def _count(text: str, late: float, given: Sequence[Page], batch: int, fused: bool) -> tuple[Count, list[object]]:
     first, last = (Program(stage) for stage in stages(flow(updates=False), fuse=fused))
     batches = list(_batches(first, given, batch))
-    standing: dict[Position, object] = {}
+    provisional: dict[Position, object] = {}
     items = tombstones = 0
     started = time.process_time()
     for changes in batches:
@@ -77,11 +77,11 @@ def _count(text: str, late: float, given: Sequence[Page], batch: int, fused: boo
             tombstones += old is not ABSENT
             items += new is not ABSENT
             if new is ABSENT:
-                del standing[position]
+                del provisional[position]
             else:
-                standing[position] = new
+                provisional[position] = new
     cost = (time.process_time() - started) * 1e6 / sum(map(len, batches))
-    results = [standing[position] for position in sorted(standing)]
+    results = [provisional[position] for position in sorted(provisional)]
     return Count(text, late, batch, fused, items, tombstones, len(results), cost), results
 
 

@@ -19,7 +19,7 @@ WORDS = 400
 
 
 def texts() -> tuple[str, ...]:
-    """The texts there are: without ``SLACKLINE_DATA`` the pages of Wikipedia are left out, which is said."""
+    """The texts there are: without ``SLACKLINE_DATA`` the pages of Wikipedia are omitted, with a message."""
     try:
         next(articles())
     except ScenarioError as error:

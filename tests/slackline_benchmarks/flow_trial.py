@@ -135,9 +135,9 @@ def trial(
 
 
 def _hold_against_the_sequential_run(sink: Sink, given: Sequence[Event]) -> None:
-    wanted = [(result.ts, *result.fields) for result in sequential(flow(updates=False).nodes, given)]
+    expected = [(result.ts, *result.fields) for result in sequential(flow(updates=False).nodes, given)]
     got: list[Any] = sorted(sink.results, key=lambda event: (event.ts, event.cause))
-    if [(each.ts, each.word, each.page, each.places, each.rank, each.before) for each in got] != wanted:
-        raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(wanted)} wanted")
+    if [(each.ts, each.word, each.page, each.places, each.rank, each.before) for each in got] != expected:
+        raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(expected)} wanted")
     if sink.barrier.violations:
         raise RunError(f"final postings were changed: {dict(sink.barrier.violations)}")

@@ -30,7 +30,7 @@ Entries = list[dict[str, Any]]
 def bench_papers(rounds: int) -> Entries:
     """All figures, within an hour on a machine that has nothing else to do. With ``--rounds 1``, the quick look, a few minutes.
 
-    What was measured is in ``out/papers.json`` after each part; a part that fails is told, and costs no other its figures.
+    The figures are in ``out/papers.json`` after each part; a part that fails is reported, and costs no other its figures.
     """
     parts: dict[str, Callable[[], Entries]] = {
         "vldb2019": lambda: window_figures(rounds),
@@ -54,7 +54,7 @@ def bench_papers(rounds: int) -> Entries:
         FILE.write_text(json.dumps(found, indent=1))
         sys.stderr.write(f"{name}: {time.monotonic() - begun:.0f} s\n")
     if failed:
-        raise RunError(f"{', '.join(failed)} failed, as told above; the figures of the others are in {FILE}")
+        raise RunError(f"{', '.join(failed)} failed, as reported above; the figures of the others are in {FILE}")
     return found
 
 

@@ -59,7 +59,7 @@ IDLE = 0.5
 """What an idle node may take, per cent of a core."""
 
 PATIENCE = 120.0
-"""The subscriber gives up after so many seconds without a result."""
+"""The subscriber stops after so many seconds without a result."""
 
 
 class Alarms(Detector):

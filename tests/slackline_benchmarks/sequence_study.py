@@ -197,7 +197,7 @@ class Scan:
             at -= 1
 
     def _through(self, step: int, instance: Instance) -> Iterator[Sequence]:
-        """All sequences that hold an instance: those that end with it, each with those that go on from it."""
+        """All sequences that hold an instance: those that end with it, each with those that continue from it."""
         tails = list(self._up(step, instance))
         if tails:
             for head in self._down(step, instance):

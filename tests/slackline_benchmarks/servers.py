@@ -92,7 +92,7 @@ class Server:
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """It goes on."""
+        """Resume it."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: int) -> None:
@@ -270,16 +270,16 @@ class Programs:
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, sign: str, *arguments: str, times: int = 1) -> None:
-        """Start a command, and wait until it has said ``sign`` so many times."""
+        """Start a command, and wait until its output has ``sign`` so many times."""
         self._commands[name] = (sign, *arguments), times
-        before = self.said(name).count(sign)
+        before = self.output_of(name).count(sign)
         with (self._folder / f"{name}.log").open("ab") as log:
             command = [sys.executable, "-m", "middleware.cli.main", *arguments]
             self._running[name] = subprocess.Popen(command, cwd=self._folder, stdout=log, stderr=log)
 
         def is_there() -> bool:
-            assert self._running[name].poll() is None, self.said(name)[-2_000:]
-            return self.said(name).count(sign) >= before + times
+            assert self._running[name].poll() is None, self.output_of(name)[-2_000:]
+            return self.output_of(name).count(sign) >= before + times
 
         until(is_there, f"{name} says {sign!r}")
 
@@ -300,8 +300,8 @@ class Programs:
         process.terminate()
         return process.wait(60)
 
-    def said(self, name: str) -> str:
-        """All that it has said, in all its lives."""
+    def output_of(self, name: str) -> str:
+        """Its output in all its lives."""
         log = self._folder / f"{name}.log"
         return log.read_text() if log.exists() else ""
 

@@ -61,9 +61,9 @@ def _run(spark: SparkSession, made: Callable[[DataFrame], DataFrame], folder: st
     writer = rows.writeStream.format("memory").queryName(name).outputMode("append").trigger(availableNow=True)
     query = writer.start()
     query.awaitTermination()
-    told = [progress for progress in query.recentProgress if progress["numInputRows"]][1:]
-    assert len(told) == FILES - 1
-    rates.append(1000 * (FILES - 1) * ROWS / sum(progress["durationMs"]["triggerExecution"] for progress in told))
+    batches = [progress for progress in query.recentProgress if progress["numInputRows"]][1:]
+    assert len(batches) == FILES - 1
+    rates.append(1000 * (FILES - 1) * ROWS / sum(progress["durationMs"]["triggerExecution"] for progress in batches))
     return spark.table(name).count()
 
 

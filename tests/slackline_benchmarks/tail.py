@@ -13,7 +13,7 @@ by pairs, or give the benchmark a real-time priority (``chrt -r 5 slackline benc
 Aims: tail at most 20 ms and 3 times that without a log; worst at most 100 ms, pause 50 ms, restart 10 s; p99 20 ms, p99.9 60.
 Latencies are of results, from the clock of this process to its clock: what the publisher and the reader in it, and whatever
 else runs on the machine, keep waiting counts too, in the baseline as well. They are of one run of 12 s each, if nothing else is
-said, and leave out the load before it.
+reported, and omit the load before it.
 The detector has a key; what a checkpoint takes of other state stands in decision 033.
 """
 
@@ -89,7 +89,7 @@ class Total(Event, frozen=True):
 
 
 class Totals(Detector):
-    """Sums by place, told now and then: often enough to see what waits, and so that no client is what is measured."""
+    """Sums by place, printed now and then: often enough to see what waits, and so that no client is what is measured."""
 
     subscribes, publishes, key = (Reading,), (Total,), "place"
 

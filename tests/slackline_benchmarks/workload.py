@@ -189,29 +189,29 @@ def batches(arrived: list[Event], size: int) -> list[list[Any]]:
 
 def early(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
     """Run in a unit that speculates (alpha = 0), for a subscriber that gets every change; what stands at the end."""
-    unit, wanted = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
-    standing: dict[int, Any] = {}
+    unit, subscribed = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    provisional: dict[int, Any] = {}
 
     def take(deltas: list[Delta]) -> None:
         for delta in deltas:
             for event in delta.retracts:
-                del standing[event.id]
-            standing.update({new.id: new for _, new in delta.revises})
-            standing.update({event.id: event for event in delta.inserts})
+                del provisional[event.id]
+            provisional.update({new.id: new for _, new in delta.revises})
+            provisional.update({event.id: event for event in delta.inserts})
 
     for batch in given:
-        take(unit.push(Delta(_routed(batch, wanted))))
+        take(unit.push(Delta(_routed(batch, subscribed))))
     take(unit.push(Delta(), promised=END, is_open=False))
-    return list(standing.values())
+    return list(provisional.values())
 
 
 def final(detector: Detector, given: Iterable[list[Any]]) -> list[Any]:
     """The same through the barrier, for a subscriber that gets what is final."""
-    unit, wanted = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
+    unit, subscribed = unit_for("Bench", detector, 1, Policies(alpha=0.0)), frozenset(detector.subscribes)
     name = type_name(detector.publishes[0])
     barrier, results = Barrier([name]), list[Any]()
     for batch in given:
-        for delta in unit.push(Delta(_routed(batch, wanted))):
+        for delta in unit.push(Delta(_routed(batch, subscribed))):
             barrier.take(Batch({name: delta}))
         results += barrier.take(Batch(watermarks={name: unit.watermark}))
     for delta in unit.push(Delta(), promised=END, is_open=False):
@@ -223,21 +223,21 @@ WAYS: dict[str, Callable[[Detector, Iterable[list[Any]]], list[Any]]] = {"": ear
 """How results are read, by the suffix in a benchmark's name."""
 
 
-def _routed(batch: list[Any], wanted: frozenset[Any]) -> list[Any]:
+def _routed(batch: list[Any], subscribed: frozenset[Any]) -> list[Any]:
     """A broker hands on what is subscribed to."""
-    return list(compress(batch, map(wanted.__contains__, map(type, batch)))) if len(wanted) > 1 else batch
+    return list(compress(batch, map(subscribed.__contains__, map(type, batch)))) if len(subscribed) > 1 else batch
 
 
 Portion = list[tuple[Block, Any]]
 """What arrives at once, as columns: those of each type, and their places in the order of arrival, an array, as in a node."""
 
 
-def blocks(arrived: list[Event], size: int, wanted: Iterable[type[Event]]) -> list[Portion]:
+def blocks(arrived: list[Event], size: int, kinds: Iterable[type[Event]]) -> list[Portion]:
     """Batches as columns, of the types that are subscribed to; no events are made yet. They are as they come off a wire."""
     return [
         [
             (_columns(kind, [batch[place] for place in places]), np.array(places))
-            for kind in wanted
+            for kind in kinds
             if (places := [place for place, event in enumerate(batch) if event.__class__ is kind])
         ]
         for batch in batches(arrived, size)

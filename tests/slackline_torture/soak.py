@@ -194,7 +194,7 @@ def _watch(mesh: TorturedMesh, flood: _Flood, reader: _Reader, seconds: float, s
             if not node.is_alive:
                 raise RunError(f"node {name} has died; its last words:\n{node.last_output()}")
         if flood.error or reader.error:
-            raise RunError(f"given up: {flood.error or reader.error}")
+            raise RunError(f"stopped: {flood.error or reader.error}")
         memory = {name: node.memory for name, node in mesh.nodes.items()}
         samples.append(Sample(round(time.monotonic() - start, 1), flood.offered, flood.taken, memory))
         show(samples[-1])

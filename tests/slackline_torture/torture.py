@@ -1,4 +1,4 @@
-"""Torture: faults by a seed on real nodes, while sources go on; in the end, all must be as if nothing had happened."""
+"""Torture: faults by a seed on real nodes, while sources continue; in the end, all must be as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ class Torture:
         threads: list[Source | _Reader] = [*sources, *([reader] if reader is not None else [])]
         for thread in threads:
             if thread.error is not None:
-                raise RunError(f"{thread.name} has given up: {thread.error}; seed {self.seed}; {self._last_outputs()}")
+                raise RunError(f"{thread.name} has stopped: {thread.error}; seed {self.seed}; {self._last_outputs()}")
 
     def _last_outputs(self) -> str:
         return "\n".join(f"node {name}:\n{node.last_output()}" for name, node in self.mesh.nodes.items())

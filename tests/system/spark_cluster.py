@@ -69,13 +69,13 @@ class Cluster:
         """What follows a text in a log, up to the end of its line."""
         deadline = time.monotonic() + DEADLINE
         while time.monotonic() < deadline:
-            said = (self._folder / f"{name}.log").read_text(errors="replace")
-            line, ended, _ = said.partition(text)[2].partition("\n")
+            output = (self._folder / f"{name}.log").read_text(errors="replace")
+            line, ended, _ = output.partition(text)[2].partition("\n")
             if ended:  # else it may be cut off within the port
                 return line.strip()
-            assert process.poll() is None, said
+            assert process.poll() is None, output
             time.sleep(0.05)
-        raise AssertionError(f"{name} says nothing of {text!r}: {said}")
+        raise AssertionError(f"{name} says nothing of {text!r}: {output}")
 
     def close(self) -> None:
         for process in reversed(self.processes):

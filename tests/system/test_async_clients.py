@@ -37,7 +37,7 @@ def test_what_came_while_nobody_waited_is_given_before_all_has_ended() -> None:
     async def within(address: str) -> None:
         async with AsyncSubscriber(address, Hit, consistency="final") as subscriber, AsyncPublisher(address) as publisher:
             await subscriber.wait_ready(DEADLINE)
-            assert await subscriber.receive(0.01) == [], "it goes on in the background"
+            assert await subscriber.receive(0.01) == [], "it continues in the background"
             await publisher.publish(hits(0, 3))
             await publisher.advance(Hit, END)
             while (read := subscriber.statistics()).events < 3 or read.held_back:
@@ -131,7 +131,7 @@ def test_back_pressure_is_awaited_while_the_loop_continues() -> None:
             await slow.wait_ready(DEADLINE)
             task = asyncio.create_task(publish())
             before = -1
-            while sent != before:  # until it waits: this loop goes on meanwhile
+            while sent != before:  # until it waits: this loop continues meanwhile
                 before = sent
                 for _ in range(50):
                     await asyncio.sleep(0.01)

@@ -139,8 +139,8 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
                 for topic, message in sent:
                     client.publish(topic, message, qos=1)
                 database.resume()
-                wanted = random.Random(index).randint(1, 200) + index * 240
-                until(lambda wanted=wanted: early() >= wanted, f"rows come in before {victim}")  # type: ignore[misc]
+                enough = random.Random(index).randint(1, 200) + index * 240
+                until(lambda enough=enough: early() >= enough, f"rows come in before {victim}")  # type: ignore[misc]
                 running.strike(victim, broker=broker, database=database)
                 if victim == "broker":  # mosquitto acknowledges before it saves: what it had just taken may be gone
                     for topic, message in sent:
@@ -156,5 +156,5 @@ def test_each_final_is_a_row_once_whatever_is_killed(tmp_path: Path) -> None:
         assert {entry.reason for entry in unread} == {"unread"}
         assert len(unread) == len({entry.id for entry in unread}) == MESSAGES // 100
         assert "expected `float`" in unread[0].details.lower()
-        assert running.finish("connect") == 143, running.said("connect")
-        assert "lost: trying again" in running.said("connect")
+        assert running.finish("connect") == 143, running.output_of("connect")
+        assert "lost: trying again" in running.output_of("connect")

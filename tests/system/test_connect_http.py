@@ -232,7 +232,7 @@ def test_each_final_once_though_the_receiver_is_killed_under_those_who_send(tmp_
         assert post(http, [cloud_event(99_999, 0.0, time="2026-03-01T15:00:00Z")]) == 204
         out = tmp_path / "totals.jsonl"
         until(lambda: out.read_bytes().count(b"\n") >= count, "all finals are there")
-        assert running.finish("connect") == 143, running.said("connect")
+        assert running.finish("connect") == 143, running.output_of("connect")
     found = [(each["count"], each["sum"]) for each in map(json.loads, out.read_text().splitlines())]
     assert found == [(n + 1, n * (n + 1) / 2) for n in range(count)]
     listed = [(entry.id, entry.type, entry.details) for entry in read_ledger(ledger)]

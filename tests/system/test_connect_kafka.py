@@ -157,7 +157,7 @@ def test_what_retention_has_deleted_is_listed_and_the_rest_comes(broker: Kafka, 
         came = received(source, 10)
         source.acknowledge(Messages.of(came[:4]))
     administer(broker, lambda admin: admin.delete_records([TopicPartition("short", 0, 7)]))  # as retention does
-    for _ in range(2):  # until it is acknowledged, it is told again
+    for _ in range(2):  # until it is acknowledged, it is reported again
         with closing(KafkaSource(spec, start="latest")) as source:
             events, unread = reader.read(received(source, 1))
             assert not events
@@ -213,7 +213,7 @@ def test_a_topic_that_is_made_again_has_other_messages(broker: Kafka, tmp_path: 
 
 
 def test_a_topic_that_is_made_again_while_it_is_read_is_read_from_its_beginning(broker: Kafka, tmp_path: Path) -> None:
-    """The library goes on at the offset where it was, in the middle of the new one."""
+    """The library continues at the offset where it was, in the middle of the new one."""
     spec = SourceSpec(broker.address, "swapped", ["swapped"], tmp_path)
     made(broker, "swapped")
     send(broker, "swapped", *[b"a"] * 5)
@@ -237,8 +237,8 @@ def test_a_broker_that_has_lost_messages_is_reported(broker: Kafka, tmp_path: Pa
     consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": "slackline-lost"})
     consumer.commit(offsets=[TopicPartition("lost", 0, 9)], asynchronous=False)
     consumer.close()
-    told = pytest.raises(SourceError, match="lost/0 ends at offset 5, but was read up to 9: the broker has lost messages")
-    with closing(KafkaSource(spec)) as source, told:
+    refusal = pytest.raises(SourceError, match="lost/0 ends at offset 5, but was read up to 9: the broker has lost messages")
+    with closing(KafkaSource(spec)) as source, refusal:
         received(source, 1)
 
 
@@ -298,9 +298,9 @@ def test_a_message_that_is_too_large_is_named(broker: Kafka) -> None:
     administer(broker, lambda admin: admin.create_topics([NewTopic("small", 1, 1, config=settings)]))
     for name, size in (("by-broker", 2_000), ("by-client", 2_000_000)):
         with closing(KafkaSink(f"{broker.address}/small", name)) as sink:
-            with pytest.raises(SinkError, match="Message size too large") as told:
+            with pytest.raises(SinkError, match="Message size too large") as raised:
                 sink.take([seen(1), seen(2, size * "x"), seen(3)])
-            assert re.search(r"Seen \('s', 2\), 2,0.* bytes: raise max.message.bytes", told.value.__notes__[0])
+            assert re.search(r"Seen \('s', 2\), 2,0.* bytes: raise max.message.bytes", raised.value.__notes__[0])
 
 
 def test_changes_are_the_last_of_their_key_and_withdrawals_tombstones(broker: Kafka) -> None:
@@ -403,13 +403,13 @@ def test_kafka_in_avro_both_ways_each_final_once_whatever_is_killed(broker: Kafk
     with serving(tmp_path, PLANT, SCENARIO.format(port=free_port(), kafka=broker.address), ends=2) as running:
         for index, victim in enumerate(["connect", "broker", "nobody"]):
             readings(index * 400, (index + 1) * 400)
-            until(lambda: "publisher joined" in running.said("node"), "it has joined")
+            until(lambda: "publisher joined" in running.output_of("node"), "it has joined")
             running.strike(victim, broker=broker)
             # a partition that is read before the other must not run ahead of it by more than the allowed lateness
             until(lambda index=index: committed(broker) == (index + 1) * 401, "they are stored")  # type: ignore[misc]
         send(broker, "readings", reading("end", 0, start + 3_000_000))
         found = stored(broker, "totals", count, Avro("total.avsc", tmp_path).decode)
-        assert running.finish("connect") == 143, running.said("connect")
+        assert running.finish("connect") == 143, running.output_of("connect")
     assert len({tuple(key) for key, _ in found}) == len(found), "each once"
     for key, totals in expected.items():
         assert sorted(value["total"] for _, value in found if value["key"] == key) == totals

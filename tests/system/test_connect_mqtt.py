@@ -141,13 +141,13 @@ def test_finals_are_published_by_type_at_least_once(broker: Mosquitto, tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("limit", "told"),
+    ("limit", "message"),
     [
         ("max_packet_size 1000", "takes at most 1,000 bytes in a packet"),
         ("message_size_limit 1000", "ends each connection on which it comes"),
     ],
 )
-def test_a_message_that_the_broker_will_never_take_is_reported(limit: str, told: str, tmp_path: Path) -> None:
+def test_a_message_that_the_broker_will_never_take_is_reported(limit: str, message: str, tmp_path: Path) -> None:
     """Sent again and again, it would keep all that come after it."""
     broker = Mosquitto(tmp_path)
     with (tmp_path / "conf").open("a") as conf:
@@ -167,7 +167,7 @@ def test_a_message_that_the_broker_will_never_take_is_reported(limit: str, told:
     with broker:
         with closing(MqttSink(f"{broker.address}/alarms/{{type}}")) as sink:
             sink.take(finals[:2])
-        with pytest.raises(SinkError, match=rf'{told}.* alarms/Seen of 1,5\d\d bytes.*"text":"xxx'):
+        with pytest.raises(SinkError, match=rf'{message}.* alarms/Seen of 1,5\d\d bytes.*"text":"xxx'):
             take_as_connectors_do()
 
 

@@ -97,7 +97,7 @@ def test_the_slot_continues_while_others_write_and_a_table_made_anew_is_noticed(
     with closing(PostgresSource(spec)) as source:
         before = server.rows(place)
         server.do("INSERT INTO busy SELECT repeat('x', 100) FROM generate_series(1, 1000)")
-        until(lambda: not source.receive(0.1) and server.rows(place) != before, "the slot to go on")
+        until(lambda: not source.receive(0.1) and server.rows(place) != before, "the slot to continue")
         server.do("INSERT INTO quiet VALUES (1)")
         source.acknowledge(Messages.of(received(source, 1)))
         server.do("DROP TABLE quiet", "CREATE TABLE quiet (k int PRIMARY KEY)")
@@ -137,8 +137,8 @@ def test_log_that_the_server_has_thrown_away_is_reported(server: Postgres, tmp_p
         server.do("TRUNCATE kept", "INSERT INTO kept SELECT n, repeat('x', 500) FROM generate_series(1, 50000) AS n")
         server.do("SELECT pg_switch_wal()", "CHECKPOINT")
     server.do("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
-    told = r"thrown away log that was not read .* pg_drop_replication_slot\('slackline_kept'\)"
-    with closing(PostgresSource(spec)) as source, pytest.raises(SourceError, match=told):
+    message = r"thrown away log that was not read .* pg_drop_replication_slot\('slackline_kept'\)"
+    with closing(PostgresSource(spec)) as source, pytest.raises(SourceError, match=message):
         source.receive(0.1)
     server.do("SELECT pg_drop_replication_slot('slackline_kept')")
     with capture_logs() as logs, closing(PostgresSource(spec)) as source:
@@ -242,7 +242,7 @@ def test_from_a_table_into_a_table_each_once_whatever_is_killed(server: Postgres
             running.strike(victim, database=server)
         server.do("INSERT INTO payment VALUES ('end', 0, 1700009999)", "INSERT INTO payment VALUES ('end', NULL, 1700009999)")
         until(lambda: server.rows(total) == [(400, 400)], "all finals are there")
-        assert running.finish("connect") == 143, running.said("connect")
+        assert running.finish("connect") == 143, running.output_of("connect")
     sums = [sum(n for n in range(400) if n % 3 == part) for part in range(3)]
     assert server.rows("SELECT account, max(sum), count(*) FROM balance GROUP BY account ORDER BY account") == [
         (f"a{part}", sums[part], len(range(part, 400, 3))) for part in range(3)

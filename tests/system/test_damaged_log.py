@@ -211,17 +211,17 @@ def test_finals_are_complete_or_readers_get_a_gap(tmp_path: Path, way: str, seed
                 steady.join(DEADLINE)
                 again.join(DEADLINE)
                 assert not steady.is_alive() and not again.is_alive(), "the streams end"
-                told = [steady.is_told, again.is_told]
+                gaps = [steady.is_told, again.is_told]
         (expected,) = oracle(readings(1, EVENTS + MORE), [Tally()]).values()
         assert steady.finals[:EVENTS] == expected[:EVENTS], "what was final stays"
-        for is_told, finals in zip(told, (steady.finals, first.finals + again.finals), strict=True):
+        for is_told, finals in zip(gaps, (steady.finals, first.finals + again.finals), strict=True):
             stamps = [event.ts for event in finals]
             assert stamps == sorted(set(stamps)), "each is there once, in order"
             assert is_told or finals == expected
         if way == "untouched":
-            assert told == [False, False]
+            assert gaps == [False, False]
         elif way not in ("wal cut", "wal flipped", "log flipped"):  # which may meet what is not used
-            assert told == [True, True]
+            assert gaps == [True, True]
     finally:
         for each in lives:
             each.kill()

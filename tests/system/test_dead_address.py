@@ -32,10 +32,10 @@ def test_whoever_waits_says_for_what(arguments: list[str], tmp_path: Path) -> No
     pipe = subprocess.PIPE
     with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": top}, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stderr is not None
-        told = process.stderr.readline()
+        printed = process.stderr.readline()
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-    assert f"no node answers at {ADDRESS} yet" in told, told + err
+    assert f"no node answers at {ADDRESS} yet" in printed, printed + err
     assert "no node answers" not in err, "once"
     assert out == ""
 
@@ -44,10 +44,10 @@ def test_sub_says_that_nobody_publishes_what_it_waits_for(tmp_path: Path) -> Non
     with node_thread("a", "tcp://127.0.0.1:*", types=TYPES) as node, Publisher(node.address, types=["Hit"]):
         process = slackline(tmp_path, "sub", node.address, "Other", "bank.*", "--types-from", "test_network")
         assert process.stderr is not None
-        told = [process.stderr.readline().strip() for _ in range(2)]
+        printed = [process.stderr.readline().strip() for _ in range(2)]
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=60)
-    assert told == [
+    assert printed == [
         "connected to node a: no one publishes 'Other' yet",
         "connected to node a: pattern 'bank.*' does not match the one type known there: Hit",
     ]
@@ -57,8 +57,8 @@ def test_sub_says_that_nobody_publishes_what_it_waits_for(tmp_path: Path) -> Non
 def test_whoever_is_interrupted_waits_no_longer(command: str, tmp_path: Path) -> None:
     process = slackline(tmp_path, command, ADDRESS, "--timeout", "3600")
     assert process.stderr is not None
-    told = process.stderr.readline()
+    printed = process.stderr.readline()
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert f"no node answers at {ADDRESS} yet" in told
+    assert f"no node answers at {ADDRESS} yet" in printed
     assert process.returncode != 0

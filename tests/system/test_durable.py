@@ -1,4 +1,4 @@
-"""Real nodes with real disks, killed while they work: nothing is lost, nothing is said twice."""
+"""Real nodes with real disks, killed while they work: nothing is lost, nothing is published twice."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def test_nodes_are_killed_and_a_subscriber_comes_back_and_finals_are_the_oracles
     finals: list[Event] = []
 
     def subscribe(address: str) -> Subscriber:
-        wanted = {"event_types": scenario.types, "consistency": "final"}
-        return Subscriber(address, names, resume="referee", patience=60, **wanted)
+        options = {"event_types": scenario.types, "consistency": "final"}
+        return Subscriber(address, names, resume="referee", patience=60, **options)
 
     with Cluster(scenario, alpha=0.0, durability="disk") as cluster:
         publisher = Publisher(cluster.addresses["field"], types=kinds, patience=60)
@@ -55,13 +55,13 @@ def test_nodes_are_killed_and_a_subscriber_comes_back_and_finals_are_the_oracles
 
             feeding = threading.Thread(target=publish)
             feeding.start()
-            told, received = 0, 0
-            while told < END:
+            committed, received = 0, 0
+            while committed < END:
                 for change in subscriber.receive(60):
                     if isinstance(change, Insert):
                         finals.append(change.event)
                     else:
-                        told = change.ts
+                        committed = change.ts
                 received += 1
                 if received == 10:  # this program dies, too, with what it has taken written down
                     subscriber.commit()

@@ -10,9 +10,9 @@ pytestmark = pytest.mark.system
 
 
 def test_every_node_is_killed_and_three_sinks_have_each_result_once(tmp_path: Path) -> None:
-    said: list[str] = []
-    delivered = outage(tmp_path, seconds=3.0, say=said.append)
-    assert sum("kill -9" in line for line in said) == 3
+    outputs: list[str] = []
+    delivered = outage(tmp_path, seconds=3.0, say=outputs.append)
+    assert sum("kill -9" in line for line in outputs) == 3
     assert [each.sink for each in delivered] == ["file", "sqlite", "http"]
     for each in delivered:
         assert each.results > 5_000

@@ -224,7 +224,7 @@ def test_a_websocket_output_has_a_limit_of_connections(monkeypatch: pytest.Monke
 
 
 def test_a_websocket_output_ends_though_its_readers_are_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Readers that neither read nor answer the end are waited for once and together; one that is alive is told."""
+    """Readers that neither read nor answer the end are waited for once and together; one that is alive gets the end."""
     port, grace = free_port(), []
     wait = asyncio.wait
 

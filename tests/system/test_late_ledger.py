@@ -77,12 +77,14 @@ def test_late_events_are_listed_before_they_are_acknowledged_and_can_be_replayed
     assert entries[2].lateness == entries[2].bound - 50 * SECOND > 0 and (entries[2].clk or 0) >= 100 * SECOND
     with node_thread("second", "tcp://127.0.0.1:*", types=TYPES) as node, Subscriber(node.address, Hit) as subscriber:
         subscriber.wait_ready(DEADLINE)
-        told = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
-        assert "published 1 events" in told.stdout and told.exit_code == 0, told.output
+        result = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
+        assert "published 1 events" in result.stdout and result.exit_code == 0, result.output
         assert collect(subscriber, 1) == [hit(50 * SECOND, 2)]
     with node_thread("third", "tcp://127.0.0.1:*", types=EventTypes([Echo])) as node:
-        told = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
-        assert "published 0 of 1 events" in told.stdout and "1 rejected: unknown type" in told.stdout and told.exit_code == 1
+        result = CliRunner().invoke(app, ["replay", str(tmp_path), node.address, "--reason", "late"])
+        assert (
+            "published 0 of 1 events" in result.stdout and "1 rejected: unknown type" in result.stdout and result.exit_code == 1
+        )
 
 
 @pytest.mark.parametrize("is_bare", [True, False])
@@ -199,8 +201,8 @@ def test_late_events_of_several_types_are_replayed_in_order_of_time(tmp_path: Pa
         publisher.flush(DEADLINE)
     hierarchy = Hierarchy([Both()])
     with node_thread("b", "tcp://127.0.0.1:*", None, hierarchy, types) as second:
-        told = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
-        assert "published 2,000 events" in told.stdout and told.exit_code == 0, told.output
+        result = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
+        assert "published 2,000 events" in result.stdout and result.exit_code == 0, result.output
         poll_until(lambda: hierarchy.units[0].received == 2_000, "all have come")
     assert not hierarchy.units[0].late
 
@@ -218,7 +220,7 @@ def test_large_late_events_are_replayed_in_several_batches(tmp_path: Path) -> No
         got: list[Event] = []
         reader = threading.Thread(target=lambda: got.extend(collect(subscriber, 1_024)), daemon=True)
         reader.start()  # as they come: who does not read holds the publisher up
-        told = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
-        assert "published 1,024 events" in told.stdout, told.output
+        result = CliRunner().invoke(app, ["replay", str(tmp_path), second.address])
+        assert "published 1,024 events" in result.stdout, result.output
         reader.join(DEADLINE)
         assert [event.id for event in got] == list(range(1, 1_025))

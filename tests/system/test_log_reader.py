@@ -144,12 +144,12 @@ def test_finals_resume_after_the_last_one_taken_wherever_that_was(tmp_path: Path
                 if len(new) <= 200 and reader.watermark == END:
                     break
                 reached = (line, offset, ORDER(new[199])) if len(new) > 200 else reader.reached
-    price, wanted = 0, []
+    price, expected = 0, []
     for tick in TICKS:
         if tick.price > price:
-            wanted.append((tick.ts, tick.price - price))
+            expected.append((tick.ts, tick.price - price))
         price = tick.price
-    assert [(event.ts, event.by) for event in finals if isinstance(event, Rise)] == wanted
+    assert [(event.ts, event.by) for event in finals if isinstance(event, Rise)] == expected
 
 
 def test_finals_come_in_columns_each_once_and_in_total_order(tmp_path: Path) -> None:

@@ -48,14 +48,14 @@ def test_what_is_known_is_reported_though_a_node_does_not_answer(tmp_path: Path)
     ):
         publisher.publish([hit(NOW, "gauge", "north")])
         publisher.flush(DEADLINE)
-        json = tmp_path / "told.json"
+        json = tmp_path / "report.json"
         code, out, _ = invoked(node.address, NOBODY, "--timeout", "1", "--json", str(json))
     assert code == ExitCode.OK
     assert f"the node at {NOBODY} does not answer within 1 s" in out
     assert "Echo: final up to" in out
-    told = msgspec.json.decode(json.read_bytes())
-    assert len(told["silent"]) == 1
-    assert [each["node"] for each in told["nodes"]] == ["a"]
+    report = msgspec.json.decode(json.read_bytes())
+    assert len(report["silent"]) == 1
+    assert [each["node"] for each in report["nodes"]] == ["a"]
 
 
 def test_if_none_answers_it_is_an_error() -> None:

@@ -186,7 +186,7 @@ def test_health_and_readiness_mean_it() -> None:
                     assert fetched(metrics, "/readyz") == (503, "its loop does not answer\n")
                     assert fetched(metrics, "/metrics")[0] == 200, "what was known last"
                     HANGS.set()
-                    poll_until(lambda: fetched(metrics, "/readyz")[0] == 200, "it goes on")
+                    poll_until(lambda: fetched(metrics, "/readyz")[0] == 200, "it continues")
             node.stop()
             poll_until(lambda: fetched(metrics, "/readyz") == (503, "it ends\n"), "it says that it ends")
 
@@ -341,9 +341,9 @@ def test_a_real_prometheus_answers_every_query_of_the_dashboard(tmp_path: Path, 
             over.set()
             feeder.join()
         publisher.flush(DEADLINE)
-        wanted = scraped(one)["events_received_total{}"]
+        received = scraped(one)["events_received_total{}"]
         poll_until(
-            lambda: float(queried(address, 'slackline_events_received_total{node="a"}')[0]["value"][1]) >= wanted,
+            lambda: float(queried(address, 'slackline_events_received_total{node="a"}')[0]["value"][1]) >= received,
             "Prometheus has what the node has",
         )
         assert {sample["metric"]["node"] for sample in queried(address, "slackline_node_info")} == {"a", "b"}

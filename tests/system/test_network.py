@@ -101,7 +101,7 @@ def node_thread(*args: Any, **options: Any) -> Iterator[Node]:
 
 @pytest.fixture
 def soon_dead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nodes of this process give up those they have not heard of for four seconds, eight heartbeats, instead of ten."""
+    """Nodes of this process expire peers that are silent for four seconds, eight heartbeats, instead of ten."""
     monkeypatch.setattr("middleware.link.link.SILENCE", 4 * SECOND)
 
 

@@ -196,7 +196,7 @@ def test_keys_and_payloads_never_reach_the_logs(capfd: pytest.CaptureFixture[str
             poll_until(lambda: "malformed subscription" in drops(node), "the rest, too")
         reasons = [*drops(node), *node.statistics().left]
     captured = capfd.readouterr()
-    told = captured.out + captured.err + str(refused.value) + "".join(reasons)
-    assert "node runs" in told, "logs are looked at"
+    logs = captured.out + captured.err + str(refused.value) + "".join(reasons)
+    assert "node runs" in logs, "logs are looked at"
     for word in (secret, server.secret, friend.secret, stranger.secret, server.public, friend.public, stranger.public):
-        assert word not in told
+        assert word not in logs

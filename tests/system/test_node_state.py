@@ -20,10 +20,10 @@ def test_a_node_resumes_where_it_ended_from_another_folder(tmp_path: Path) -> No
         folder.mkdir()
     (scenario / "nodes.toml").write_text(PLAN)
     (scenario / "watch.py").write_text("def none():\n    return []\n")
-    told = [begun(scenario, place) for place in (scenario, elsewhere)]
-    assert ["anew" in line for line in told] == [True, False]
-    assert "where it ended" in told[1]
-    assert all(str(scenario / ".slackline" / "small" / "edge") in line for line in told)
+    outputs = [begun(scenario, place) for place in (scenario, elsewhere)]
+    assert ["anew" in line for line in outputs] == [True, False]
+    assert "where it ended" in outputs[1]
+    assert all(str(scenario / ".slackline" / "small" / "edge") in line for line in outputs)
     assert not list(elsewhere.iterdir())
 
 

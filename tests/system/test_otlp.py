@@ -91,8 +91,8 @@ def as_scraped(metrics: dict[str, Metric]) -> dict[str, float]:
 
     def add(name: str, point: object, value: float, **more: str) -> None:
         labels = {each.key: each.value.string_value for each in point.attributes} | more  # type: ignore[attr-defined]
-        told = ",".join(value for key, value in sorted(labels.items()) if key != "node")
-        found[f"{name.removeprefix('slackline_')}{{{told}}}"] = value
+        text = ",".join(value for key, value in sorted(labels.items()) if key != "node")
+        found[f"{name.removeprefix('slackline_')}{{{text}}}"] = value
 
     for name, metric in metrics.items():
         for number in (*metric.gauge.data_points, *metric.sum.data_points):
@@ -155,43 +155,43 @@ def test_a_collector_that_is_away_or_slow_is_reported_once_and_costs_the_node_no
     with collecting() as gone:
         port = gone.server_port
     with (
-        capture_logs() as told,
+        capture_logs() as logs,
         node_thread("a", "tcp://127.0.0.1:*", None, None, TYPES) as node,
         Publisher(node.address, name="p", types=[Hit]) as publisher,
         Pusher(f"http://127.0.0.1:{port}", node, period=0.02, limit=2.0),
     ):
 
-        def said() -> list[tuple[str, str]]:
-            return [(each["log_level"], each["event"]) for each in told if "metrics" in each["event"]]
+        def logged() -> list[tuple[str, str]]:
+            return [(each["log_level"], each["event"]) for each in logs if "metrics" in each["event"]]
 
         def why() -> str:
-            return next(str(each["why"]) for each in reversed(told) if "why" in each)
+            return next(str(each["why"]) for each in reversed(logs) if "why" in each)
 
         away, back = ("warning", "metrics cannot be pushed for now"), ("info", "metrics are pushed")
-        poll_until(lambda: said() == [away], "nobody is there")
+        poll_until(lambda: logged() == [away], "nobody is there")
         assert "refused" in why()
         with collecting(port) as collector:
             collector.code = 503
             poll_until(lambda: collector.asked > 3, "it is there, and does not want them")
-            assert said() == [away], "told already"
+            assert logged() == [away], "reported already"
             collector.code = 200
             poll_until(lambda: len(collector.pushes) > 3, "it takes them")
-            assert said() == [away, back]
+            assert logged() == [away, back]
             collector.code = 307
-            poll_until(lambda: said() == [away, back, away], "elsewhere is not here")
+            poll_until(lambda: logged() == [away, back, away], "elsewhere is not here")
             assert "307" in why()
             collector.code = 200
-            poll_until(lambda: said() == [away, back, away, back], "again")
+            poll_until(lambda: logged() == [away, back, away, back], "again")
             collector.stalls.clear()
             asked = collector.asked
             poll_until(lambda: collector.asked > asked, "it keeps a push waiting")
             publisher.publish(hits(0, 100))
             publisher.flush(DEADLINE)
-            poll_until(lambda: said()[-1] == away, "it is too slow")
+            poll_until(lambda: logged()[-1] == away, "it is too slow")
             assert "timed out" in why()
             collector.stalls.set()
             poll_until(lambda: collector.received() == 100, "and what came meanwhile is not lost")
-            poll_until(lambda: said() == [away, back] * 3, "it is fast again")
+            poll_until(lambda: logged() == [away, back] * 3, "it is fast again")
 
 
 def test_a_nodes_command_pushes_and_ends_with_a_last_push(tmp_path: Path) -> None:

@@ -110,6 +110,6 @@ def test_nothing_is_final_once_changes_are_missing(tmp_path: Path, asked: str) -
         node.wait(DEADLINE)
         started("node", ".", "a", "--alpha", "0")
         finished(started("pub", address, "all.jsonl", "--end", *module))
-        _, told = asking.communicate(timeout=DEADLINE)
-        assert asking.returncode == 1 and "changes are missing" in told, told
+        _, errors = asking.communicate(timeout=DEADLINE)
+        assert asking.returncode == 1 and "changes are missing" in errors, errors
         assert (tmp_path / "finals.jsonl").read_text() == ""

@@ -1,4 +1,4 @@
-"""Logs that are replayed at another alpha than that of life, or by other detectors: what is final is right, and told once.
+"""Logs that are replayed at another alpha than that of life, or by other detectors: finals are right, and published once.
 
 A copy of a quiet node's folder stands for what a kill leaves.
 """
@@ -177,16 +177,16 @@ def test_a_detector_that_was_changed_or_renamed_leaves_nothing_late_for_those_ab
 
 
 def test_a_detector_that_was_away_gets_what_came_after_an_end_meanwhile(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
+    calls: list[tuple[int, int]] = []
     for is_there, first in ((True, 1), (False, 11), (True, 21)):
         detectors = [mids("Mids"), CountsTicks()] if is_there else [mids("Mids")]
         with node(tmp_path / "a", detectors, rebuild=first > 1) as a, clients(a, Out) as (publisher, subscriber):
             say(publisher, first, first + 1)
             publisher.advance(Tick, END)
             publisher.flush(DEADLINE)
-            if is_there:  # the stream of the life before has ended, and goes on
-                told += [(event.number, event.count) for event in finals(subscriber, 2 if first == 1 else 4)]  # type: ignore[attr-defined]
-    assert told == [(1, 1), (2, 2), (11, 3), (12, 4), (21, 5), (22, 6)]
+            if is_there:  # the stream of the life before has ended, and resumes
+                calls += [(event.number, event.count) for event in finals(subscriber, 2 if first == 1 else 4)]  # type: ignore[attr-defined]
+    assert calls == [(1, 1), (2, 2), (11, 3), (12, 4), (21, 5), (22, 6)]
 
 
 def test_what_was_final_of_a_detector_stays_when_another_takes_its_place(tmp_path: Path) -> None:

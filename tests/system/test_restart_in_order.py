@@ -1,4 +1,4 @@
-"""A node with a log that is stopped in order and started again, as for an upgrade: those attached go on by themselves."""
+"""A node with a log that is stopped in order and started again, as for an upgrade: those attached continue by themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""``slackline run`` on a CSV file of one's own: what is broken, missing, failing or unread is told, and SIGTERM ends it all."""
+"""``slackline run`` on a CSV file of one's own: broken, missing, failing or unread parts are reported, and SIGTERM ends it
+all."""
 
 from __future__ import annotations
 
@@ -108,7 +109,7 @@ def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def stops() -> list[tuple[int, int]]:
-    """When which truck stands where it stood before, by a plain loop; at 13 the detector fails, and goes on."""
+    """When which truck stands where it stood before, by a plain loop; at 13 the detector fails, and continues."""
     last: dict[int, float] = {}
     found = []
     for ts, truck, x in ROWS:
@@ -144,7 +145,7 @@ def test_broken_lines_missing_types_and_failures_are_reported_and_the_results_ar
 
 
 def test_wrong_arguments_are_reported_before_spark_starts(yard: Path) -> None:
-    for arguments, told in [
+    for arguments, message in [
         (["--json", "gone/result.json"], "there is no folder gone"),
         (["--results", "gone/finals.jsonl"], "there is no folder gone"),
         (["--results", "."], "it is a folder"),
@@ -152,7 +153,7 @@ def test_wrong_arguments_are_reported_before_spark_starts(yard: Path) -> None:
     ]:
         done = run(yard, "--out", "other", *arguments)
         assert done.returncode == 2, done.stderr
-        assert told in done.stderr
+        assert message in done.stderr
     assert not (yard / "other").exists()
 
 
@@ -178,8 +179,8 @@ def test_query_tells_of_a_detector_on_the_way_that_fails(yard: Path) -> None:
     command = [sys.executable, "-m", "middleware.cli.main", "query", "EVENT SEQ(Stop a, Stop b) WHERE [truck] WITHIN 1 s", "."]
     done = subprocess.run(command, cwd=yard, capture_output=True, text=True, timeout=DEADLINE, check=False)
     assert done.returncode == 1
-    told = " ".join(done.stderr.split())
-    assert "final" in done.stdout and "Stops: 9 events failed and skipped, at last by ValueError: unlucky 13" in told
+    printed = " ".join(done.stderr.split())
+    assert "final" in done.stdout and "Stops: 9 events failed and skipped, at last by ValueError: unlucky 13" in printed
 
 
 def test_sigterm_while_it_feeds_leaves_no_process_behind(yard: Path) -> None:

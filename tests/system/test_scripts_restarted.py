@@ -73,7 +73,7 @@ def switch():
             self.money.n += 1
             self.all = [self.money]  # one object in two places: the state is no plain value
             self.last, last = event, self.last
-            told = [
+            counts = [
                 self.mode is Mode.ON,
                 self.local is Local.B,
                 self.act is busy,
@@ -83,7 +83,7 @@ def switch():
                 self.spot == Spot(0),
                 last is None or (type(last) is Step and last.spot == event.spot and last.gear is Gear.HIGH),
             ]
-            return Said(f"{self.act(self)} {self.money.n} {told}", event.gear, ts=event.ts)
+            return Said(f"{self.act(self)} {self.money.n} {counts}", event.gear, ts=event.ts)
 
     return Switch()
 

@@ -1,4 +1,5 @@
-"""A detector whose state cannot be stored, or whose results are worth nothing, is set aside; the node and all others go on."""
+"""A detector whose state cannot be stored, or whose results are worth nothing, is set aside; the node and all others
+continue."""
 
 from __future__ import annotations
 

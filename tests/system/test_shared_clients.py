@@ -278,7 +278,7 @@ def test_the_place_of_a_bad_event_is_that_in_what_was_given() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"consistency": "Final"}, "consistency is early or final, not 'Final'"),
         ({"on_slow": "drop"}, "on_slow is block or disconnect, not 'drop'"),
@@ -286,8 +286,8 @@ def test_the_place_of_a_bad_event_is_that_in_what_was_given() -> None:
         ({"resume": ""}, "a name has 1 to 256 characters, not 0"),
     ],
 )
-def test_what_is_misspelt_is_refused(options: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueError, match=told):
+def test_what_is_misspelt_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         Subscriber("tcp://127.0.0.1:5700", Hit, **options)
 
 
@@ -323,7 +323,7 @@ def test_calls_of_other_threads_end_as_it_is_closed() -> None:
             thread.start()
         time.sleep(0.1)
         subscriber.close()
-        poll_until(lambda: len(ended) == 3, "all have been told")
+        poll_until(lambda: len(ended) == 3, "all have been notified")
 
 
 def test_all_who_iterate_hear_of_the_end() -> None:
@@ -396,8 +396,8 @@ def test_a_forked_child_is_notified_and_its_parent_continues() -> None:
             os.kill(os.getpid(), signal.SIGKILL)  # nothing of the parent is to run to its end here
         os.close(into)
         poll_until(lambda: os.waitpid(child, os.WNOHANG)[0] == child, "the child ends")
-        with os.fdopen(out) as said:
-            assert said.read().count("is that of the process that forked: make one in the child") == 3
+        with os.fdopen(out) as lines:
+            assert lines.read().count("is that of the process that forked: make one in the child") == 3
         publisher.publish(hits(1, 1))
         assert publisher.flush(DEADLINE).taken == 1
         assert [event.id for event in collect(subscriber, 2)] == [0, 1]

@@ -1,4 +1,5 @@
-"""A FlinkCQL script in a node: the node reads its file and its server, goes on when either is away, and lists broken lines."""
+"""A FlinkCQL script in a node: the node reads its file and its server, continues when either is away, and lists broken
+lines."""
 
 from __future__ import annotations
 

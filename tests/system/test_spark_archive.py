@@ -334,7 +334,7 @@ def test_of_different_events_that_arrive_at_one_moment_the_same_one_counts_howev
 def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text("from middleware.cli.main import main\n\nmain()\n")
     submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-    given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "told.json", "--out", "of [shop]"]
+    given = ["archive", "bookstore", "--seconds", "100", "--check", "--json", "report.json", "--out", "of [shop]"]
     done = subprocess.run(
         [str(submit), "--master", "local[2]", *SMALL, "job.py", *given],
         cwd=tmp_path,
@@ -345,14 +345,14 @@ def test_the_command_runs_under_spark_submit(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads((tmp_path / "told.json").read_text())  # spark-submit sends both outputs of a job to standard output
-    assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
-    assert told["out"] == "of [shop]" and [*(tmp_path / told["out"]).glob("*/*.parquet")]
+    printed = json.loads((tmp_path / "report.json").read_text())  # spark-submit sends both outputs of a job to standard output
+    assert printed["oracle_equal"] is True and sum(printed["results"].values()) > 5
+    assert printed["out"] == "of [shop]" and [*(tmp_path / printed["out"]).glob("*/*.parquet")]
     assert not [*tmp_path.glob(".*")], "no part of it is left under another name"
 
 
 class Held(Peaks):
-    """Stands still at one reading, until a file says that it may go on."""
+    """Stands still at one reading, until a file lets it continue."""
 
     def __init__(self, folder: str) -> None:
         super().__init__()
@@ -456,13 +456,13 @@ def test_rows_of_a_stream_are_typed_exactly(spark: SparkSession, capsys: pytest.
     rows = spark.createDataFrame([row for row in came if row.op == "final"], SCHEMA)
     for event_type in (Copied, Listed):
         own = msgspec.msgpack.Decoder(event_type)
-        wanted = [own.decode(row.body) for row in came if row.type == type_name(event_type)]
+        decoded = [own.decode(row.body) for row in came if row.type == type_name(event_type)]
         found = typed(rows, event_type)
         capsys.readouterr()
         found.explain()
         assert ("MapInArrow" in capsys.readouterr().out) == (event_type is Listed)
-        batch = schema_of(event_type).batch(wanted)
-        assert len(wanted) == 18
+        batch = schema_of(event_type).batch(decoded)
+        assert len(decoded) == 18
         assert repr(found.orderBy("ts").toArrow().to_pylist()) == repr(batch.to_pylist())
 
 

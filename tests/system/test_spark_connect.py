@@ -67,5 +67,5 @@ def test_an_archive_through_spark_connect(tmp_path: Path) -> None:
             check=False,
         )
     assert done.returncode == 0, done.stdout + done.stderr
-    told = json.loads(done.stdout)
-    assert told["oracle_equal"] is True and sum(told["results"].values()) > 5
+    printed = json.loads(done.stdout)
+    assert printed["oracle_equal"] is True and sum(printed["results"].values()) > 5

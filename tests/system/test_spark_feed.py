@@ -1,4 +1,4 @@
-"""Feeding a trace from Spark executors into a real node: everything arrives, in step, on time, and failures are told."""
+"""Feeding a trace from Spark executors into a real node: everything arrives, in step, on time, and failures are reported."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Listener:
 
     def events(self) -> list[Event]:
         self._thread.join(DEADLINE)
-        assert self.ended, "the end of the types was not heard"
+        assert self.ended, "the end of the types did not arrive"
         self._subscriber.close()
         return [change.event for change in self.changes if isinstance(change, Insert)]
 
@@ -127,17 +127,17 @@ def expected(trace: Path) -> dict[tuple[str, int], Event]:
 def test_every_event_arrives_once_at_full_speed(trace: Path) -> None:
     with running_node() as node:
         listener = Listener(node.address)
-        told: list[int] = []
-        report = feed(trace, node.address, speed=None, end=True, progress=lambda events, arrival: told.append(events))
+        counts: list[int] = []
+        report = feed(trace, node.address, speed=None, end=True, progress=lambda events, arrival: counts.append(events))
         events = listener.events()
-    wanted = expected(trace)
-    assert {(event.source, event.id): event for event in events} == wanted
-    assert len(events) == len(wanted)
-    assert report.events == load_trace(trace).events > len(wanted)
+    published = expected(trace)
+    assert {(event.source, event.id): event for event in events} == published
+    assert len(events) == len(published)
+    assert report.events == load_trace(trace).events > len(published)
     assert report.attempts == 1
     assert [part.partition for part in report.partitions] == [0, 1]
-    assert told[-1] == report.events
-    assert told == sorted(told)
+    assert counts[-1] == report.events
+    assert counts == sorted(counts)
 
 
 def test_a_paced_feed_keeps_its_timetable(trace: Path, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_executors_reach_a_driver_that_is_not_on_loopback(trace: Path) -> None:
     recorder = Recorder()
     report = feed(trace, "nowhere", speed=None, advertise=place, connect=lambda name: recorder)
     assert report.events == load_trace(trace).events == sum(head.count for frame in recorder.frames for head, _ in frame)
-    assert recorder.said == ["flushed"]  # no end, as none was asked for
+    assert recorder.calls == ["flushed"]  # no end, as none was asked for
 
 
 class Recorder:
@@ -183,7 +183,7 @@ class Recorder:
 
     def __init__(self) -> None:
         self.frames: list[list[tuple[BlockHead, bytes]]] = []
-        self.said: list[str] = []
+        self.calls: list[str] = []
 
     def __enter__(self) -> Recorder:
         return self
@@ -195,10 +195,10 @@ class Recorder:
         self.frames.append(list(blocks))
 
     def flush(self, timeout: float) -> None:
-        self.said.append("flushed")
+        self.calls.append("flushed")
 
     def advance(self, types: Sequence[str], watermark: int) -> None:
-        self.said.append(f"end {' '.join(types)}")
+        self.calls.append(f"end {' '.join(types)}")
 
 
 def executors() -> list[psutil.Process]:
@@ -223,11 +223,11 @@ def test_a_node_is_sent_the_same_whatever_the_partitions_and_however_slow_one_is
 
     groups = {name: -(-one.events // GROUP) for name, one in load_trace(trace).types.items()}
     assert groups["Tone"] == 1  # all partitions read it, but no other group is read twice
-    for partitions, told in ((1, print), (2, print), (4, print), (4, slow)):
+    for partitions, progress in ((1, print), (2, print), (4, print), (4, slow)):
         stopped: list[psutil.Process] = []
         sent.append(recorder := Recorder())
         report = feed(
-            trace, "nowhere", speed=None, partitions=partitions, end=True, connect=lambda name: recorder, progress=told
+            trace, "nowhere", speed=None, partitions=partitions, end=True, connect=lambda name: recorder, progress=progress
         )
         assert recorder.frames == sent[0].frames
         assert sum(part.groups for part in report.partitions) == groups["Beat"] + partitions * groups["Tone"]
@@ -235,7 +235,7 @@ def test_a_node_is_sent_the_same_whatever_the_partitions_and_however_slow_one_is
     assert sum(head.count for frame in sent[0].frames for head, _ in frame) == described.events
     assert len(sent[0].frames) >= 3
     assert max(len(frame) for frame in sent[0].frames) == len(described.types)  # types go together
-    assert sent[0].said == ["end Beat Tone", "flushed"]
+    assert sent[0].calls == ["end Beat Tone", "flushed"]
 
 
 def test_without_an_end_another_recording_and_live_events_follow_into_the_same_node(trace: Path) -> None:
@@ -283,7 +283,7 @@ def test_a_publisher_that_fails_ends_the_feed_without_an_end(trace: Path) -> Non
     broken = Broken()
     with pytest.raises(TraceError, match=r"the cable is cut.*its end was not announced"):
         feed(trace, "nowhere", speed=1.0, connect=lambda name: broken)
-    assert broken.said == []
+    assert broken.calls == []
 
 
 def test_an_executor_that_is_killed_ends_the_feed_without_an_end(trace: Path) -> None:
@@ -296,14 +296,14 @@ def test_an_executor_that_is_killed_ends_the_feed_without_an_end(trace: Path) ->
 
     with pytest.raises(TraceError, match=r"the feed failed: .*its end was not announced"):
         feed(trace, "nowhere", speed=0.01, connect=lambda name: recorder, progress=kill)
-    assert recorder.said == []
+    assert recorder.calls == []
 
 
 def test_an_announcement_that_cannot_be_written_ends_the_feed(trace: Path, tmp_path: Path) -> None:
     recorder = Recorder()
     with pytest.raises(TraceError, match="announce"):
         feed(trace, "nowhere", connect=lambda name: recorder, announce=tmp_path / "gone" / "announce.json")
-    assert recorder.frames == recorder.said == []
+    assert recorder.frames == recorder.calls == []
 
 
 @pytest.mark.parametrize(

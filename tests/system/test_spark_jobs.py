@@ -1,4 +1,5 @@
-"""Work in Spark that is interrupted: it ends, also where it is between two jobs, and nothing is said of links that were cut."""
+"""Work in Spark that is interrupted: it ends, also where it is between two jobs, and nothing is logged of links that were
+cut."""
 
 from __future__ import annotations
 

@@ -76,15 +76,15 @@ class Moves(Detector):
 
     def __init__(self) -> None:
         self.news = ""
-        self.told: tuple[str, ...] = ()
+        self.former: tuple[str, ...] = ()
 
     def on_event(self, event: Trade | News) -> Moved | None:
         if isinstance(event, News):
-            self.news, self.told = event.text, ()
+            self.news, self.former = event.text, ()
             return None
-        if not self.news or event.symbol in self.told:
+        if not self.news or event.symbol in self.former:
             return None
-        self.told = (*self.told, event.symbol)
+        self.former = (*self.former, event.symbol)
         return Moved(event.symbol, event.cents, self.news, ts=event.ts)
 
 

@@ -152,7 +152,7 @@ def commits(folder: Path) -> list[Path]:
 
 
 def without_last_commit(folder: Path) -> None:
-    """As if the driver had died after it wrote the results of the last micro-batch, and before it said so."""
+    """As if the driver had died after it wrote the results of the last micro-batch, and before it committed them."""
     found = commits(folder)
     assert len(found) == FILES + 1
     found[-1].unlink()
@@ -194,7 +194,7 @@ def test_a_stream_whose_driver_is_killed_has_each_result_once(tmp_path: Path) ->
     process.communicate(timeout=DEADLINE)  # until its Java has ended, too, which holds the same pipe
     assert 0 < len(commits(tmp_path)) < FILES
     again = started(tmp_path)
-    said = again.communicate(timeout=DEADLINE)
-    assert again.returncode == 0, said
+    outputs = again.communicate(timeout=DEADLINE)
+    assert again.returncode == 0, outputs
     assert len(commits(tmp_path)) == FILES + 1
     assert finals(tmp_path) == expected(events)

@@ -33,7 +33,7 @@ def invoked(*arguments: str) -> tuple[int, str, str]:
 
 def test_a_whole_mesh_from_one_address_and_a_node_that_goes_down_is_named(tmp_path: Path) -> None:
     addresses = {name: f"ipc://{tmp_path}/{name}" for name in "ab"}
-    told = tmp_path / "told.json"
+    report = tmp_path / "report.json"
     with node_thread("a", addresses["a"], addresses, processor("Echoing"), TYPES) as first:
         with (
             node_thread("b", addresses["b"], addresses, processor("Summing"), TYPES) as second,
@@ -48,9 +48,9 @@ def test_a_whole_mesh_from_one_address_and_a_node_that_goes_down_is_named(tmp_pa
                 return [sum(unit.counts.received for unit in node.units if unit.counts) for node in nodes] == [1_000, 1_000]
 
             poll_until(have_all, "all has gone through both nodes")
-            code, out, _ = invoked("status", addresses["b"], "--json", str(told))
+            code, out, _ = invoked("status", addresses["b"], "--json", str(report))
             assert code == ExitCode.OK, out
-            mesh = msgspec.json.decode(told.read_bytes(), type=MeshStatus)
+            mesh = msgspec.json.decode(report.read_bytes(), type=MeshStatus)
             assert [node.node for node in mesh.nodes] == ["a", "b"]
             assert mesh.silent == []
             lines = [line.split("│") for line in out.splitlines() if "│" in line]
@@ -68,11 +68,11 @@ def test_a_whole_mesh_from_one_address_and_a_node_that_goes_down_is_named(tmp_pa
                 return bool(lookout.look(0.5).silent)
 
             poll_until(is_gone, "it is missed over a connection that was there")
-        code, out, _ = invoked("status", addresses["a"], "--timeout", "1", "--json", str(told))
+        code, out, _ = invoked("status", addresses["a"], "--timeout", "1", "--json", str(report))
         assert code == ExitCode.FAILED
         assert f"node b at {addresses['b']} does not answer within 1 s" in out
         assert "node a has lost b" in out
-        assert [node.node for node in msgspec.json.decode(told.read_bytes(), type=MeshStatus).nodes] == ["a"]
+        assert [node.node for node in msgspec.json.decode(report.read_bytes(), type=MeshStatus).nodes] == ["a"]
         with node_thread("b", addresses["b"], addresses, processor("Summing"), TYPES):
             poll_until(lambda: invoked("status", addresses["a"], "--timeout", "1")[0] == ExitCode.OK, "it is back")
 
@@ -174,10 +174,10 @@ def test_a_nodes_command_serves_metrics_and_logs_for_machines(tmp_path: Path) ->
         assert f"no metrics can be served at 127.0.0.1:{metrics}" in second.stderr
     finally:
         node.send_signal(signal.SIGTERM)
-        told = [json.loads(each) for each in node.communicate(timeout=60)[1].splitlines()]
+        logs = [json.loads(each) for each in node.communicate(timeout=60)[1].splitlines()]
     assert node.returncode == 0
-    events = [each["event"] for each in told]
+    events = [each["event"] for each in logs]
     assert events.index("metrics are served") < events.index("node runs") < events.index("publisher joined")
-    left = next(each for each in told if each["event"] == "peer left" and each["role"] == "publisher")
+    left = next(each for each in logs if each["event"] == "peer left" and each["role"] == "publisher")
     assert left["why"].startswith("said goodbye")
     assert {"level", "timestamp"} <= left.keys()

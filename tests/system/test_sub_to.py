@@ -75,7 +75,7 @@ def target(kind: str, folder: Path) -> Iterator[tuple[str, Kept]]:
 
 
 def attached(node: Node, name: str) -> bool:
-    """Whether a subscriber has said what it wants: before that it is given nothing."""
+    """Whether a subscriber has sent its interest: before that it is sent nothing."""
     return any(peer.name == name and peer.link.bytes_in > 0 for peer in node.statistics().peers)
 
 
@@ -106,8 +106,8 @@ def test_each_final_is_kept_once_though_the_program_is_killed(tmp_path: Path, ki
         poll_until(lambda: len(kept()) == 90, "what came meanwhile is kept")
         publisher.publish(hits(100, 1))
         publisher.advance(["Hit"], END)
-        said = finished(last)
-        assert "kept 43 events" in said or kind == "http"
+        errors = finished(last)
+        assert "kept 43 events" in errors or kind == "http"
         assert kept() == list(range(1, 101))
 
 
@@ -153,8 +153,8 @@ def test_to_a_file_restored_from_an_older_copy_the_rest_is_sent_again(tmp_path: 
         Path(to).write_text("".join(lines[:35]))
         publisher.publish(hits(101, 5))
         publisher.advance(["Hit"], END)
-        said = finished(slackline(tmp_path, *arguments))
-        assert "kept 70 events" in said and "missing" not in said
+        errors = finished(slackline(tmp_path, *arguments))
+        assert "kept 70 events" in errors and "missing" not in errors
         assert kept() == list(range(1, 106))
 
 
@@ -170,8 +170,8 @@ def test_a_file_that_knows_more_than_a_new_log_is_reported(tmp_path: Path) -> No
                 poll_until(lambda node=node: attached(node, "billing"), "sub has attached")
                 publisher.publish(hits(first, 10))
                 publisher.advance(["Hit"], END)
-                _, said = sub.communicate(timeout=DEADLINE)
-                assert sub.returncode == code, said
+                _, errors = sub.communicate(timeout=DEADLINE)
+                assert sub.returncode == code, errors
         assert kept() == list(range(1, 21))
 
 
@@ -196,8 +196,8 @@ def test_resume_without_a_sink_prints_on(tmp_path: Path) -> None:
             lines = [json.loads(line) for line in finished(slackline(tmp_path, *arguments)).splitlines()]
             assert {line["id"] for line in lines if line["change"] == "insert"} == there
         other = slackline(tmp_path, *arguments, "--consistency", "final")  # what was not final then would be missing
-        _, said = other.communicate(timeout=DEADLINE)
-        assert other.returncode == 1 and "'eye' is the name of a subscription that has read early results" in said
+        _, errors = other.communicate(timeout=DEADLINE)
+        assert other.returncode == 1 and "'eye' is the name of a subscription that has read early results" in errors
 
 
 def test_finals_are_printed_a_few_at_a_time_each_once(tmp_path: Path) -> None:
@@ -250,9 +250,9 @@ def test_who_prints_finals_hears_that_the_node_left_with_some_held_back(tmp_path
         with Publisher(node.address) as publisher:
             publisher.publish(hits(1, 5))
             publisher.flush()
-    printed, said = sub.communicate(timeout=DEADLINE)
+    printed, errors = sub.communicate(timeout=DEADLINE)
     assert (sub.returncode, printed.strip()) == (1, "")
-    assert "not shown: 5 x event that was not final when the node left" in said
+    assert "not shown: 5 x event that was not final when the node left" in errors
 
 
 def test_what_was_not_asked_for_is_not_missing(tmp_path: Path) -> None:
@@ -264,12 +264,12 @@ def test_what_was_not_asked_for_is_not_missing(tmp_path: Path) -> None:
             publisher.publish(hits(1, 10))
             publisher.advance(["Hit"], hits(1, 10)[4].ts)
             publisher.flush()
-            printed, said = sub.communicate(timeout=DEADLINE)
-    assert (sub.returncode, len(printed.splitlines())) == (0, 2), said
+            printed, errors = sub.communicate(timeout=DEADLINE)
+    assert (sub.returncode, len(printed.splitlines())) == (0, 2), errors
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--to", "hits.txt"], "'hits.txt' is no sink: give FILE.jsonl"),
         (["--to", "ftp://host/x"], "there is no connector ftp"),
@@ -278,9 +278,9 @@ def test_what_was_not_asked_for_is_not_missing(tmp_path: Path) -> None:
         (["--to", "x.jsonl", "--consistency", "early"], "a sink takes final events only"),
     ],
 )
-def test_what_will_not_do_is_reported_at_once(tmp_path: Path, arguments: list[str], said: str) -> None:
+def test_what_will_not_do_is_reported_at_once(tmp_path: Path, arguments: list[str], message: str) -> None:
     (tmp_path / "foreign.jsonl").write_text("Dear Sir,\n")
     done = slackline(tmp_path, "sub", "tcp://127.0.0.1:1", "Hit", "--types-from", "test_network", *arguments)
     _, errors = done.communicate(timeout=DEADLINE)
     assert done.returncode == 2
-    assert said in " ".join(errors.replace("│", " ").split())
+    assert message in " ".join(errors.replace("│", " ").split())

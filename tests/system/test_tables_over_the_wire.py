@@ -157,10 +157,10 @@ def test_closing_without_the_node_says_what_it_never_took() -> None:
     publisher.flush(DEADLINE)
     node.kill()
     publisher.publish(hits(3, 3))
-    with capture_logs() as told:
+    with capture_logs() as logs:
         publisher.close()
-    (said,) = [each for each in told if each["log_level"] == "error"]
-    assert said["event"] == "closed before the node had taken all events" and "flush" in said["hint"]
+    (error,) = [each for each in logs if each["log_level"] == "error"]
+    assert error["event"] == "closed before the node had taken all events" and "flush" in error["hint"]
 
 
 def test_what_cannot_be_an_event_is_an_error_before_anything_is_sent(node: Node) -> None:
@@ -259,7 +259,7 @@ def test_rows_that_are_given_again_after_an_error_count_once() -> None:
         finally:
             os.kill(node.process.pid, signal.SIGCONT)
         deadline = time.monotonic() + DEADLINE
-        while time.monotonic() < deadline:  # until the node is heard of again
+        while time.monotonic() < deadline:  # until the node answers again
             with suppress(NetworkError):
                 publisher.publish_table(rows, Hit, source="rows")
                 break

@@ -107,7 +107,7 @@ def test_a_proxy_forwards_stalls_and_cuts(echo: socket.socket) -> None:
 
 
 def test_a_break_shorter_than_the_silence_loses_nothing() -> None:
-    """Five seconds without a connection, while events go on: the subscriber gets each once."""
+    """Five seconds without a connection, while events continue: the subscriber gets each once."""
     with (
         NodeProcess("a", "tcp://127.0.0.1:*") as node,
         Proxy(node.address) as proxy,

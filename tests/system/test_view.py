@@ -55,7 +55,7 @@ def live(page: Page, query: str = "", origin: str | None = None) -> connect:
 
 
 def stalled(page: Page) -> socket.socket:
-    """A page that has said Hello and never reads again, with hardly any room for what is on its way."""
+    """A page that has sent Hello and never reads again, with hardly any room for what is on its way."""
     host, _, port = page.url.removeprefix("http://").strip("/").partition(":")
     one = socket.socket()
     one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
@@ -126,14 +126,14 @@ def test_a_running_match_in_a_browser_and_a_node_that_is_killed() -> None:
                 && !['status'].includes(one.getAttribute('role')) && one.id !== 'heard').map((one) => one.outerHTML)"""
             assert ask(unnamed) == []
             tree = driver.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
-            said = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]}
+            labels = {(node["role"]["value"], node.get("name", {}).get("value", "")) for node in tree if not node["ignored"]}
             named = {("heading", "Results"), ("region", "Hierarchy"), ("list", "Nodes"), ("slider", "Frame of the replay")}
-            assert named <= said
-            assert any(role == "button" and "Motions on field" in name and "alpha" in name for role, name in said)
-            assert not [role for role, name in said if role in ("button", "slider", "region", "img") and not name]
+            assert named <= labels
+            assert any(role == "button" and "Motions on field" in name and "alpha" in name for role, name in labels)
+            assert not [role for role, name in labels if role in ("button", "slider", "region", "img") and not name]
             ask("document.querySelector('#graph .box').focus()")
             ask("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'Enter', bubbles: true}))")
-            poll_until(lambda: "final up to" in words("detail-body"), "what a unit waits for is told")
+            poll_until(lambda: "final up to" in words("detail-body"), "the page shows what a unit waits for")
             assert ask("return document.getElementById('detail').open")
         assert troubles(driver) == []
 
@@ -201,7 +201,7 @@ def test_the_command_serves_until_a_signal_ends_it(cluster: Cluster, number: sig
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "labels"),
     [
         ([], "give the addresses of the nodes, or --scenario"),
         (["--scenario", "soccer"], "are not fixed in"),
@@ -209,10 +209,10 @@ def test_the_command_serves_until_a_signal_ends_it(cluster: Cluster, number: sig
         (["tcp://127.0.0.1:9", "--bind", "here"], "write HOST:PORT"),
     ],
 )
-def test_what_the_command_is_given_wrongly_is_refused(words: list[str], said: str) -> None:
+def test_what_the_command_is_given_wrongly_is_refused(words: list[str], labels: str) -> None:
     answer = CliRunner().invoke(application(), ["view", *words])
     assert answer.exit_code == ExitCode.BAD_INPUT
-    assert said in " ".join(answer.stderr.replace("│", " ").split())
+    assert labels in " ".join(answer.stderr.replace("│", " ").split())
 
 
 def test_a_mesh_with_keys_is_watched_under_its_names(tmp_path: Path) -> None:

@@ -150,7 +150,7 @@ def test_a_node_that_keeps_all_the_names_it_takes_can_release_some(tmp_path: Pat
             shown = CliRunner().invoke(app, [node.address, "--json", "-", "--release", "evil-*"])
             return "│ evil-1 " not in shown.output.partition("not released")[0]
 
-        poll_until(is_released, "the names of those that have gone are given up")
+        poll_until(is_released, "the names of those that have gone expire")
         with Subscriber(node.address, Hit, resume="sink") as subscriber:
             subscriber.wait_ready(DEADLINE)
 
@@ -183,7 +183,7 @@ def test_a_stalled_reader_is_reported_and_holds_up_its_own_types_only_for_a_whil
         assert len(collect(honest, 4_000)) == 4_000
         for thread in threads:
             thread.join(DEADLINE)
-        assert any("subscriber evil (took nothing for" in told for told in seen)
+        assert any("subscriber evil (took nothing for" in reason for reason in seen)
         assert evil.refused is not None and "sources have waited 3s for it" in evil.refused
 
 

@@ -128,12 +128,12 @@ def test_the_chain_goes_through_both_logs_down_to_what_came_from_outside(cluster
     scenario = ["--scenario", str(cluster.scenario.folder)]
     code, out, _ = why("Jam", "after", "0.6", *scenario, *logs, "--json", str(tmp_path / "why.json"), "--state")
     assert code == ExitCode.OK, out
-    told = json.loads((tmp_path / "why.json").read_text())
-    assert told["stands"] and not told["notes"]
+    text = json.loads((tmp_path / "why.json").read_text())
+    assert text["stands"] and not text["notes"]
 
-    assert [each["id"] for each in told["raw"]] == [1, 3, 4, 7]
-    assert told["cause"]["of"][0]["event"]["type"] == "Stop"
-    assert (told["before"], told["after"]) != ({}, {})
+    assert [each["id"] for each in text["raw"]] == [1, 3, 4, 7]
+    assert text["cause"]["of"][0]["event"]["type"] == "Stop"
+    assert (text["before"], text["after"]) != ({}, {})
 
 
 def test_a_withdrawn_result_names_the_late_event_also_from_another_nodes_log(cluster: Cluster) -> None:
@@ -156,7 +156,7 @@ def test_what_is_not_known_is_reported(cluster: Cluster, tmp_path: Path) -> None
     code, _, err = why("Stop", "truck=99", *scenario, "--log", str(cluster.state("gate")))
     assert code == ExitCode.FAILED
     assert "no Stop fits truck=99" in err and "Stop at 0.300 s: truck 1" in err
-    for words, said in [
+    for words, message in [
         (["Halt"], "is no result; there are Jam, Stop"),
         (["Stop", "speed=3"], "write FIELD=VALUE (fields: truck, x, ts"),
         (["Stop", "after", "noon"], "is no time"),
@@ -164,7 +164,7 @@ def test_what_is_not_known_is_reported(cluster: Cluster, tmp_path: Path) -> None
     ]:
         code, _, err = why(*words, *scenario)
         assert code == ExitCode.BAD_INPUT
-        assert said in " ".join(err.replace("│", " ").split())
+        assert message in " ".join(err.replace("│", " ").split())
 
 
 def test_a_damaged_log_is_read_up_to_there(cluster: Cluster, tmp_path: Path) -> None:

@@ -114,8 +114,8 @@ def test_silence_and_what_nobody_offers_are_named() -> None:
         Publisher(node.address, name="p", types=[Hit]) as publisher,
         Inquiry(node.address) as inquiry,
     ):
-        told = "".join(asked(node.address))
-        assert "waits for the clock: nobody promises for Hit" in told and "no event has come yet" in told
+        text = "".join(asked(node.address))
+        assert "waits for the clock: nobody promises for Hit" in text and "no event has come yet" in text
         publisher.publish([hit(5 * SECOND, "gauge", "north")])
         publisher.flush(DEADLINE)
         poll_until(lambda: inquiry.ask(DEADLINE).streams["Hit"].promised is not None, "the node stands in for it")

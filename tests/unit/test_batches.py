@@ -1,4 +1,4 @@
-"""What detectors on columns return, and what they are told where it is nothing that they may return."""
+"""The results of detectors on columns, and the errors where they are nothing that may be returned."""
 
 from enum import Enum
 from typing import Any
@@ -132,7 +132,7 @@ class Told(Event, frozen=True):
 
 
 class Telling(Detector):
-    """Gives away what it goes on changing."""
+    """Gives away what it changes later."""
 
     subscribes, publishes = (Seen,), (Told,)
 
@@ -149,7 +149,7 @@ class Telling(Detector):
 def test_what_is_yielded_is_taken_as_it_is_then(batch: int) -> None:
     events = [Seen(1, float(at), ts=at, id=at, source="s") for at in range(4)]
     found = run(events, [Telling()], batch=batch, watch=lambda _: None).finals["Telling"]
-    assert [told.values for told in found] == [[0.0], [0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0]]
+    assert [result.values for result in found] == [[0.0], [0.0, 1.0], [0.0, 1.0, 2.0], [0.0, 1.0, 2.0, 3.0]]
 
 
 class Side(Enum):

@@ -57,13 +57,13 @@ for value in (words, [words], {"a": words}, Box(words), Crate(words), {frozenset
 
 
 def test_sets_in_a_field_of_any_type_have_one_order_in_all_processes() -> None:
-    told = [
+    printed = [
         subprocess.run(
             [sys.executable, "-c", SETS], env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True
         ).stdout
         for seed in ("1", "2")
     ]
-    assert told[0] == told[1] and told[0].count("['one', 'two', 'five', 'four', 'three']") == 10
+    assert printed[0] == printed[1] and printed[0].count("['one', 'two', 'five', 'four', 'three']") == 10
 
 
 def test_events_of_plain_fields_that_have_the_form_are_not_made_anew() -> None:
@@ -74,7 +74,7 @@ def test_events_of_plain_fields_that_have_the_form_are_not_made_anew() -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "told"),
+    ("event", "message"),
     [
         (Plain(2**64, ts=1), "Plain.number holds .* beyond 64 bits"),
         (Plain(-(2**63) - 1, ts=1), "Plain.number holds .* beyond 64 bits"),
@@ -87,9 +87,9 @@ def test_events_of_plain_fields_that_have_the_form_are_not_made_anew() -> None:
         (Loose(1, Box({"\udc00"}), ts=1), "Loose.box holds .* surrogate"),
     ],
 )
-def test_what_has_no_form_on_a_wire_is_an_error_that_names_the_field(event: Event, told: str) -> None:
+def test_what_has_no_form_on_a_wire_is_an_error_that_names_the_field(event: Event, message: str) -> None:
     for make in (carried, lambda event: stamped(event, 1, "d", 1)):
-        with pytest.raises(EventError, match=told):
+        with pytest.raises(EventError, match=message):
             make(event)
     listed = legible(event)
     assert (listed.ts, type(listed)) == (1, type(event)) and msgspec.msgpack.encode(listed)

@@ -24,12 +24,12 @@ VALUES = st.sampled_from([0, 1, True, 0.0, -0.0, 2.5, (1,), None])
 STEPS = st.lists(st.tuples(st.integers(0, 5), st.sampled_from([Level, Peak]), VALUES, st.sampled_from("ird"), st.booleans()))
 
 
-def said(event: Event | None) -> object:
+def content(event: Event | None) -> object:
     """All there is to an event, so that 0.0 and -0.0, 1 and True differ."""
     return repr(event)
 
 
-def told(steps: list[tuple[int, type[Level] | type[Peak], Any, str, bool]]) -> tuple[list[Delta], dict[int, Event]]:
+def history(steps: list[tuple[int, type[Level] | type[Peak], Any, str, bool]]) -> tuple[list[Delta], dict[int, Event]]:
     """Deltas that a producer may send one after another, and what stands in the end."""
     there: dict[int, Event] = {}
     deltas, touched = [Delta(early=[])], set[int]()
@@ -62,22 +62,22 @@ def taken(changes: list[Change]) -> dict[int, str]:
         match change:
             case Insert(event):
                 assert event.id not in there
-                there[event.id] = said(event)
+                there[event.id] = content(event)
             case Revise(event, old):
-                assert there[event.id] == said(old)
-                there[event.id] = said(event)
+                assert there[event.id] == content(old)
+                there[event.id] = content(event)
             case Retract(event):
-                assert there.pop(event.id) == said(event)
+                assert there.pop(event.id) == content(event)
     return there
 
 
 @given(STEPS)
 def test_whoever_takes_the_net_effect_stands_where_all_changes_lead(steps: Any) -> None:
-    deltas, there = told(steps)
+    deltas, there = history(steps)
     net = composed(deltas)
-    assert taken(list(net.changes())) == {number: said(event) for number, event in there.items()}
+    assert taken(list(net.changes())) == {number: content(event) for number, event in there.items()}
     one_by_one = consolidate(change for delta in deltas for change in delta.changes())
-    assert sorted(map(said, net.inserts)) == sorted(map(said, one_by_one.inserts))
+    assert sorted(map(content, net.inserts)) == sorted(map(content, one_by_one.inserts))
     assert net.revises == net.retracts == []
     early = dict(zip([event.id for event in net.inserts], net.k_plus or [0] * len(net.inserts), strict=True))
     expected = zip(one_by_one.inserts, one_by_one.k_plus or [0] * len(one_by_one.inserts), strict=True)
@@ -87,16 +87,16 @@ def test_whoever_takes_the_net_effect_stands_where_all_changes_lead(steps: Any) 
 @given(STEPS, st.integers(0, 30))
 @example([(0, Level, 0, "i", False), (0, Level, 0, "r", False)], 1)
 def test_behind_any_beginning_it_leads_to_the_same_end(steps: Any, cut: int) -> None:
-    deltas, there = told(steps)
+    deltas, there = history(steps)
     before, rest = deltas[:cut], deltas[cut:]
     changes = [change for delta in before for change in delta.changes()]
     net = composed(rest) if rest else Delta()
-    assert taken([*changes, *net.changes()]) == {number: said(event) for number, event in there.items()}
+    assert taken([*changes, *net.changes()]) == {number: content(event) for number, event in there.items()}
     if len(rest) == 1:
         assert net == rest[0], "a delta by itself is its own net effect, with revisions that change nothing"
         return
     for old, new in net.revises:
-        assert said(old) != said(new), "a revision that changes nothing"
+        assert content(old) != content(new), "a revision that changes nothing"
 
 
 def test_a_change_of_sign_or_type_is_one() -> None:

@@ -101,7 +101,7 @@ def test_columns_may_be_narrower_or_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "column", "told"),
+    ("name", "column", "message"),
     [
         ("station", pa.array(["1", "2", "3", "4"]), "Plain.station is of string"),
         ("station", pa.array([1, 2, None, 4]), "Plain.station is null in row 2"),
@@ -132,8 +132,8 @@ def test_columns_may_be_narrower_or_times() -> None:
         ),
     ],
 )
-def test_a_bad_column_is_refused_by_name(name: str, column: Any, told: str) -> None:
-    with pytest.raises(EventError, match=told):
+def test_a_bad_column_is_refused_by_name(name: str, column: Any, message: str) -> None:
+    with pytest.raises(EventError, match=message):
         Block.of(Plain, narrow(name, column))
 
 

@@ -1,4 +1,4 @@
-"""Which classes can be event types, and what is said of those that cannot."""
+"""Which classes can be event types, and the errors for those that cannot."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ class Last(ByPosition):
 
 @pytest.mark.parametrize(("event_type", "fields"), [(Alone, "ts"), (First, "level"), (Last, "id and source")])
 def test_a_field_that_every_event_has_is_named(event_type: type[Event], fields: str) -> None:
-    told = f"event type {event_type.__name__} has a field of its own named {fields}: every event has ts, id, source, level"
-    with pytest.raises(EventError, match=told):
+    message = f"event type {event_type.__name__} has a field of its own named {fields}: every event has ts, id, source, level"
+    with pytest.raises(EventError, match=message):
         EventTypes([event_type])

@@ -65,14 +65,14 @@ def ticks(times: list[int]) -> list[Event]:
 
 
 def test_equal_results_are_not_revised_and_stand() -> None:
-    told = []
+    outcomes = []
     result = run(
         ticks([1, 3, 4, 2]),
         [Seeing()],
         batch=1,
-        watch=lambda batch: told.extend(pair for delta in batch.deltas.values() for pair in delta.revises),
+        watch=lambda batch: outcomes.extend(pair for delta in batch.deltas.values() for pair in delta.revises),
     )
-    assert (result.corrected, told) == (0, [])
+    assert (result.corrected, outcomes) == (0, [])
     assert result.why(result.finals["Seeing"][0]).stands
 
 
@@ -140,10 +140,10 @@ def test_finals_are_those_of_sorted_input(kind: type[Detector]) -> None:
     else:
         events, rng = ticks(list(range(1, 60))), random.Random(1)
         arrivals = [sorted(events, key=lambda event: event.ts + rng.randrange(9)) for _ in range(3)]
-    wanted = [repr(event) for event in run(events, [kind()]).finals[kind.__name__]]
+    expected = [repr(event) for event in run(events, [kind()]).finals[kind.__name__]]
     for arrived in arrivals:
         found = run(arrived, [kind()], batch=1, policies=WIDE).finals[kind.__name__]
-        assert [repr(event) for event in found] == wanted
+        assert [repr(event) for event in found] == expected
 
 
 def test_what_is_chosen_of_values_with_a_nan_hangs_on_no_order() -> None:

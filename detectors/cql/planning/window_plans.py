@@ -177,7 +177,7 @@ class _Planner:
         self.clock: Code | None = None
         if execution is not None and execution.by is not None:
             if self.model is not s.ExecutionModel.BATCH:
-                raise QueryError("only batches are told apart BY an attribute: EXECUTE BATCH DRIVEN BY ...", execution.span)
+                raise QueryError("only batches are distinguished BY an attribute: EXECUTE BATCH DRIVEN BY ...", execution.span)
             self.batch = self._attribute(execution.by, execution.span).code()
 
     def plan(self, window: s.WindowClause, measured: Code | None, distance: Distance) -> WindowPlan:

@@ -98,6 +98,6 @@ def _types(node: FlowNode) -> None:
             )
         if after.kind is FlowNodeKind.GROUP and node.gives is None and after not in _cycle(node):
             raise FlowError(
-                f"{after!r} may run on another node than {node!r}, and nobody said what that gives: "
+                f"{after!r} may run on another node than {node!r}, and nothing declares what that gives: "
                 "annotate what the function returns, such as '-> Iterable[Word]', or pass gives=Word"
             )

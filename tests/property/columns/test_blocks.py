@@ -59,7 +59,7 @@ def reader_of(kind: type[Event]) -> native.BlockReader:
 
 
 def same(block: native.CoreBlock, kind: type[Event], events: list[Event]) -> None:
-    """The block holds these events: as objects, in Arrow's columns, and in what is said of them."""
+    """The block holds these events: as objects, in Arrow's columns, and in its figures."""
     assert list(map(repr, block.events(0, len(events)))) == list(map(repr, events))
     batch = pa.record_batch(block)
     batch.validate(full=True)
@@ -121,7 +121,7 @@ def test_columns(kind: type[Event], data: st.DataObject, seed: int) -> None:
     events = data.draw(st.lists(KINDS[kind], min_size=4, max_size=6))
     events = [msgspec.structs.replace(event, source="a") for event in events]
     given, reader, rng = columns_of(kind, events), reader_of(kind), random.Random(seed)
-    assert reader.read_columns(given, len(events)) is None  # it has not been told of this schema
+    assert reader.read_columns(given, len(events)) is None  # it does not know this schema
     reader.accept(given, any(event.level for event in events))
     block = reader.read_columns(given, len(events))
     assert block is not None

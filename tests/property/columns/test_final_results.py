@@ -25,26 +25,26 @@ class Other(Event):
 
 def histories(rng: Random) -> list[Batch]:
     """Batches of changes to a few results of two detectors, which may also change their type."""
-    standing: dict[tuple[str, int], Event] = {}
+    present: dict[tuple[str, int], Event] = {}
     batches = []
     for _ in range(rng.randint(1, 12)):
         deltas = {"Result": Delta(), "Other": Delta()}
         for identity in rng.sample([(source, number) for source in "ab" for number in range(6)], 6):
-            was = standing.pop(identity, None)
+            was = present.pop(identity, None)
             kind = rng.choice([Result, Result, Result, Other]) if identity[0] == "a" else Result
             now = kind(rng.randint(0, 3), ts=rng.randint(1, 20), id=identity[1], source=identity[0], level=1)
             if was is None:
                 deltas[kind.__name__].inserts.append(now)
-                standing[identity] = now
+                present[identity] = now
             elif rng.random() < 0.5:
                 deltas[type(was).__name__].retracts.append(was)
             elif type(was) is kind:
                 deltas[kind.__name__].revises.append((was, now))
-                standing[identity] = now
+                present[identity] = now
             else:
                 deltas[type(was).__name__].retracts.append(was)
                 deltas[kind.__name__].inserts.append(now)
-                standing[identity] = now
+                present[identity] = now
         batches.append(Batch({name: delta for name, delta in deltas.items() if delta}))
     return [*batches, Batch({}, {"Result": END, "Other": END})]
 

@@ -19,10 +19,10 @@ class Told(Event, frozen=True):
 
 
 STAMPS = {"ts": st.integers(1, 30), "id": st.integers(0, 50), "source": st.sampled_from("ab"), "level": st.integers(0, 1)}
-told = st.builds(Told, st.text("aé", max_size=2), st.none() | st.integers(0, 9), **STAMPS)
+events = st.builds(Told, st.text("aé", max_size=2), st.none() | st.integers(0, 9), **STAMPS)
 FORMS = st.sampled_from(["block", "batch", "joined", "slice"])
 moves = st.one_of(
-    st.tuples(st.just("put"), st.lists(told, max_size=12), FORMS, st.integers(0, 9)),
+    st.tuples(st.just("put"), st.lists(events, max_size=12), FORMS, st.integers(0, 9)),
     st.tuples(st.just("pick"), st.sets(st.integers(0, 50), max_size=9)),
     st.tuples(st.just("release"), st.integers(1, 30)),
 )

@@ -58,7 +58,7 @@ def in_columns(events: list[Event]) -> bytes:
 def test_a_broker_without_types_takes_columns_as_it_takes_rows(blocks: list[tuple[list[Event], int, int, bool]]) -> None:
     both = []
     for as_columns in (False, True):
-        ingress, told = Ingress(EventTypes(), EventCodec(EventTypes()), Counter()), []
+        ingress, outcomes = Ingress(EventTypes(), EventCodec(EventTypes()), Counter()), []
         for events, low, high, names_times in blocks:
             times = [event.ts for event in events]
             oldest, newest = (min(times), max(times)) if names_times else (None, None)
@@ -72,9 +72,9 @@ def test_a_broker_without_types_takes_columns_as_it_takes_rows(blocks: list[tupl
             assert [part.inserts for part, _, _ in admitted] == [len(inserts) for inserts, _ in read]
             turned = Counter((each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.rejected)
             ingress.rejected.clear()
-            told.append((read, turned))
+            outcomes.append((read, turned))
         seen = {source: bounds for source, bounds in ingress.seen.state().items() if bounds[0]}
-        both.append((told, seen, dict(ingress.drops)))
+        both.append((outcomes, seen, dict(ingress.drops)))
     assert both[0] == both[1]
 
 

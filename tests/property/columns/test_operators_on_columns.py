@@ -159,12 +159,12 @@ def arrivals(draw: st.DrawFn) -> list[Step]:
     events = [_numbered(event, number, draw(st.sampled_from("xy"))) for number, event in enumerate(events)]
     emitted = final = NEVER
     steps: list[Step] = []
-    standing: list[Event] = []
+    present: list[Event] = []
     while events:
         count = draw(st.integers(1, 8))
         come, events = [event for event in events[:count] if event.ts > final], events[count:]
-        gone = [event for event in standing if event.ts > final and draw(st.integers(0, 5)) == 0]
-        standing = [event for event in standing if event not in gone] + come
+        gone = [event for event in present if event.ts > final and draw(st.integers(0, 5)) == 0]
+        present = [event for event in present if event not in gone] + come
         emitted = max([emitted, final, *(event.ts for event in come)])
         final = max(final, emitted - draw(st.integers(0, 12)))
         steps.append((come, gone, emitted, final))
@@ -199,10 +199,10 @@ class Reader:
     """What stands of an operation's results, as texts: NaN equals itself, zeros differ by their sign."""
 
     def __init__(self, operator: Operator, together: bool = False) -> None:
-        wanted = frozenset(operator.subscribes)
-        self.wants, self.operator = wanted.__contains__, operator
+        subscribed = frozenset(operator.subscribes)
+        self.wants, self.operator = subscribed.__contains__, operator
         self.operation: Operation = operator.start("Test", 1)
-        self.standing: dict[Identity, str] = {}
+        self.present: dict[Identity, str] = {}
         self.used_columns = False
         self.together = together and self.operation.takes_several
 
@@ -226,13 +226,13 @@ class Reader:
     def _note(self, out: Delta) -> None:
         self.used_columns = self.used_columns or out.columns is not None
         for event in out.retracts:
-            assert self.standing.pop((event.source, event.id)) == repr(event)
+            assert self.present.pop((event.source, event.id)) == repr(event)
         for old, new in out.revises:
-            assert self.standing[old.source, old.id] == repr(old) != repr(new)
-            self.standing[new.source, new.id] = repr(new)
+            assert self.present[old.source, old.id] == repr(old) != repr(new)
+            self.present[new.source, new.id] = repr(new)
         for event in out.inserts:
-            assert (event.source, event.id) not in self.standing
-            self.standing[event.source, event.id] = repr(event)
+            assert (event.source, event.id) not in self.present
+            self.present[event.source, event.id] = repr(event)
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -244,7 +244,7 @@ def test_rows_columns_and_both_mixed_mean_the_same(name: str, steps: list[Step],
         rows.take(step, False)
         columns.take(step, True)
         both.take(step, as_columns)
-        assert rows.standing == columns.standing == both.standing
+        assert rows.present == columns.present == both.present
         assert rows.operation.held == columns.operation.held == both.operation.held
     assert rows.operation.failures.keys() == columns.operation.failures.keys() == both.operation.failures.keys()
 
@@ -259,7 +259,7 @@ def test_a_join_of_columns_goes_on_from_a_checkpoint(name: str, steps: list[Step
         both.take(step, as_columns)
         if number == at:
             both.restart()
-        assert rows.standing == both.standing
+        assert rows.present == both.present
         assert rows.operation.held == both.operation.held
 
 
@@ -298,4 +298,4 @@ def test_results_of_columns_are_columns_where_they_can_be(name: str) -> None:
         quote = Quote("a", 1, 1.0 if ts % 3 == 0 else 3.0, ts=2 * ts + 1, id=ts, source="y")
         reader.take(([trade, quote], [], 2 * ts + 1, 2 * ts - 8), True)
     assert reader.used_columns == (name in IN_COLUMNS)
-    assert reader.standing
+    assert reader.present

@@ -67,7 +67,7 @@ def batches(rng: Random, events: list[Event]) -> Iterator[Batch]:
     yield Batch({}, dict.fromkeys(map(type_name, (Reading, Probe)), END))
 
 
-def told(batch: Batch) -> Any:
+def printed(batch: Batch) -> Any:
     """What a batch says, whatever its order."""
     changes = {}
     for name, delta in batch.deltas.items():
@@ -86,14 +86,14 @@ def ordered(changes: dict[Any, Any]) -> list[Any]:
 
 def history(make: Callable[[], Hierarchy], steps: list[Batch], form: Form, crash: int | None = None) -> list[Any]:
     """What a hierarchy says to each batch, and all that it knows at the end; with a crash and a recovery at one of them."""
-    hierarchy, said = make(), list[Any]()
+    hierarchy, outputs = make(), list[Any]()
     for number, batch in enumerate(steps):
         shaped = Batch({name: form(delta) for name, delta in batch.deltas.items()}, batch.watermarks, batch.clock)
-        said.append([told(each) for each in hierarchy.process(shaped)])
+        outputs.append([printed(each) for each in hierarchy.process(shaped)])
         for unit in hierarchy.units:
             unit.check()
         first = {unit.name: unit.first_waiting for unit in hierarchy.units}
-        said.append((first, [(each.k, each.clk, each.final, each.waiting) for each in hierarchy.statistics()]))
+        outputs.append((first, [(each.k, each.clk, each.final, each.waiting) for each in hierarchy.statistics()]))
         if number == crash:
             state = deepcopy(hierarchy.state())
             parts = []
@@ -104,7 +104,7 @@ def history(make: Callable[[], Hierarchy], steps: list[Batch], form: Form, crash
     counts = [(each.received, each.emitted, each.late, each.duplicates, each.unknown) for each in hierarchy.statistics()]
     listed = [(unit.name, sorted(map(repr, (late.event for late in unit.late)))) for unit in hierarchy.units]
     failed = [(unit.name, sorted(repr(each.cause) for each in unit.quarantine)) for unit in hierarchy.units]
-    return [*said, counts, listed, failed, sorted(hierarchy.halted)]
+    return [*outputs, counts, listed, failed, sorted(hierarchy.halted)]
 
 
 policies = st.builds(

@@ -131,13 +131,13 @@ def test_joins_of_any_windows_come_to_their_definition(kind, on, one, other, fil
                 FROM Order AS a {window_text(*one)} {kind} Quote AS b {window_text(*other)} {on} {where} INTO Both"""
     found = played(compile_cql(query, [Order, Quote]).operators, orders, quotes, others, seed, restarts)
     rows = joined(Windows(made(Order, orders), *one), Windows(made(Quote, quotes), *other), KINDS[kind], CONDITIONS[on])
-    wanted = [
+    expected = [
         (ts, a and a.symbol, b and b.symbol, a and a.quantity, b and b.price, a and a.ts, b and b.ts)
         for ts, a, b in rows
         if not filtered or b is None or b.price > 1
     ]
     given_ = [(e.ts // SECOND, e.one, e.other, e.quantity, e.price, e.ats, e.bts) for e in found]
-    assert sorted(map(repr, given_)) == sorted(map(repr, wanted))
+    assert sorted(map(repr, given_)) == sorted(map(repr, expected))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -153,26 +153,26 @@ def test_aggregates_over_joins_come_to_their_definition(kind, one, other, orders
     sides = Windows(made(Order, orders), *one), Windows(made(Quote, quotes), *other)
     for ts, a, b in joined(*sides, KINDS[kind], same_symbol):
         groups.setdefault((ts, a.symbol if a is not None and a.symbol is not None else b and b.symbol), []).append((a, b))
-    wanted = []
+    expected = []
     for (ts, symbol), rows in groups.items():
         volumes = [a.quantity * b.price for a, b in rows if a is not None and b is not None]
         if len(rows) > 1:
             latest = max((b.ts for _, b in rows if b is not None), default=None)
-            wanted.append((ts, symbol, len(rows), sum(volumes) if volumes else None, latest))
-    assert sorted(map(repr, wanted)) == sorted(repr((e.ts // SECOND, e.symbol, e.n, e.volume, e.latest)) for e in found)
+            expected.append((ts, symbol, len(rows), sum(volumes) if volumes else None, latest))
+    assert sorted(map(repr, expected)) == sorted(repr((e.ts // SECOND, e.symbol, e.n, e.volume, e.latest)) for e in found)
 
 
 def test_a_join_is_ranked_and_its_results_are_told_apart():
     windows = "Order AS a [SIZE 10 seconds] JOIN Quote AS b [SIZE 10 seconds] ON a.symbol = b.symbol"
     orders, quotes = made(Order, [("A", n, 0, 1) for n in (1, 2, 2)]), made(Quote, [("A", n, 0, 2) for n in (5, 7)])
-    for query, wanted in {
+    for query, expected in {
         f"SELECT DISTINCT quantity, price FROM {windows} INTO Best": [(1, 5), (1, 7), (2, 5), (2, 7)],
         f"SELECT quantity, price FROM {windows} ORDER BY quantity + price DESC LIMIT 2 INTO Best": [(2, 7), (2, 7)],
     }.items():
         results = orders + quotes
         for operator in compile_cql(query, [Order, Quote]).operators:
             results = play(operator, in_order(results))
-        assert sorted((e.quantity, e.price) for e in results) == wanted
+        assert sorted((e.quantity, e.price) for e in results) == expected
 
 
 def test_over_looks_back_along_the_pairs_of_a_join():

@@ -108,8 +108,8 @@ def test_conditions_keep_the_same_tuples(drawn, condition):
     ticks = events(drawn)
     script = compile_cql(f"SELECT quantity FROM Tick WHERE {condition} INTO Kept", [Tick])
     kept = script.operators[0].start("Kept", 1).apply(Delta(ticks), END, END).inserts
-    wanted = duck(ticks, f"SELECT quantity FROM Tick WHERE {condition} ORDER BY id")
-    assert [(e.quantity,) for e in kept] == wanted
+    expected = duck(ticks, f"SELECT quantity FROM Tick WHERE {condition} ORDER BY id")
+    assert [(e.quantity,) for e in kept] == expected
     script = compile_cql(f"SELECT {condition} AS truth FROM Tick INTO Truth", [Tick])
     truths = script.operators[0].start("Truth", 1).apply(Delta(ticks), END, END).inserts
     assert [(e.truth,) for e in truths] == duck(ticks, f"SELECT {condition} FROM Tick ORDER BY id")
@@ -121,8 +121,8 @@ def test_numbers_are_the_same(drawn, expression):
     ticks = events(drawn)
     script = compile_cql(f"SELECT {expression} AS value FROM Tick INTO Value", [Tick])
     found = script.operators[0].start("Value", 1).apply(Delta(ticks), END, END).inserts
-    wanted = duck(ticks, f"SELECT {expression} FROM Tick ORDER BY id")
-    for event, (value,) in zip(found, wanted, strict=True):
+    expected = duck(ticks, f"SELECT {expression} FROM Tick ORDER BY id")
+    for event, (value,) in zip(found, expected, strict=True):
         value = float(value) if value is not None and not isinstance(value, int) else value
         assert near(event.value, value), expression
 
@@ -143,13 +143,13 @@ def test_aggregates_of_tumbling_windows_are_the_same(drawn, size, condition, gro
     found = play(script.operators[0], history(ticks, Random(seed)))
     end = f"CAST(ceil(ts / {size}.0) AS BIGINT) * {size}"  # the least multiple at or after ts
     by = f"{end}, symbol" if grouped else end
-    wanted = duck(ticks, f"SELECT {end}, {key}{columns} FROM Tick WHERE {condition} GROUP BY {by}")
+    expected = duck(ticks, f"SELECT {end}, {key}{columns} FROM Tick WHERE {condition} GROUP BY {by}")
     rows = [
         [e.ts // SECOND, *([e.symbol] if grouped else []), *(getattr(e, f"c{n}") for n in range(len(AGGREGATES)))]
         for e in found
     ]
     order = lambda row: (row[0], str(row[1]) if grouped else "")  # noqa: E731
-    for one, other in zip(sorted(rows, key=order), sorted(wanted, key=order), strict=True):
+    for one, other in zip(sorted(rows, key=order), sorted(expected, key=order), strict=True):
         assert all(near(a, b) for a, b in zip(one, other, strict=True)), (one, other)
 
 
@@ -161,6 +161,6 @@ def test_joins_of_tumbling_windows_are_the_same(drawn, others, size, seed):
                JOIN Tick AS b [SIZE {size} seconds] ON a.symbol = b.symbol WHERE a.price < b.price INTO Match"""
     found = play(compile_cql(text, [Tick]).operators[0], history(ticks, Random(seed)))
     end = "CAST(ceil({0}.ts / {1}.0) AS BIGINT) * {1}"
-    wanted = duck(ticks, f"""SELECT a.quantity, b.quantity FROM Tick a JOIN Tick b ON a.symbol = b.symbol
+    expected = duck(ticks, f"""SELECT a.quantity, b.quantity FROM Tick a JOIN Tick b ON a.symbol = b.symbol
                              AND {end.format("a", size)} = {end.format("b", size)} WHERE a.price < b.price""")  # fmt: skip
-    assert sorted((e.one, e.other) for e in found) == sorted(wanted)
+    assert sorted((e.one, e.other) for e in found) == sorted(expected)

@@ -101,11 +101,11 @@ def test_a_condition_is_true_false_or_unknown_wherever_it_stands(test, rows):
     except QueryError:
         return  # Long and Double in one function, and the like
     events = [script.types["U"](*row, ts=n, id=n, source="s") for n, row in enumerate(rows)]
-    said, true, false, unknown, which = (
+    selected, true, false, unknown, which = (
         {event.ts: event for event in operator.start("Q", 1).apply(Delta(list(events)), END, END).inserts}
         for operator in script.operators
     )
-    for ts, event in said.items():
+    for ts, event in selected.items():
         assert (ts in true, ts in false, ts in unknown) == (event.r is True, event.r is False, event.r is None)
         assert which[ts].r == {True: 1, False: 2, None: 3}[event.r]
 
@@ -170,16 +170,16 @@ def test_a_window_is_the_same_however_it_is_come_by(window, partition, group, ag
     (operator,) = compile_cql(f"{STREAM} SELECT {columns} FROM U [{window}{partition}] {group} INTO R").operators
     make = operator.subscribes[0]
     events = [make(*row, ts=ts * SECOND, id=n, source="s") for n, (ts, row) in enumerate(drawn)]
-    wanted = played(operator, in_order(events), ())
+    expected = played(operator, in_order(events), ())
     random = Random(seed)
     restarts = set(random.sample(range(8), 2))
-    assert played(operator, history(events, random), restarts) == wanted
+    assert played(operator, history(events, random), restarts) == expected
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(trees, "SMALL", small)
         patch.setattr(trees, "STEPS", 0)
         patch.setattr(windowed, "LEAST_PURGE", purge)
         patch.setattr(windowed, "PURGE_SHARE", purge)
-        assert played(Plain(operator.plan), history(events, random), restarts) == wanted
+        assert played(Plain(operator.plan), history(events, random), restarts) == expected
 
 
 TESTS = {
@@ -204,5 +204,5 @@ def test_a_join_pairs_what_its_condition_says(test, left, right):
         for name, rows in (("U", left), ("V", right))
     )
     found = play(script.operators[0], in_order(ones + others))
-    wanted = [(a.ts, b.ts) for a in ones for b in others if TESTS[test](a, b)]
-    assert sorted((event.one, event.other) for event in found) == sorted(wanted)
+    expected = [(a.ts, b.ts) for a in ones for b in others if TESTS[test](a, b)]
+    assert sorted((event.one, event.other) for event in found) == sorted(expected)

@@ -97,10 +97,10 @@ def test_a_stream_joins_itself(orders, seed):
     made = events(orders, [])
     results = play(operator, history(made, Random(seed), []))
     window = lambda e: -(-e.ts // (5 * SECOND))  # noqa: E731
-    wanted = [
+    expected = [
         (a.quantity, b.quantity)
         for a in made
         for b in made
         if a.symbol == b.symbol and window(a) == window(b) and a.quantity < b.quantity
     ]
-    assert sorted((e.one, e.other) for e in results) == sorted(wanted)
+    assert sorted((e.one, e.other) for e in results) == sorted(expected)

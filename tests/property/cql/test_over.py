@@ -43,24 +43,24 @@ def frame_of(ordered, place, is_rows, amount):
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(list(FRAMES)), st.integers(0, 5), st.booleans(), *HISTORY.values())
-def test_over_comes_to_its_definition(text, amount, parted, drawn, others, seed, restarts):
-    partition = "PARTITION BY symbol" if parted else ""
+def test_over_comes_to_its_definition(text, amount, partitioned, drawn, others, seed, restarts):
+    partition = "PARTITION BY symbol" if partitioned else ""
     over = f"OVER ({partition} ORDER BY ts {text.format(amount)})"
     query = f"""SELECT symbol, quantity, sum(quantity) {over} AS total, count(*) {over} AS n, max(price) {over} - 1 AS top
                 FROM Tick WHERE quantity > -2 INTO Out"""
     events = ticks(drawn)
     operators = compile_cql(query, [ticks([("A", 0.0, 0, 0, "x")])[0].__class__]).operators
     found = played(operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
+    expected = []
     kept = sorted([event for event in events if event.quantity > -2], key=ORDER)
-    for symbol in {event.symbol for event in kept} if parted else {None}:
-        ordered = [event for event in kept if not parted or event.symbol == symbol]
+    for symbol in {event.symbol for event in kept} if partitioned else {None}:
+        ordered = [event for event in kept if not partitioned or event.symbol == symbol]
         for place, event in enumerate(ordered):
             frame = frame_of(ordered, place, FRAMES[text], amount if "{}" in text else None)
             prices = [each.price for each in frame if each.price is not None]
             top = max(prices) - 1 if prices else None
-            wanted.append((event.ts, event.symbol, event.quantity, sum(e.quantity for e in frame), len(frame), top))
-    assert sorted(map(repr, wanted)) == sorted(repr((e.ts, e.symbol, e.quantity, e.total, e.n, e.top)) for e in found)
+            expected.append((event.ts, event.symbol, event.quantity, sum(e.quantity for e in frame), len(frame), top))
+    assert sorted(map(repr, expected)) == sorted(repr((e.ts, e.symbol, e.quantity, e.total, e.n, e.top)) for e in found)
 
 
 DRAWN = st.lists(
@@ -90,8 +90,8 @@ def test_places_are_those_of_duckdb(columns, drawn, seed):
     made = duck_ticks(drawn)
     operators = compile_cql(f"SELECT quantity, {columns.format(more='')} FROM Tick INTO Out", [made[0].__class__]).operators
     found = play(operators[0], history(made, Random(seed)))
-    wanted = duck(made, f"SELECT ts, quantity, {columns.format(more=', id')} FROM Tick")
+    expected = duck(made, f"SELECT ts, quantity, {columns.format(more=', id')} FROM Tick")
     near = lambda row: tuple(round(each, 6) if isinstance(each, float) else each for each in row)  # noqa: E731
     assert sorted(repr(near((e.ts // SECOND, e.quantity, e.a, e.b))) for e in found) == sorted(
-        repr(near(row)) for row in wanted
+        repr(near(row)) for row in expected
     )

@@ -30,7 +30,7 @@ def ticks(drawn, first=0):
     return [Tick(s, p, ts=ts * SECOND, id=n, source=src) for n, (s, p, ts, src) in enumerate(drawn, first)]
 
 
-# by definition: a pattern is a function of a place and the labels so far, that yields the ways it may go on, best first
+# by definition: a pattern is a function of a place and the labels so far, that yields the ways it may continue, best first
 
 
 class Rows(NamedTuple):
@@ -189,7 +189,7 @@ def naive_matches(rows, pattern, conditions, skip, within):
     st.integers(0, 2**32),
     st.sets(st.integers(0, 12), max_size=3),
 )
-def test_matches_come_to_their_definition(text, defined, skip, within, parted, drawn, others, seed, restarts):
+def test_matches_come_to_their_definition(text, defined, skip, within, partitioned, drawn, others, seed, restarts):
     definitions, conditions = CONDITIONS[defined]
     names = {letter for letter in text if letter in "ABCD"}
     parts = [part for part in definitions.removeprefix("DEFINE ").split(", ") if part]
@@ -200,7 +200,7 @@ def test_matches_come_to_their_definition(text, defined, skip, within, parted, d
     if "B" in skip and "B" not in names:
         skip = ""
     query = f"""SELECT * FROM Tick MATCH_RECOGNIZE (
-        {"PARTITION BY symbol" if parted else ""} ORDER BY ts
+        {"PARTITION BY symbol" if partitioned else ""} ORDER BY ts
         MEASURES A.ts AS start, LAST(B.price) AS last_b, FIRST(price) AS first, count(*) AS n, sum(B.price) AS sum_b,
                  max(price) AS top, CLASSIFIER() AS ending, price - FIRST(A.price) AS gain
         ONE ROW PER MATCH {skip} PATTERN ({text}) {f"WITHIN INTERVAL '{within}' SECONDS" if within is not None else ""}
@@ -211,8 +211,8 @@ def test_matches_come_to_their_definition(text, defined, skip, within, parted, d
     moments = history([e for n, e in enumerate(events) if n % 4], Random(seed), ticks(others, 1000), revised)
     results = play(operator, moments, restarts)
     assert results == play(operator, in_order(events)), "depends on the history"
-    wanted = []
-    for symbol in "AB" if parted else [None]:
+    expected = []
+    for symbol in "AB" if partitioned else [None]:
         rows = sorted([event for event in events if symbol in (None, event.symbol)], key=ORDER)
         for ts, match, labels in naive_matches(
             rows, PATTERNS[text], conditions, SKIPS[skip], None if within is None else within * SECOND
@@ -220,12 +220,12 @@ def test_matches_come_to_their_definition(text, defined, skip, within, parted, d
             of_b = [row.price for row, label in zip(match, labels, strict=True) if label == "B"]
             start = [row.ts for row, label in zip(match, labels, strict=True) if label == "A"][-1]
             first_a = next(row.price for row, label in zip(match, labels, strict=True) if label == "A")
-            wanted.append(
+            expected.append(
                 (ts, start, of_b[-1] if of_b else None, match[0].price, len(match), sum(of_b) if of_b else None,
                  max(row.price for row in match), labels[-1], match[-1].price - first_a)
             )  # fmt: skip
     found = [(e.ts, e.start, e.last_b, e.first, e.n, e.sum_b, e.top, e.ending, e.gain) for e in results]
-    assert sorted(map(repr, found)) == sorted(map(repr, wanted))
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))
 
 
 def _definitions(parts):

@@ -76,15 +76,15 @@ def test_having_leaves_groups_out(size, is_native, in_window, drawn, others, see
         assert not can_run(operators[0].plan) or is_native
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
+    expected = []
     for window in tumbling(events, size):
         groups: dict = {}
         for event in window.events:
             groups.setdefault((event.symbol, event.quantity if in_window else None), []).append(event)
         for (symbol, _), group in groups.items():
             if len(group) > 1 and symbol is not None and symbol > "A":
-                wanted.append((window.ts, symbol, sum(e.quantity for e in group)))
-    assert sorted((e.ts, e.symbol, e.total) for e in found) == sorted(wanted)
+                expected.append((window.ts, symbol, sum(e.quantity for e in group)))
+    assert sorted((e.ts, e.symbol, e.total) for e in found) == sorted(expected)
 
 
 @checked
@@ -95,13 +95,13 @@ def test_distinct_gives_each_result_of_a_window_once(size, by_count, drawn, othe
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
     measure = Extent("count", size) if by_count else Extent("ts", size * SECOND)
-    wanted = []
+    expected = []
     for each in naive_windows(events, Spec(measure, measure)):
         seen = {}
         for event in each.events:
             seen.setdefault((event.symbol, event.price), event)
-        wanted += [(each.ts, event.symbol, repr(event.price)) for event in seen.values()]
-    assert sorted(map(repr, wanted)) == sorted(repr((e.ts, e.symbol, repr(e.price))) for e in found)
+        expected += [(each.ts, event.symbol, repr(event.price)) for event in seen.values()]
+    assert sorted(map(repr, expected)) == sorted(repr((e.ts, e.symbol, repr(e.price))) for e in found)
 
 
 def ranked(rows, keys, offset, count):
@@ -131,12 +131,12 @@ def test_the_first_of_a_window_by_order(size, key, offset, count, drawn, others,
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
     keys = [(lambda e: e.price, descending, first), (lambda e: e.quantity, True, False)]
-    wanted = [
+    expected = [
         (window.ts, event.symbol, event.quantity)
         for window in tumbling(events, size)
         for event in ranked(window.events, keys, offset, count)
     ]
-    assert sorted(map(repr, wanted)) == sorted(repr((e.ts, e.symbol, e.quantity)) for e in found)
+    assert sorted(map(repr, expected)) == sorted(repr((e.ts, e.symbol, e.quantity)) for e in found)
 
 
 @checked
@@ -151,35 +151,35 @@ def test_the_first_groups_of_a_window(size, count, drawn, others, seed, restarts
     assert len(operators) == 2
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
+    expected = []
     for window in tumbling(events, size):
         groups: dict = {}
         for event in window.events:
             groups[event.symbol] = groups.get(event.symbol, 0) + event.quantity
         rows = ranked(list(groups.items()), [(lambda r: r[1], True, False), (lambda r: r[0], False, True)], 0, count)
-        wanted += [(window.ts, symbol, total) for symbol, total in rows]
-    assert sorted(map(repr, wanted)) == sorted(repr((e.ts, e.symbol, e.total)) for e in found)
+        expected += [(window.ts, symbol, total) for symbol, total in rows]
+    assert sorted(map(repr, expected)) == sorted(repr((e.ts, e.symbol, e.total)) for e in found)
 
 
 @checked
 @given(st.integers(1, 4), st.booleans(), *HISTORY.values())
-def test_sessions_come_to_their_definition(gap, parted, drawn, others, seed, restarts):
-    partition, key, group = ("PARTITION BY symbol", "symbol,", ", symbol") if parted else ("", "", "")
+def test_sessions_come_to_their_definition(gap, partitioned, drawn, others, seed, restarts):
+    partition, key, group = ("PARTITION BY symbol", "symbol,", ", symbol") if partitioned else ("", "", "")
     text = f"""SELECT {key} count(*) AS n, sum(quantity) AS total, window_start, window_end
                FROM TABLE(SESSION(TABLE Tick {partition}, DESCRIPTOR(ts), INTERVAL '{gap}' SECONDS))
                WHERE quantity > -2 GROUP BY window_start, window_end {group} INTO Bar"""
     operators = compile_cql(text, [Tick]).operators
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
-    for symbol in {event.symbol for event in events} if parted else [None]:
-        part = [event for event in events if not parted or event.symbol == symbol]
+    expected = []
+    for symbol in {event.symbol for event in events} if partitioned else [None]:
+        part = [event for event in events if not partitioned or event.symbol == symbol]
         for start, end, content in naive_sessions(part, gap * SECOND):
             counted = [event.quantity for event in content if event.quantity > -2]
             if counted:
-                wanted.append((symbol, start, end, end, len(counted), sum(counted)))
-    given_ = [(e.symbol if parted else None, e.window_start, e.window_end, e.ts, e.n, e.total) for e in found]
-    assert sorted(map(repr, given_)) == sorted(map(repr, wanted))
+                expected.append((symbol, start, end, end, len(counted), sum(counted)))
+    given_ = [(e.symbol if partitioned else None, e.window_start, e.window_end, e.ts, e.n, e.total) for e in found]
+    assert sorted(map(repr, given_)) == sorted(map(repr, expected))
 
 
 @checked
@@ -196,13 +196,13 @@ def test_window_functions_are_half_open(slide, times, legacy, drawn, others, see
     operators = compile_cql(f"{text} INTO Bar", [Tick]).operators
     events = ticks(drawn)
     found = played(operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
+    expected = []
     for start in range(-slide * times, 30, slide):
         content = [event for event in events if start <= event.ts // SECOND < start + slide * times]
         if content:
             end = (start + slide * times) * SECOND
-            wanted.append((len(content), start * SECOND, end, end - 1))
-    assert sorted((e.n, e.a, e.b, e.ts) for e in found) == sorted(wanted)
+            expected.append((len(content), start * SECOND, end, end - 1))
+    assert sorted((e.n, e.a, e.b, e.ts) for e in found) == sorted(expected)
 
 
 @checked
@@ -213,22 +213,22 @@ def test_aggregates_of_different_values_and_of_filtered_ones(size, drawn, others
                FROM Tick [SIZE {size} seconds EVERY 1 seconds] INTO Bar"""
     events = ticks(drawn)
     found = played(compile_cql(text, [Tick]).operators, events, seed, ticks(others, 1000), restarts)
-    wanted = []
+    expected = []
     for window in naive_windows(events, Spec(Extent("ts", size * SECOND), Extent("ts", SECOND))):
         kinds = {event.quantity for event in window.events}
         some = [e.quantity for e in window.events if e.price is not None and e.price > 0]
         of_a = sum(event.symbol == "A" for event in window.events)
-        wanted.append((window.ts, len(kinds), sum(kinds), sum(kinds) / len(kinds), of_a, sum(some) if some else None))
-    assert sorted((e.ts, e.kinds, e.once, e.mean, e.of_a, e.some) for e in found) == sorted(wanted)
+        expected.append((window.ts, len(kinds), sum(kinds), sum(kinds) / len(kinds), of_a, sum(some) if some else None))
+    assert sorted((e.ts, e.kinds, e.once, e.mean, e.of_a, e.some) for e in found) == sorted(expected)
 
 
 def test_nan_is_the_greatest_number():
     prices = [2.0, float("nan"), None, float("inf")]
     events = [Tick("A", price, n, ts=5, id=n, source="x") for n, price in enumerate(prices)]
-    for order, wanted in (("DESC", [1, 3]), ("ASC", [2, 0]), ("DESC NULLS FIRST", [2, 1]), ("ASC NULLS LAST", [0, 3])):
+    for order, expected in (("DESC", [1, 3]), ("ASC", [2, 0]), ("DESC NULLS FIRST", [2, 1]), ("ASC NULLS LAST", [0, 3])):
         text = f"SELECT quantity FROM Tick [SIZE 10 seconds] ORDER BY price {order} LIMIT 2 INTO Bar"
         found = play(compile_cql(text, [Tick]).operators[0], in_order(events))
-        assert sorted(e.quantity for e in found) == sorted(wanted), order
+        assert sorted(e.quantity for e in found) == sorted(expected), order
 
 
 def test_equal_results_are_told_apart_by_the_total_order():

@@ -45,8 +45,8 @@ def test_windows_go_by_arrival(window, drawn, others, seed, restarts):
     found = play(windows, history(arrived, Random(seed)), restarts)
     made = {(e.ts, e.value, e.at, e.arrived) for e in map(as_arrived, events)}
     assert {(e.ts, e.value, e.at, e.arrived) for e in arrived} == made
-    wanted = [(w.ts, len(w.events), sum(e.value for e in w.events)) for w in naive_windows(arrived, spec)]
-    assert sorted((e.ts, e.n, e.total) for e in found) == sorted(wanted)
+    expected = [(w.ts, len(w.events), sum(e.value for e in w.events)) for w in naive_windows(arrived, spec)]
+    assert sorted((e.ts, e.n, e.total) for e in found) == sorted(expected)
 
 
 def test_windows_on_application_time_go_by_what_it_says():

@@ -175,13 +175,13 @@ def test_windows_without_aggregates_give_their_tuples(spec, where, drawn, others
     after = f"WHERE quantity > {where}" if where is not None else ""
     script = compile_cql(f"SELECT price, quantity FROM Tick {text}] {after} INTO Bar {model}", [Tick])
     results, events = run_history(script.operators[0], drawn, others, seed, restarts)
-    wanted = [
+    joined = [
         (window.ts, event.price, event.quantity)
         for window in naive_windows(sorted(events, key=ORDER), definition)
         for event in window.events
         if where is None or event.quantity > where
     ]
-    assert sorted((e.ts, e.price, e.quantity) for e in results) == sorted(wanted)
+    assert sorted((e.ts, e.price, e.quantity) for e in results) == sorted(joined)
 
 
 STEPPED = """SELECT {key} count(*) AS n, sum(price) AS total, avg(price) AS mean, max(price) AS top, sum(volume) AS volume,

@@ -20,32 +20,30 @@ class Ping(Event, frozen=True):
 @st.composite
 def logs(draw: st.DrawFn) -> tuple[list[Batch], list[Event]]:
     """A log of consistent changes with promises, one batch an offset, and the finals that it comes to."""
-    standing: dict[tuple[str, int], Event] = {}
+    present: dict[tuple[str, int], Event] = {}
     watermark, batches, number = NEVER, [], 0
     for _ in range(draw(st.integers(1, 25))):
         delta = Delta()
         for event in (
-            draw(st.lists(st.sampled_from(sorted(standing.values(), key=ORDER)), unique_by=ORDER, max_size=3))
-            if standing
-            else []
+            draw(st.lists(st.sampled_from(sorted(present.values(), key=ORDER)), unique_by=ORDER, max_size=3)) if present else []
         ):
             if event.ts <= watermark:
                 continue
             if draw(st.booleans()):
-                delta.retracts.append(standing.pop(IDENTITY(event)))
+                delta.retracts.append(present.pop(IDENTITY(event)))
             else:
                 new = Ping(event.text + 1, ts=max(watermark + 1, event.ts + draw(st.integers(-2, 2))), id=event.id, source="s")  # type: ignore[attr-defined]
                 delta.revises.append((event, new))
-                standing[IDENTITY(event)] = new
+                present[IDENTITY(event)] = new
         for _ in range(draw(st.integers(0, 3))):
             number += 1
             new = Ping(ts=max(watermark + 1, draw(st.integers(0, 30))), id=number, source="s")
             delta.inserts.append(new)
-            standing[IDENTITY(new)] = new
+            present[IDENTITY(new)] = new
         watermark = max(watermark, draw(st.integers(-1, 30)) if draw(st.booleans()) else watermark)
         batches.append(Batch({"Ping": delta}, {"Ping": watermark}))
     batches.append(Batch({}, {"Ping": END}))
-    return batches, sorted(standing.values(), key=ORDER)
+    return batches, sorted(present.values(), key=ORDER)
 
 
 @settings(max_examples=200, deadline=None)

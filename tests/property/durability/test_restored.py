@@ -1,4 +1,4 @@
-"""Units, clocks and lanes that were written down and read again go on exactly as if nothing had happened."""
+"""Units, clocks and lanes that were stored and restored continue exactly as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def batches(seed: int, size: int) -> list[Batch]:
     return [*found, Batch({}, {"Reading": END, "Probe": END})]
 
 
-def told(results: list[Batch]) -> str:
+def printed(results: list[Batch]) -> str:
     return repr([(sorted(batch.deltas.items()), batch.watermarks, batch.clock) for batch in results])
 
 
@@ -60,7 +60,7 @@ def test_a_hierarchy_resumes_where_it_was(seed: int, size: int, policy: Policies
             state = encode_state((cut.state(), list(iter(partial(cut.parts, 2), {}))), TYPES)
             cut = made(policy)
             cut.restore(*decode_state(state, TYPES))
-        assert told(cut.process(batch)) == told(whole.process(batch)), f"batch {number}"
+        assert printed(cut.process(batch)) == printed(whole.process(batch)), f"batch {number}"
     same(cut, whole)
 
 
@@ -74,10 +74,11 @@ def same(cut: Hierarchy, whole: Hierarchy) -> None:
 @settings(max_examples=12, deadline=None)
 @given(seed=st.integers(0, 10_000), size=st.sampled_from([1, 7, 40]), policy=POLICIES, cuts=st.integers(0, 2**32))
 def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(seed: int, size: int, policy: Policies, cuts: int) -> None:
-    """Its pieces are written while the steps go on; a crash at any of them leaves the one before, or, at the last, this one."""
+    """Its pieces are written while the steps continue; a crash at any of them leaves the one before, or, at the last, this
+    one."""
     whole, cut = made(policy), made(policy)
     came = batches(seed, size)
-    outputs = [told(whole.process(batch)) for batch in came]
+    outputs = [printed(whole.process(batch)) for batch in came]
     slices = random.Random(cuts)
     begun: tuple[int, PendingCheckpoint, list[bytes]] | None = None
     complete: tuple[int, list[bytes]] | None = None
@@ -93,7 +94,7 @@ def test_a_checkpoint_made_between_steps_is_as_of_where_it_began(seed: int, size
                 at, pieces = complete
                 stored = StoredCheckpoint(pieces, TYPES)
                 cut.restore(stored.state(), stored.parts())
-        assert told(cut.process(came[at])) == outputs[at], f"batch {at}"
+        assert printed(cut.process(came[at])) == outputs[at], f"batch {at}"
         at += 1
         if begun is not None and slices.random() < 0.7:
             piece = begun[1].next(slices.randint(1, 3))

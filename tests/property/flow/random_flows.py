@@ -69,8 +69,8 @@ def weighted(group) -> list[int]:
 
 
 def beside(pair) -> list[int]:
-    value, told = pair
-    return [value * 3 + (-1 if told is None else told)]
+    value, other = pair
+    return [value * 3 + (-1 if other is None else other)]
 
 
 def by(modulus):

@@ -1,4 +1,4 @@
-"""Random flows parted over nodes of a mesh in virtual time: whoever is faster, the sequential run comes out, once, in order."""
+"""Random flows split over nodes of a mesh in virtual time: whoever is faster, the sequential run comes out, once, in order."""
 
 from random import Random
 

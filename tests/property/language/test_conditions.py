@@ -66,13 +66,13 @@ class AllWays:
 def agrees(text: str, events: list[T]) -> bool:
     """Whether the core decides both ways; it must not decide otherwise."""
     tested, whole = AllWays(text), Block.from_events(T, events)
-    wanted = [bool(tested.holds(event)) for event in events]
+    expected = [bool(tested.holds(event)) for event in events]
     shifted = Block(T, pa.concat_batches([whole.batch] * 2).slice(len(events) - 1, len(events)))
     found = tested.flags(whole)
-    assert found in (None, wanted), text
-    assert tested.flags(shifted) in (None, wanted[-1:] + wanted[:-1]), text
+    assert found in (None, expected), text
+    assert tested.flags(shifted) in (None, expected[-1:] + expected[:-1]), text
     by_row = [tested.row(event) for event in events]
-    assert all(one in (None, other) for one, other in zip(by_row, wanted, strict=True)), text
+    assert all(one in (None, other) for one, other in zip(by_row, expected, strict=True)), text
     return found is not None and None not in by_row
 
 
@@ -152,10 +152,10 @@ def test_rows_with_values_that_their_types_forbid(text: str, values: list[Any]) 
     """What raises in Python is none of the core's."""
     tested, event = AllWays(text), T(*values[:6], ts=1, id=0, source="s")
     try:
-        wanted: bool | None = bool(tested.holds(event))
+        expected: bool | None = bool(tested.holds(event))
     except TypeError:
-        wanted = None
-    assert tested.row(event) in (None, wanted)
+        expected = None
+    assert tested.row(event) in (None, expected)
 
 
 def test_no_events() -> None:

@@ -44,17 +44,17 @@ def test_both_engines_give_what_the_oracle_gives(seed, depth):
     where = drawn.of("Boolean", depth)
     events = rows(random, 12)
     meanings = {event.ts: Meaning({name: getattr(event, name) for name in TYPES}, TYPES) for event in events}
-    wanted = {ts: [each.of(value) for value in values] for ts, each in meanings.items() if each.of(where) is True}
+    expected = {ts: [each.of(value) for value in values] for ts, each in meanings.items() if each.of(where) is True}
     items = ", ".join(f"{value} AS v{place}" for place, value in enumerate(values))
     (mapping,) = compile_cql(f"SELECT {items} FROM T AS t WHERE {where} INTO Q", [T]).operators
     found = {"FlinkCQL": mapping.start("Q", 1).apply(Delta(list(events)), END, 0).inserts}
     for studied in (plain_sequence, None):
         found[f"sequence, {studied}"] = by_sequence(f"EVENT T t WHERE {where} RETURN Q({items})", events, studied)
     for engine, results in found.items():
-        assert {each.ts for each in results} == wanted.keys(), (engine, str(where))
+        assert {each.ts for each in results} == expected.keys(), (engine, str(where))
         for each in results:
             for place, value in enumerate(values):
-                assert same(getattr(each, f"v{place}"), wanted[each.ts][place]), (engine, str(value), meanings[each.ts].row)
+                assert same(getattr(each, f"v{place}"), expected[each.ts][place]), (engine, str(value), meanings[each.ts].row)
 
 
 @given(st.integers(0, 2**64), st.integers(1, 4))
@@ -71,13 +71,13 @@ def test_conditions_on_pairs_mean_the_same_in_both_cores(seed, depth):
         sorted((each.one, each.other) for each in by_sequence(text, events, studied)) for studied in (plain_sequence, None)
     ]
     meanings = {event.id: Meaning({name: getattr(event, name) for name in TYPES}, TYPES) for event in events}
-    wanted = [
+    expected = [
         (first, second)
         for first in meanings
         for second in range(first + 1, len(events))
         if (meanings[first].of(one) or meanings[second].of(other)) and meanings[first].row["x"] != meanings[second].row["x"]
     ]
-    assert results == [wanted, wanted], joined
+    assert results == [expected, expected], joined
 
 
 @given(st.integers(0, 2**64), st.sampled_from(KINDS), st.integers(0, 5))

@@ -85,7 +85,8 @@ class Mode(Detector):
 
 
 class Windows(Detector):
-    """What a window of 4 came to, told by whichever event comes first behind it: known by its time, not by that event."""
+    """The sum of a window of 4, published by whichever event comes first behind it: its identity is its time, not that
+    event."""
 
     subscribes, publishes, backdate, identity = (Reading,), (Beat, Alarm), 3, "time"
 
@@ -94,15 +95,15 @@ class Windows(Detector):
         self.values: list[int] = []
 
     def on_event(self, event):
-        told = None
+        result = None
         start = event.ts // 4 * 4
         if start > self.end:
             if self.values:
                 kind = Beat if sum(self.values) % 3 else Alarm
-                told = kind(0, sum(self.values), *["in all"][: kind is Beat], ts=start), Alarm(1, self.values[0], ts=start)
+                result = kind(0, sum(self.values), *["in all"][: kind is Beat], ts=start), Alarm(1, self.values[0], ts=start)
             self.end, self.values = start, []
         self.values.append(event.value)
-        return told
+        return result
 
 
 class KeyedWindows(Windows):

@@ -44,8 +44,8 @@ def test_results_come_once_and_for_good(detector, data, arrived, policy):
         consumer.take(deltas)
         consumer.advance(unit.watermark)
         unit.check()
-        told = unit.statistics()
-        assert (told.snapshots, told.held, told.rollbacks) == (0, 0, 0)
+        statistics = unit.statistics()
+        assert (statistics.snapshots, statistics.held, statistics.rollbacks) == (0, 0, 0)
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     assert consumer.finals() == oracle(accepted(arrived, unit), [detector()])[detector.__name__]
 

@@ -1,4 +1,5 @@
-"""Operators that raise somewhere: what becomes final is right, what rests on what is missing does not, and all else goes on."""
+"""Operators that raise somewhere: finals are right, results that rest on missing ones never become final, and all else
+continues."""
 
 import copy
 from random import Random
@@ -212,7 +213,7 @@ def test_what_is_final_is_right_wherever_an_operator_raises(seed):
     random, stopped = Random(seed), 0
     for call in (0, 1, 2, *(random.randrange(200) for _ in range(6))):
         mesh, came, halted_at = play(seed, call)
-        assert mesh.finals[type_name(Seen)] == whole.finals[type_name(Seen)], "what does not rest on it goes on"
+        assert mesh.finals[type_name(Seen)] == whole.finals[type_name(Seen)], "what does not rest on it continues"
         for name in (type_name(Totals), type_name(Alarm), type_name(Pair)):
             assert mesh.finals[name] == whole.finals[name][: len(mesh.finals[name])], "final is right, up to where it stopped"
         for barrier in mesh.barriers.values():

@@ -32,13 +32,13 @@ def keyed(detector_class: type[Detector]) -> type[Detector]:
 def by_hand(detector_class: type[Detector], events: list[Step], has_key: bool) -> list[str]:
     """What a plain loop over the sorted events says, with an instance for each key."""
     made: dict[Any, Any] = {}
-    said = []
+    texts = []
     for event in sorted(events, key=lambda event: event.ts):
         key = event.room if has_key else None
         if key not in made:
             made[key] = detector_class([]) if detector_class.__name__ == "SharedDefault" else detector_class()
-        said.append(made[key].on_event(event).text)
-    return said
+        texts.append(made[key].on_event(event).text)
+    return texts
 
 
 @pytest.mark.parametrize("has_key", [True, False])
@@ -55,7 +55,7 @@ def test_any_order_of_arrival_comes_out_as_a_plain_loop(detector_class, has_key,
     arrived = random.Random(seed).sample(events, len(events))
     detector = (keyed(detector_class) if has_key else detector_class)()
     ran = run(arrived, [detector], policies=Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=spacing), batch=batch)
-    assert [said.text for said in ran.finals[detector_class.__name__]] == by_hand(detector_class, events, has_key)
+    assert [result.text for result in ran.finals[detector_class.__name__]] == by_hand(detector_class, events, has_key)
 
 
 @pytest.mark.parametrize("has_key", [True, False])
@@ -65,7 +65,7 @@ def test_a_unit_that_restarts_goes_on_from_what_was_saved(detector_class, has_ke
     random.Random(1).shuffle(events)
     name, chosen = detector_class.__name__, keyed(detector_class) if has_key else detector_class
     unit = unit_for(name, chosen(), 1, Policies(alpha=0.0, lateness=ALL_IN_TIME, spacing=4))
-    said: dict[int, str] = {}
+    texts: dict[int, str] = {}
     for number, event in enumerate(events):
         if number % 10 == 5:
             state = unit.state()
@@ -76,9 +76,9 @@ def test_a_unit_that_restarts_goes_on_from_what_was_saved(detector_class, has_ke
             for part in decode_state(rest, TYPES):
                 unit.restore_part(part)
         for delta in unit.push(Delta([event])):
-            said.update({each.ts: each.text for each in delta.inserts} | {each.ts: each.text for _, each in delta.revises})
+            texts.update({each.ts: each.text for each in delta.inserts} | {each.ts: each.text for _, each in delta.revises})
     unit.push(Delta(), promised=END, is_open=False)
-    assert [said[ts] for ts in sorted(said)] == by_hand(detector_class, events, has_key)
+    assert [texts[ts] for ts in sorted(texts)] == by_hand(detector_class, events, has_key)
 
 
 @pytest.mark.parametrize("detector_class", REFUSED)

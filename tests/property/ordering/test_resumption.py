@@ -1,4 +1,4 @@
-"""What had ended goes on: over all stretches together, results are those of the oracle over all events, each said once."""
+"""Ended streams resume: over all stretches together, results are those of the oracle over all events, each published once."""
 
 import random
 
@@ -28,7 +28,7 @@ def in_batches(rng, events):
 
 
 def again(hierarchy, detectors, policies):
-    """It goes on in another process."""
+    """It continues in another process."""
     types = EventTypes([kind for detector in detectors.values() for kind in (*detector.subscribes, *detector.publishes)])
     state = decode_state(encode_state((hierarchy.state(), list(iter(lambda: hierarchy.parts(8), {}))), types), types)
     fresh = Hierarchy(detectors, policies=policies, resumes=True)
@@ -44,11 +44,11 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
         detectors = an_application(rng)
         policies = {name: a_policy(rng, each) for name, each in detectors.items()}
         hierarchy = Hierarchy(detectors, policies=policies, resumes=True)
-        watch, said, floor = Watch("hierarchy"), [], None
+        watch, published, floor = Watch("hierarchy"), [], None
         for name in "pqr"[: rng.randint(2, 3)]:
             base = 0 if floor is None else floor + hierarchy.backdate + 1 + rng.choice([0, 3, 200])
             events = [replace(event, ts=event.ts + base) for event in a_stream(rng, [Reading, Probe], name)]
-            said += events
+            published += events
             batches = [*in_batches(rng, events), Batch({}, dict.fromkeys(hierarchy.subscriptions, END))]
             if rng.random() < 0.5:  # the last events come together with the end
                 batches[-1].deltas, batches[-1].clock = batches[-2].deltas, batches[-2].clock
@@ -64,13 +64,13 @@ def test_results_of_all_stretches_are_those_of_the_oracle(first):
                 if rng.random() < 0.1:
                     hierarchy = again(hierarchy, detectors, policies)
             assert all(unit.final == END for unit in hierarchy.units), f"seed {seed}: it has not ended"
-            newest = max(map(TS, [*said, *watch.now.values()]))
+            newest = max(map(TS, [*published, *watch.now.values()]))
             assert floor >= newest, f"seed {seed}: {floor} was final, and {newest} came"
         if hierarchy.halted:  # an operator that raised: what came before stands, and the oracle raises, too
             continue
         late = {unit.name: {(each.event.source, each.event.id) for each in unit.late} for unit in hierarchy.units}
         expected = derived(
-            detectors, lambda name, late=late, said=said: [e for e in said if (e.source, e.id) not in late[name]]
+            detectors, lambda name, late=late, published=published: [e for e in published if (e.source, e.id) not in late[name]]
         )
         finals = sorted([event for events in expected.values() for event in events], key=ORDER)
         assert sorted(watch.now.values(), key=ORDER) == finals, f"seed {seed}"

@@ -80,7 +80,7 @@ def test_an_outlier_changes_nothing(age: int, size: int):
     feed(unit, [Reading(0, 0, ts=unit.clock.clk - age, id=10**6, source="s3")])
     assert (unit.clock.k, unit.lateness, unit.final) == (k, lateness, final) and unit.statistics().late == 1
     feed(unit, events_of(rows(random.Random(2), 1, 0, begin=31), 10**6 + 1), size)
-    assert unit.clock.clk - unit.final == SECOND, "and finals go on at once"
+    assert unit.clock.clk - unit.final == SECOND, "and finals continue at once"
 
 
 def test_the_maximum_of_the_paper_can_be_had_and_follows_every_outlier():

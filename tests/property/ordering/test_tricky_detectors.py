@@ -201,11 +201,11 @@ def test_every_arrival_order_comes_out_as_in_order(detectors, spacing):
 
 
 def test_a_result_that_turns_is_not_lost_when_insertion_and_retraction_come_apart():
-    said, number = Said("x", ts=5, id=7, source="d", level=1), Number(1.0, ts=5, id=7, source="d", level=1)
+    text_event, number = Said("x", ts=5, id=7, source="d", level=1), Number(1.0, ts=5, id=7, source="d", level=1)
     barrier = Barrier(["Said", "Number"])
-    barrier.take(Batch({"Said": Delta([said])}))
+    barrier.take(Batch({"Said": Delta([text_event])}))
     barrier.take(Batch({"Number": Delta([number])}))
-    barrier.take(Batch({"Said": Delta(retracts=[said])}))
+    barrier.take(Batch({"Said": Delta(retracts=[text_event])}))
     assert barrier.take(Batch({}, {"Said": END, "Number": END})) == [number]
 
 

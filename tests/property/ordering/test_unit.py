@@ -118,6 +118,6 @@ def test_retractions_and_revisions_from_upstream_disturb_like_late_events(detect
 def test_what_is_known_by_its_time_stays_the_same_whatever_brings_it_out():
     readings = [Reading(0, value, ts=ts, id=ts, source="a") for ts, value in ((0, 4), (1, 5), (6, 1), (5, 1), (4, 1))]
     unit = unit_for("Windows", Windows(), 1, Policies(alpha=0.0, lateness=Lateness(2, 100)))
-    told = [delta for reading in readings for delta in unit.push(Delta([reading]))]
-    assert len(told) == 1  # readings at 5 and at 4 come late, and would each have told the same
-    assert sum(len(delta.inserts) for delta in told) == 2
+    deltas = [delta for reading in readings for delta in unit.push(Delta([reading]))]
+    assert len(deltas) == 1  # readings at 5 and at 4 come late, and would each have given the same result
+    assert sum(len(delta.inserts) for delta in deltas) == 2

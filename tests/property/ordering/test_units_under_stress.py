@@ -154,12 +154,12 @@ def failing(detector: Detector, level: int, events: list[Event]) -> list[Order]:
     return failed
 
 
-def finish(unit: Unit, consumer: Consumer, standing: list[Event]) -> UnitStatistics:
+def finish(unit: Unit, consumer: Consumer, present: list[Event]) -> UnitStatistics:
     """End the stream, and compare everything with a plain run over the events that stand."""
     consumer.take(unit.push(Delta(), promised=END, is_open=False))
     unit.check()
-    assert consumer.finals() == sorted(in_order("d", unit.detector, unit.level, standing), key=ORDER)
-    assert sorted(ORDER(failure.cause) for failure in unit.quarantine) == failing(unit.detector, unit.level, standing)
+    assert consumer.finals() == sorted(in_order("d", unit.detector, unit.level, present), key=ORDER)
+    assert sorted(ORDER(failure.cause) for failure in unit.quarantine) == failing(unit.detector, unit.level, present)
     statistics = unit.statistics()
     assert statistics.unknown == statistics.waiting == 0
     return statistics
@@ -170,21 +170,21 @@ class Upstream:
 
     def __init__(self, rng: random.Random, kinds: tuple[type[Event], ...]) -> None:
         self.rng, self.kinds = rng, kinds
-        self.standing: dict[object, Event] = {}
+        self.present: dict[object, Event] = {}
         self.promised = NEVER
         self.number = 0
         self.width, self.rate, self.sensors = rng.choice([2, 6, 30]), rng.choice([1, 2, 5]), rng.choice([1, 3, 20])
 
     def next(self, size: int) -> Delta:
         rng, delta, k_plus = self.rng, Delta(), []
-        opened = [identity for identity, event in self.standing.items() if event.ts > self.promised]
+        opened = [identity for identity, event in self.present.items() if event.ts > self.promised]
         for identity in rng.sample(opened, min(len(opened), rng.choice([0, 0, 1, 2, 6]))):
-            old = self.standing.pop(identity)
+            old = self.present.pop(identity)
             new = self._event(old.ts + rng.choice([0, 0, 0, -2, 3]), old.id)
             if rng.random() < 0.35:
                 delta.retracts.append(old)
                 continue
-            self.standing[identity] = new
+            self.present[identity] = new
             if type(new) is not type(old):
                 delta.retracts.append(old)
                 delta.inserts.append(new)
@@ -193,7 +193,7 @@ class Upstream:
         for _ in range(size):
             event = self._event(self.number // self.rate - rng.randrange(self.width), self.number)
             self.number += 1
-            self.standing[IDENTITY(event)] = event
+            self.present[IDENTITY(event)] = event
             delta.inserts.append(event)
         k_plus = [rng.randrange(self.width) for _ in delta.inserts]
         if rng.random() < 0.5 and any(k_plus):
@@ -229,7 +229,7 @@ def test_an_upstream_may_change_its_mind_about_everything_that_is_not_final(run:
             if rng.random() < 0.1:
                 unit.state()  # forgets what is final, too
             unit.check()
-        statistics = finish(unit, consumer, list(upstream.standing.values()))
+        statistics = finish(unit, consumer, list(upstream.present.values()))
         assert not unit.late, f"seed {seed}"
         corrections += statistics.revised + statistics.retracted
         failures += len(unit.quarantine)

@@ -127,16 +127,16 @@ OPEN = [Kind(Any, ANYTHING), Kind(Stat, st.builds(Stat, REAL, ANYTHING)), Kind(P
 KINDS = st.recursive(st.sampled_from([*PLAIN, *UNIONS, *OPEN]), grown, max_leaves=3)
 
 
-def told(value: Any) -> str:
+def shown(value: Any) -> str:
     """All that a detector can see of a value, but for the order of a set, which is no part of it."""
     if isinstance(value, set | frozenset):
-        return f"{type(value).__name__}{sorted(map(told, value))}"
+        return f"{type(value).__name__}{sorted(map(shown, value))}"
     if isinstance(value, list | tuple):
-        return f"{type(value).__name__}{list(map(told, value))}"
+        return f"{type(value).__name__}{list(map(shown, value))}"
     if isinstance(value, dict):
-        return f"{type(value).__name__}{[(told(key), told(item)) for key, item in value.items()]}"
+        return f"{type(value).__name__}{[(shown(key), shown(item)) for key, item in value.items()]}"
     names = getattr(value, "__struct_fields__", None) or getattr(value, "__dataclass_fields__", ())
-    return f"{type(value).__name__}({[told(getattr(value, name)) for name in names] if names else repr(value)})"
+    return f"{type(value).__name__}({[shown(getattr(value, name)) for name in names] if names else repr(value)})"
 
 
 class Start(Event):
@@ -149,7 +149,7 @@ class Told(Event):
 
 
 def over_a_wire(events: list[Any], raw: bool = False) -> list[Any]:
-    """Events as another process reads them; those that cannot go are left out."""
+    """Events as another process reads them; those that cannot be sent are skipped."""
     read = []
     for event in events:
         drops, name = Drops(), type_name(type(event))
@@ -178,7 +178,7 @@ def test_a_value_is_the_same_wherever_it_is_read(data: st.DataObject) -> None:
         subscribes, publishes = (Holder,), (Told,)
 
         def on_event(self, event: Any) -> Told:
-            return Told(event.number, told(event.of), ts=event.ts)
+            return Told(event.number, shown(event.of), ts=event.ts)
 
     detectors = {"Makes": Makes(), "Tells": Tells()}
     starts = [Start(number, ts=number, id=number, source="s") for number in range(len(values))]
@@ -186,7 +186,7 @@ def test_a_value_is_the_same_wherever_it_is_read(data: st.DataObject) -> None:
     texts = {event.number: event.text for event in result.finals["Tells"]}  # type: ignore[attr-defined]
 
     made = [Holder(number, value, ts=number, id=number, source="s") for number, value in enumerate(values)]
-    behind = {event.number: told(event.of) for event in over_a_wire(made, raw=True)}
+    behind = {event.number: shown(event.of) for event in over_a_wire(made, raw=True)}
     assert texts == behind, "the node where a value was made, and a reader on another"
     assert {failure.event.id for failure in result.failures.get("Makes", ())} == set(range(len(values))) - texts.keys()
 
@@ -222,8 +222,8 @@ def test_what_windows_give_is_the_same_wherever_it_is_read(data: st.DataObject) 
     found = run(events, [windows], failing="skip")  # of whole numbers beyond int64 there are no windows
     results, failures = list(found.finals["W"]), [failure.event for failure in found.failures.get("W", ())]
     failed = {event.id for event in failures if event.source == "s"}
-    assert list(map(told, over_a_wire(results))) == list(map(told, results))
-    firsts = [told(event.of) for event in events if event.id not in failed and event.of is not None]
+    assert list(map(shown, over_a_wire(results))) == list(map(shown, results))
+    firsts = [shown(event.of) for event in events if event.id not in failed and event.of is not None]
     due = firsts[:1] if len(failed) == len(failures) else []  # else the window itself has a value that no event carries
-    assert [told(each.first) for each in results if firsts] == due  # type: ignore[attr-defined]
-    assert list(map(told, map(carried, results))) == list(map(told, results)), "and stays so"
+    assert [shown(each.first) for each in results if firsts] == due  # type: ignore[attr-defined]
+    assert list(map(shown, map(carried, results))) == list(map(shown, results)), "and stays so"

@@ -135,14 +135,14 @@ def _pattern(drawn: _Query, within: int, strategy: Any) -> Pattern:
     negated = {name for name, _, is_negated, _ in drawn.components if is_negated}
     rules, keys, kinds = list(drawn.rules), [], _kinds(drawn)
     for nodes in _classes(drawn.equal):
-        standing = [node for node in nodes if node[0] not in negated]
-        for (one, first), (other, second) in combinations(standing, 2):
+        positive = [node for node in nodes if node[0] not in negated]
+        for (one, first), (other, second) in combinations(positive, 2):
             if one == other:
                 rules.append(drawn.rule((one,), lambda e, f=first, g=second: _equal(getattr(e, f), getattr(e, g))))
                 continue
             rules.append(drawn.rule((one, other), lambda a, b, f=first, g=second: _equal(getattr(a, f), getattr(b, g))))
-        for name, attribute in standing:
-            if kinds[name] and len({other for other, _ in standing}) > 1:
+        for name, attribute in positive:
+            if kinds[name] and len({other for other, _ in positive}) > 1:
                 rules.append(_uniform(name, attribute))
         lone = [name for name in kinds if len(kinds) == 1 and kinds[name]]
         if lone and not any((node, node) in drawn.equal for node in nodes if node[0] == lone[0]):
@@ -174,14 +174,14 @@ def _below(one: Any, other: Any) -> bool | None:
 
 def _all_equal(drawn: _Query, names: list[str], attribute: str) -> None:
     drawn.texts.append(f"[{attribute}]")
-    standing = [name for name, _, is_negated, _ in drawn.components if not is_negated]
-    ends = [*pairwise(standing), *((standing[0], name) for name in names if name not in standing)]
+    positive = [name for name, _, is_negated, _ in drawn.components if not is_negated]
+    ends = [*pairwise(positive), *((positive[0], name) for name in names if name not in positive)]
     for one, other in ends:
         drawn.equal.append(((one, attribute), (other, attribute)))
         test = lambda a, b: _equal(getattr(a, attribute), getattr(b, attribute))  # noqa: E731
         drawn.rules.append(drawn.rule((one, other), test))
-    if len(standing) == 1 and drawn.is_kleene(standing[0]):
-        _rises(drawn, standing[0], attribute, text=False, same=True)
+    if len(positive) == 1 and drawn.is_kleene(positive[0]):
+        _rises(drawn, positive[0], attribute, text=False, same=True)
 
 
 def _condition(drawn: _Query, names: list[str]) -> None:

@@ -64,10 +64,10 @@ def check(drawn: Drawn, seed: int, restarts: set[int], **options: int) -> None:
         revised = [(_changed(event, generator), event) for event in chosen]
     kept = there[len(revised) :]
     moments = history(kept, generator, passing, revised, batch=generator.choice([1, 2, 8]))
-    wanted = expected(drawn, there)
+    matches = expected(drawn, there)
     for operator in (SequenceQuery(drawn.text, TYPES), Plain(drawn.text, TYPES)):
-        assert found(play(operator, in_order(there))) == wanted, drawn.text
-        assert found(play(operator, moments, restarts)) == wanted, drawn.text
+        assert found(play(operator, in_order(there))) == matches, drawn.text
+        assert found(play(operator, moments, restarts)) == matches, drawn.text
 
 
 def _renamed(event: Event, by: int) -> Event:

@@ -233,8 +233,8 @@ def archived(
             assert [event for batch in typed for event in schema_of(event_type).events(columns_of(batch))] == own
         results += own
     failed = [row for row in table if row["detector"] == FAILURE]
-    told = [row for batch in FailureRows(code)(batches(failed, rows)) for row in batch.to_pylist()]
-    return sorted(results, key=ORDER), sorted((row["detector"], row["source"], row["id"]) for row in told)
+    listed = [row for batch in FailureRows(code)(batches(failed, rows)) for row in batch.to_pylist()]
+    return sorted(results, key=ORDER), sorted((row["detector"], row["source"], row["id"]) for row in listed)
 
 
 def batches(rows: list[dict[str, Any]], size: int) -> Iterator[pa.RecordBatch]:
@@ -266,7 +266,7 @@ def test_an_archive_equals_the_oracle(events: list[Event], rows: int, buffer_byt
 def test_events_that_come_twice_count_once(events: list[Event], rows: int, buffer_bytes: int, at_once: int) -> None:
     twice, failed = archived(events + events, HIERARCHY, rows, buffer_bytes, at_once)
     once, left_out = archived(events, HIERARCHY, rows)
-    assert (twice, set(failed)) == (once, set(left_out))  # keys are asked for before repeats are left out
+    assert (twice, set(failed)) == (once, set(left_out))  # keys are asked for before repeats are skipped
 
 
 @settings(max_examples=30, deadline=None)

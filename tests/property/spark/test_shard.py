@@ -185,22 +185,22 @@ def events_of(plan: StreamPlan, rows: Iterable[OutputRow]) -> list[Event]:
 
 
 def netted(plan: StreamPlan, rows: list[OutputRow]) -> list[Event]:
-    standing: dict[tuple[str, int], OutputRow] = {}
+    present: dict[tuple[str, int], OutputRow] = {}
     for row in rows:
         if row.op in ("insert", "revise"):
-            assert ((row.source, row.id) in standing) == (row.op == "revise")
-            standing[row.source, row.id] = row
+            assert ((row.source, row.id) in present) == (row.op == "revise")
+            present[row.source, row.id] = row
         elif row.op == "retract":
-            del standing[row.source, row.id]
-    return events_of(plan, standing.values())
+            del present[row.source, row.id]
+    return events_of(plan, present.values())
 
 
 def late(micro_batches: list[tuple[list[Event], int]], rows: list[list[OutputRow]]) -> dict[str, set[tuple[str, int]]]:
     """The events that were late when they came first, by detector; a repeat of one that was taken may be late, too."""
     found: dict[str, set[tuple[str, int]]] = {}
     known: set[tuple[str, int]] = set()
-    for (came, _), told in zip(micro_batches, rows, strict=True):
-        for row in told:
+    for (came, _), output in zip(micro_batches, rows, strict=True):
+        for row in output:
             if row.op == "late" and (row.source, row.id) not in known:
                 found.setdefault(msgspec.json.decode(row.fields)["detector"], set()).add((row.source, row.id))
         known.update(map(IDENTITY, came))
@@ -229,10 +229,10 @@ def check(plan: StreamPlan, detectors: list[Detector], events: list[Event], size
     """Hold what comes of the events, so many a micro-batch, some of them again in the next one, against the oracle."""
     batches = [(events[max(at - 3, 0) : at + size], NEVER) for at in range(0, len(events), size)]
     batches.append((events[:3], END))
-    told = streamed(plan, batches)
-    rows = list(chain(*told))
+    outputs = streamed(plan, batches)
+    rows = list(chain(*outputs))
     assert all(row.level == 0 for row in rows if row.op == "late")
-    left_out = late(batches, told)
+    left_out = late(batches, outputs)
     expected = sorted((e for some in oracle(events, detectors, left_out).values() for e in some), key=ORDER)
     found = events_of(plan, [row for row in rows if row.op == "final"]) if finals else netted(plan, rows)
     assert found == expected

@@ -1,4 +1,4 @@
-"""What is pickled comes back: the same entries, answers and order, and it goes on as if nothing had happened."""
+"""A pickled window comes back: the same entries, answers and order, and it continues as if nothing had happened."""
 
 import copy
 import pickle

@@ -127,7 +127,7 @@ def test_raising_at_any_call_changes_nothing(kind, min_arity, commutative, order
 @pytest.mark.parametrize("min_arity", [2, 8])
 @pytest.mark.parametrize("seed", range(20))
 def test_a_later_answer_is_right_where_nothing_was_tried_again(kind, min_arity, seed):
-    """Most operations fail once and are given up; those that went through are what counts."""
+    """Most operations fail once and are dropped; those that went through are what counts."""
     random, luck = Random(seed), Luck()
     window, naive = kind(unlucky(luck, False), min_arity=min_arity), NaiveWindow(unlucky(Luck(), False))
     for name, arguments, options in history(random, False, 60):

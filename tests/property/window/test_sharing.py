@@ -49,13 +49,13 @@ def test_every_window_is_that_of_all_values(ordered, steps, retention):
                     with pytest.raises(WindowError, match="first whole window"):
                         shared.query(name, end)
                     continue
-                wanted = [
+                expected = [
                     value
                     for place in sorted(values)
                     if end - size < (place[0] if ordered else place) <= end
                     for value in values[place]
                 ]
-                assert shared.query(name, end) == tuple(wanted)
+                assert shared.query(name, end) == tuple(expected)
 
 
 def test_a_query_that_comes_later_looks_back_as_far_as_values_are_kept():

@@ -31,12 +31,12 @@ def few(request):
 @given(st.lists(st.integers(0, 20)), st.lists(st.integers(0, 20)), st.randoms())
 def test_lists_are_what_sorting_makes_of_them(column, more, random):
     column, more = sorted(column), sorted(more)
-    wanted = sorted([*column, *more])
+    expected = sorted([*column, *more])
     splicing.put_in(column, [sum(each < item for each in column) for item in more], more)
-    assert column == wanted
+    assert column == expected
     gone = sorted(random.sample(range(len(column)), random.randint(0, len(column))))
     splicing.take_out(column, gone)
-    assert column == [item for place, item in enumerate(wanted) if place not in gone]
+    assert column == [item for place, item in enumerate(expected) if place not in gone]
 
 
 def played(steps, insert, remove):

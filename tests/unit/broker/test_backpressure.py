@@ -30,7 +30,7 @@ RESTS = {"Reading": ("Low",), "Pair": ("Summary",)}
 """Two detectors of one node: one makes Low of Reading, the other Summary of Pair."""
 
 
-def told(*paused: str) -> Peer:
+def pausing(*paused: str) -> Peer:
     """Another node, which says that it has no room for these types."""
     peer = Peer("node", "other", Link("this", "node", 1, 0, dials=False), "other")
     peer.paused = frozenset(paused)
@@ -39,22 +39,22 @@ def told(*paused: str) -> Peer:
 
 def test_what_a_paused_type_is_made_of_is_paused_too() -> None:
     pressure = Pressure(60 * SECOND)
-    assert pressure.update([told("Low")], RESTS, too_soon=False)
+    assert pressure.update([pausing("Low")], RESTS, too_soon=False)
     assert pressure.paused == {"Reading"}
 
 
 def test_what_other_detectors_of_the_node_read_is_not() -> None:
     """Node a makes Pair of Low, node b Low of Reading and Summary of Pair: they must not hold each other for ever."""
     one, other = Pressure(60 * SECOND), Pressure(60 * SECOND)
-    one.update([told("Pair")], {"Low": ("Pair",)}, too_soon=False)
-    other.update([told(*one.paused)], RESTS, too_soon=False)
+    one.update([pausing("Pair")], {"Low": ("Pair",)}, too_soon=False)
+    other.update([pausing(*one.paused)], RESTS, too_soon=False)
     assert "Pair" not in other.paused
 
 
 def test_it_ends_when_there_is_room_again() -> None:
     pressure = Pressure(60 * SECOND)
-    pressure.update([told("Low")], RESTS, too_soon=False)
-    assert pressure.update([told()], RESTS, too_soon=False)
+    pressure.update([pausing("Low")], RESTS, too_soon=False)
+    assert pressure.update([pausing()], RESTS, too_soon=False)
     assert pressure.paused == frozenset()
 
 
@@ -118,8 +118,8 @@ def test_a_reader_that_stands_still_holds_up_its_own_types_and_those_for_a_while
     tried.simulation.run(HOLD // 2)
     assert tried.taken(Pong) == COUNT, "of types that it does not read, everything comes"
     assert tried.taken(Ping) < COUNT and tried.ping.waiting
-    (told,) = tried.node.broker.waiting([]).slow
-    assert "subscriber stuck (took nothing for" in told and "sources continue without it)" in told
+    (reason,) = tried.node.broker.waiting([]).slow
+    assert "subscriber stuck (took nothing for" in reason and "sources continue without it)" in reason
     assert tried.simulation.run_until(lambda: tried.taken(Ping) == COUNT, HOLD)
     assert tried.stuck.link.closed is not None and "sources have waited 20s for it" in tried.stuck.link.closed
     assert tried.node.broker.waiting([]).paused == []

@@ -38,7 +38,7 @@ def ping(number: int, source: str = "p", text: str = "") -> Ping:
 
 
 class ByHand:
-    """A peer of a broker that sends what it is told to, and grants the credit it is told to. ``refused``: why it is let go."""
+    """A peer of a broker that sends, and grants credit, on request. ``refused``: why it is let go."""
 
     def __init__(self, broker: Broker, role: Role, name: str, now: int, credit: int = MUCH) -> None:
         self._broker, self._channel, self._credit, self._sent = broker, name.encode(), credit, 0

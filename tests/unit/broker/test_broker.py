@@ -366,7 +366,7 @@ def test_more_patterns_than_a_node_can_name_still_reach_every_reader() -> None:
 def test_a_subscription_that_cannot_be_read_is_refused_and_not_left_waiting() -> None:
     mesh = Mesh()
     client = SimulatedSubscriber(mesh.simulation, "odd", "a", ["Ping"], TYPES)
-    client.link.greeting = [encode([1, 1, ["Ping"], "never heard of", [], [], []])]
+    client.link.greeting = [encode([1, 1, ["Ping"], "unknown word", [], [], []])]
     assert mesh.simulation.run_until(lambda: client.link.closed is not None, 10 * SECOND)
     assert "cannot take its subscription" in str(client.link.closed)
 

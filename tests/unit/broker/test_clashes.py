@@ -1,4 +1,4 @@
-"""An event that comes again is a repeat; another one with its source and id is a clash: turned away, listed, and told."""
+"""An event that comes again is a repeat; another one with its source and id is a clash: rejected, listed, and reported."""
 
 from __future__ import annotations
 
@@ -101,14 +101,14 @@ def test_what_comes_by_another_node_clashes_too() -> None:
 
 
 class Asking(SimulatedPublisher):
-    """A publisher that keeps what it is told."""
+    """A publisher that keeps its tally."""
 
-    told: Tally | None = None
+    tally: Tally | None = None
 
     def _take(self, parts: Parts) -> None:
         payload = decode_payload(parts)
         if isinstance(payload, Tally):
-            self.told = payload
+            self.tally = payload
 
     def ask(self, number: int) -> None:
         self.link.send([encode(Question(number))])
@@ -126,12 +126,12 @@ def test_a_publisher_that_asks_learns_what_became_of_its_events() -> None:
     assert simulation.run_until(lambda: publisher.idle and other.idle, 10 * SECOND)
     publisher.ask(7)
     other.ask(1)
-    assert simulation.run_until(lambda: publisher.told is not None and other.told is not None, 10 * SECOND)
-    told = publisher.told
-    assert told is not None and (told.number, told.taken) == (7, 10)
-    assert told.rejected == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
-    assert Counter(sample.reason for sample in told.samples) == {"clash": 3, "no source": 1, "unknown type": 1}
-    assert other.told == Tally(1, 1)
+    assert simulation.run_until(lambda: publisher.tally is not None and other.tally is not None, 10 * SECOND)
+    tally = publisher.tally
+    assert tally is not None and (tally.number, tally.taken) == (7, 10)
+    assert tally.rejected == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
+    assert Counter(sample.reason for sample in tally.samples) == {"clash": 3, "no source": 1, "unknown type": 1}
+    assert other.tally == Tally(1, 1)
     assert node.broker.drops == {"clash": 4, "duplicate": 1, "no source": 1, "unknown type": 1}
 
 
@@ -145,7 +145,7 @@ def test_the_last_of_many_questions_is_answered() -> None:
     simulation.run(5 * SECOND)
     (peer,) = node.broker.statistics().peers
     assert peer.link.queued_bytes < 1_000
-    assert publisher.told is not None and publisher.told.number == 499
+    assert publisher.tally is not None and publisher.tally.number == 499
 
 
 def test_a_node_of_before_gives_an_error_for_changes_only() -> None:

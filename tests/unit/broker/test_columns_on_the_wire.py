@@ -277,7 +277,7 @@ raws = st.builds(
 def test_ingress_takes_columns_as_it_takes_rows(blocks: list[tuple[list[Event], int, int, bool]]) -> None:
     both = []
     for in_columns in (False, True):
-        ingress, told = Ingress(TYPES, CODEC, Counter()), []
+        ingress, outcomes = Ingress(TYPES, CODEC, Counter()), []
         for events, low, high, names_newest in blocks:
             newest = 15 if names_newest else None
             places = b"".join((2 * n).to_bytes(2, "little") for n in range(len(events)))
@@ -294,8 +294,8 @@ def test_ingress_takes_columns_as_it_takes_rows(blocks: list[tuple[list[Event], 
                 (each.reason, each.bound, each.ts, each.id, each.source, each.record) for each in ingress.rejected
             )
             ingress.rejected.clear()
-            told.append(([event for delta in deltas for event in delta.inserts], rejected))
-        both.append((told, ingress.seen.state(), dict(ingress.drops)))
+            outcomes.append(([event for delta in deltas for event in delta.inserts], rejected))
+        both.append((outcomes, ingress.seen.state(), dict(ingress.drops)))
     assert both[0] == both[1]
 
 

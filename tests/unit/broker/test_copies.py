@@ -39,8 +39,8 @@ def test_what_came_first_is_found_as_long_as_its_block_is_kept(
 ) -> None:
     copies, seen = Copies(most), set[tuple[str, int]]()
     naive: deque[tuple[int, dict[tuple[str, int], bytes]]] = deque()
-    for wanted, names_runs, form, is_asked in blocks:
-        fresh = [identity for identity in wanted if identity not in seen]
+    for came, names_runs, form, is_asked in blocks:
+        fresh = [identity for identity in came if identity not in seen]
         seen.update(fresh)
         if fresh:
             events = [reading(*identity) for identity in fresh]

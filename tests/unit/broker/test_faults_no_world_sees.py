@@ -124,7 +124,7 @@ def test_a_step_that_is_replayed_has_the_order_of_arrival_that_it_had(seed: int,
 
 @pytest.mark.parametrize("away", [3 * SECOND, 3_600 * SECOND, 10**6 * SECOND])
 def test_an_absence_exempts_only_the_silence_that_it_caused(away: int) -> None:
-    """A peer that is heard as the node comes back, and then falls silent, is dead when its time is up."""
+    """A peer that sends as the node comes back, and then falls silent, is dead when its time is up."""
     talk = Talk(Broker("b", 1, 0, types=PINGS))
     peer = Client(talk, "publisher", "p", Interest(1, raw=["Ping"]))
     talk.go(10)
@@ -141,8 +141,8 @@ def test_an_absence_exempts_only_the_silence_that_it_caused(away: int) -> None:
 
 def test_a_publication_promises_no_less_than_before() -> None:
     publication = Publication([Ping])
-    told = [decode_payload(publication.promise(Ping, watermark)) for watermark in (9, 5, END, 7)]
-    assert [changes.watermarks for changes in told] == [{"Ping": at} for at in (9, 9, END, END)]  # type: ignore[union-attr]
+    sent = [decode_payload(publication.promise(Ping, watermark)) for watermark in (9, 5, END, 7)]
+    assert [changes.watermarks for changes in sent] == [{"Ping": at} for at in (9, 9, END, END)]  # type: ignore[union-attr]
 
 
 def test_a_publisher_that_promises_less_than_before_is_held_to_what_it_promised() -> None:
@@ -156,7 +156,7 @@ def test_a_publisher_that_promises_less_than_before_is_held_to_what_it_promised(
     one.say(Changes(None, {"Ping": 50}, []))
     other.say(Changes(None, {"Ping": 200}, []))
     talk.go(10)
-    assert [told["Ping"] for told in reader.watermarks() if told][-1] == 100
+    assert [watermarks["Ping"] for watermarks in reader.watermarks() if watermarks][-1] == 100
 
 
 def test_a_publisher_that_promises_anew_after_its_end_has_ended() -> None:

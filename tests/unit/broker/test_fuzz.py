@@ -161,7 +161,7 @@ def test_who_ignores_its_credit_is_shut_out() -> None:
     (_, answer), *_ = broker.settle(0).sends
     granted = decode_frame(answer[0])
     assert isinstance(granted, Hello)
-    greedy.receive(replace(granted, limit=2**40), [], 0)  # it reads what was never said
+    greedy.receive(replace(granted, limit=2**40), [], 0)  # it reads what was never sent
     for _ in range(100):
         greedy.send([encode(Changes(None, None, [BlockHead("Ping", 1)])), b"x" * (WINDOW // 4)])
     for parts in greedy.outbox:

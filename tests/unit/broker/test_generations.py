@@ -1,4 +1,4 @@
-"""What has ended goes on: promises, readers and nodes when a new generation begins, and no END of a former one is believed."""
+"""Ended streams resume: promises, readers and nodes when a new generation begins, and no END of a former one is believed."""
 
 from __future__ import annotations
 
@@ -96,13 +96,13 @@ def test_a_node_in_a_former_generation_ends_nothing() -> None:
     tracker.promised_here({"Peng": END})
     assert tracker.for_nodes.values == {"Peng": 30}, "the detectors do not know of the generation yet"
     tracker.offered(key, Interest(2, raw=["Ping"], derived=["Pong"], generation=1, reached=50, backdate=3))
-    assert tracker.generations.ends_in_doubt, "it has not said what has ended"
+    assert tracker.generations.ends_in_doubt, "it has not announced what has ended"
     tracker.noted(key, Changes(None, {"Ping": END, "Pong": 35}, []))
     assert not tracker.generations.ends_in_doubt and tracker.generations.common() == 50
     tracker.resume(50)
     tracker.settle_generation()
     assert tracker.for_subscribers.values == {"Ping": END, "Pong": 35, "Peng": 30}, (
-        "who derives them promises, from where they go on"
+        "who derives them promises, from where they resume"
     )
     assert tracker.for_subscribers.floor("Pong") == 35 and LOCAL in tracker.for_nodes.everyone()
 
@@ -119,7 +119,7 @@ def test_what_was_final_at_an_end_stays_known_as_final_after_the_stream_resumes(
     tracker.promised_here({"Pong": END})
     assert tracker.final_of(["Pong"]) == END
     tracker.begin_generation(1)
-    assert tracker.final_of(["Pong"]) == END, "until all nodes have said how far their streams had come"
+    assert tracker.final_of(["Pong"]) == END, "until all nodes have announced how far their streams had come"
     tracker.resume(32)  # another node had an event of that time
     tracker.settle_generation()
     assert tracker.for_subscribers.floor("Pong") == 20
@@ -146,7 +146,7 @@ def test_what_is_offered_while_a_generation_is_under_way_waits_for_the_next() ->
     tracker.offered(("publisher", "q"), Interest(1, raw=["Pong"]))
     reopening.offered(["Pong"], ("publisher", "q"))
     assert not reopening.look([], False)
-    assert tracker.generations.number == 1, "nobody knows yet from where all go on in this one"
+    assert tracker.generations.number == 1, "nobody knows yet from where all resume in this one"
     tracker.offered(node, Interest(2, keeps=True, generation=1, reached=25))
     tracker.noted(node, Changes(None, {}, []))
     assert reopening.look([], False)
@@ -186,7 +186,7 @@ def test_a_node_that_missed_the_outcome_of_a_generation_learns_it_with_the_next(
     tracker.offered(node, late)
     reopening.received(node, late)
     assert (tracker.generations.number, tracker.generations.floor) == (2, None)
-    assert reopening.due() == 25, "detectors go on from where all others did"
+    assert reopening.due() == 25, "detectors resume from where all others did"
 
 
 # -- readers ----------------------------------------------------------------------------------------------------------
@@ -206,14 +206,14 @@ def test_a_subscription_continues_with_the_generation_of_its_node() -> None:
     for final in (False, True):
         reader = Subscription(["Ping"], EventCodec(TYPES), final=final)
 
-        def told(reader: Subscription, ts: int, until: int, generation: int) -> list[str]:
+        def read(reader: Subscription, ts: int, until: int, generation: int) -> list[str]:
             head, block = encode_delta("Ping", Delta([ping(ts)]))[0]
             reader.receive([encode(Changes(None, {"Ping": until}, [head], generation=generation)), block])
             return [str(change) for change in reader.changes(reader.take()[0])]
 
-        assert len(told(reader, 5, END, 0)) == 2 and reader.watermark == END
-        assert len(told(reader, 8, 6, 1)) == 2 - final and reader.watermark == 6
-        assert len(told(reader, 9, END, 1)) == 2 + final and reader.watermark == END
+        assert len(read(reader, 5, END, 0)) == 2 and reader.watermark == END
+        assert len(read(reader, 8, 6, 1)) == 2 - final and reader.watermark == 6
+        assert len(read(reader, 9, END, 1)) == 2 + final and reader.watermark == END
         assert not reader.barrier or not reader.barrier.violations
 
 
@@ -288,7 +288,7 @@ def test_in_a_chain_of_nodes_with_slow_links_nothing_ends_that_rests_on_a_live_s
             done = simulation.run_until(lambda sink=sink, last=last: len(sink.events) == (number + 1) * 30, 60 * SECOND)  # noqa: B023
             assert done, f"seed {seed}: {len(sink.events)} of {(number + 1) * 30} finals"
             assert simulation.run_until(lambda sink=sink: sink.subscription.watermark == END, 60 * SECOND)
-            publisher.link.bye("has said all")
+            publisher.link.bye("has sent all")
             simulation.run(SECOND)
         assert sink.subscription.barrier is not None
         assert not sink.subscription.barrier.violations
@@ -306,7 +306,7 @@ def test_an_end_counts_for_the_publisher_that_sent_it() -> None:
     one.publish([ping(5)])
     other.publish([ping(10)])
     simulation.run(SECOND)
-    assert node.broker.drops == {"late for what was promised": 1}, "it had said that nothing more would come of it"
+    assert node.broker.drops == {"late for what was promised": 1}, "it had promised that nothing more would come of it"
     other.advance(Ping, END)
     simulation.run(SECOND)
     assert node.broker.waiting([]).streams["Ping"].promised == END
@@ -333,7 +333,7 @@ def test_a_peer_that_died_before_an_end_came_delays_it_only_until_it_expires(nod
     again.publish([ping(1), ping(2), ping(3)])
     again.advance(Ping, END)
     simulation.run(SECOND)
-    again.link.bye("has said all")
+    again.link.bye("has sent all")
     simulation.run(SECOND)
     assert [sink.subscription.watermark == END for sink in sinks] == [False for _ in nodes], "the first may still send"
     if not is_dead:
@@ -341,8 +341,8 @@ def test_a_peer_that_died_before_an_end_came_delays_it_only_until_it_expires(nod
     simulation.run(15 * SECOND)
     assert [sink.subscription.watermark == END for sink in sinks] == [is_dead for _ in nodes]
     assert [[event.ts for event in sink.events] for sink in sinks] == [[1, 2, 3] for _ in nodes]
-    told = explain([node.broker.waiting([]) for node in here.values()], "Ping")
-    assert any("not all with an end" in line for line in told) != is_dead, told
+    explanation = explain([node.broker.waiting([]) for node in here.values()], "Ping")
+    assert any("not all with an end" in line for line in explanation) != is_dead, explanation
 
 
 def test_a_publisher_waits_for_nodes_that_will_be_back_and_why_is_reported() -> None:

@@ -1,4 +1,5 @@
-"""A log that lacks its end goes on under another identity: who has read what both have goes on, anyone else gets a gap."""
+"""A log that lacks its end continues under another identity: a reader within the common part continues, any other gets a
+gap."""
 
 from __future__ import annotations
 
@@ -99,14 +100,14 @@ def test_a_reader_shows_that_a_log_is_older_than_what_it_has() -> None:
 
 
 def test_a_reader_is_not_stuck_where_nothing_stored_can_be_read() -> None:
-    """All that is stored behind its place is damaged: it goes on with what is not stored yet, and sees by its number that
+    """All that is stored behind its place is damaged: it continues with what is not stored yet, and sees by its number that
     something is missing before it.
     """
     log = Log(1, lambda offset, size: iter(()))
     logged(log, 3)
     log.kept(3)
     assert log.blocks_after(1) == ([], 3)
-    assert log.oldest == 3, "which is how a reader is told of a gap"
+    assert log.oldest == 3, "so a reader gets a gap"
     logged(log, 2)
     found, reached = log.blocks_after(1)
     assert ([number for number, *_ in found], reached) == ([4, 5], 5)

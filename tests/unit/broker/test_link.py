@@ -13,7 +13,7 @@ from middleware.model.time import MILLISECOND, SECOND
 
 
 class Pair:
-    """A dialling end ``near`` and an accepting end ``far``; messages cross only when told."""
+    """A dialling end ``near`` and an accepting end ``far``; messages cross only on request."""
 
     def __init__(self, durable: bool = False) -> None:
         self.now = 0
@@ -368,9 +368,9 @@ def test_what_is_asked_for_and_never_taken_is_sent_again_ever_more_rarely_and_th
         pair.far.receive(hello, [], pair.now)
         resent.append(sum(type(decode_frame(header)) is Data for header, *_ in pair.far.outbox))
         pair.far.outbox.clear()
-        assert pair.now < 10 * SILENCE, "it goes on for ever"
+        assert pair.now < 10 * SILENCE, "it never ends"
     assert pair.far.closed == "it asks again and again for what it does not take"
-    assert pair.now > SILENCE, "a peer cut off in one direction is given up as dead, not refused"
+    assert pair.now > SILENCE, "a peer cut off in one direction counts as dead, not as refused"
     assert resent.count(100) < 10
     assert sum(resent) < 10 * 100 + 10, "the first tells whether it takes any"
 

@@ -88,20 +88,20 @@ def lot(kind: Any) -> EventType:
     return cast(EventType, msgspec.defstruct("Lot", [("size", kind)], bases=(Event,), frozen=True, array_like=True, gc=False))
 
 
-@pytest.mark.parametrize("wanted", KINDS)
+@pytest.mark.parametrize("declared", KINDS)
 @pytest.mark.parametrize("made", KINDS)
-def test_fields_of_another_kind_are_rejected_just_where_no_value_could_be_read(made: type, wanted: type) -> None:
-    types = EventTypes([lot(wanted)])
+def test_fields_of_another_kind_are_rejected_just_where_no_value_could_be_read(made: type, declared: type) -> None:
+    types = EventTypes([lot(declared)])
     ingress = Ingress(types, EventCodec(types), Counter())
     ((head, block),) = encode_delta("Lot", Delta([lot(made)(VALUES[made], ts=1, id=1, source="s")]), raw=True)
     head.runs = [("s", 1, 1)]
     try:
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(VALUES[made]), type=wanted) == VALUES[made]
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(VALUES[made]), type=declared) == VALUES[made]
         assert len(ingress.admit(head, block, False)) == 1
     except msgspec.ValidationError:
         assert ingress.admit(head, block, False) == [] and ingress.drops == {OTHER_FIELDS: 1}
-        told = f"where it is taken, Lot has fields of other kinds: size ({wanted.__name__})"
-        assert [sample.details for sample in ingress.samples] == [told]
+        text = f"where it is taken, Lot has fields of other kinds: size ({declared.__name__})"
+        assert [sample.details for sample in ingress.samples] == [text]
 
 
 class Other(msgspec.Struct):
@@ -112,9 +112,9 @@ SHORT = Annotated[str, msgspec.Meta(max_length=9)]
 ALIKE = [(int, int | None), (str, SHORT | None), (str, date), (int, Literal[3]), (Other, str)]
 
 
-@pytest.mark.parametrize(("made", "wanted"), [*ALIKE, *[(wanted, made) for made, wanted in ALIKE]])
-def test_none_and_limits_and_other_kinds_are_for_each_value_to_fit(made: Any, wanted: Any) -> None:
-    assert can_read(form_of(lot(made)), form_of(lot(wanted)))
+@pytest.mark.parametrize(("made", "declared"), [*ALIKE, *[(declared, made) for made, declared in ALIKE]])
+def test_none_and_limits_and_other_kinds_are_for_each_value_to_fit(made: Any, declared: Any) -> None:
+    assert can_read(form_of(lot(made)), form_of(lot(declared)))
 
 
 def test_a_kind_that_cannot_be_named_here_is_any() -> None:

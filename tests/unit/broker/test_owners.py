@@ -122,7 +122,7 @@ def test_a_source_belongs_to_the_publisher_that_sent_it_first_while_that_one_is_
     talk.run(2 * SECOND)
     again = Client(talk, "its next life")
     again.publish(ping(2), ping(3))
-    talk.run(SECOND)  # until the others have been heard of
+    talk.run(SECOND)  # until the others have sent something
     assert [event.id for event in talk.admitted] == [1, 1, 2, 3]
 
 
@@ -157,7 +157,7 @@ def test_a_key_keeps_its_sources_while_it_is_away_and_whatever_its_publisher_is_
     Client(talk, "second", "a").publish(ping(3))
     talk.run()
     assert [event.id for event in talk.admitted] == [1, 3]
-    assert [told for *_, told in talk.rejected] == ["source 'p' belongs to key a"]
+    assert [details for *_, details in talk.rejected] == ["source 'p' belongs to key a"]
 
 
 def test_a_reserved_source_is_its_keys_whoever_sent_it_before() -> None:
@@ -172,7 +172,7 @@ def test_a_reserved_source_is_its_keys_whoever_sent_it_before() -> None:
     taken.publish(ping(3), ping(1, "r"))
     talk.run()
     assert sorted((event.source, event.id) for event in talk.admitted) == [("p", 1), ("p", 2), ("r", 1)]
-    assert sorted(told for *_, told in talk.rejected) == [
+    assert sorted(details for *_, details in talk.rejected) == [
         "key a may publish no sources but p*, so not 'q'",
         "source 'p' belongs to another key in the allow-list",
     ]
@@ -186,7 +186,7 @@ def test_a_key_publishes_and_promises_its_types_only() -> None:
     client.publish(ping(1))
     client.publish(Pong(ts=100, id=1, source="p"))
     talk.run()
-    assert [(reason, told) for reason, _, _, told in talk.rejected] == [("right", "key a may publish Pong, not Ping")]
+    assert [(reason, details) for reason, _, _, details in talk.rejected] == [("right", "key a may publish Pong, not Ping")]
     assert {name: stream.promised for name, stream in talk.broker.waiting([]).streams.items()} == {"Pong": 60}
 
 
@@ -272,7 +272,10 @@ def test_sources_of_keys_outlive_the_node_and_those_of_publishers_do_not() -> No
     lives.resume(again.broker, {})
     Client(again, "other", "b").publish(ping(2, "before"), ping(2, "after"))
     again.run()
-    assert [told for *_, told in again.rejected] == ["source 'before' belongs to key a", "source 'after' belongs to key a"]
+    assert [why for *_, why in again.rejected] == [
+        "source 'before' belongs to key a",
+        "source 'after' belongs to key a",
+    ]
 
 
 def test_attempts_are_counted_for_so_many_sources_and_no_more() -> None:

@@ -1,4 +1,4 @@
-"""When a peer is told of watermarks and clock: with events at once, without them not too often, after a quiet time at once."""
+"""When a peer is sent watermarks and clock: with events at once, without them not too often, after a quiet time at once."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def tell(peer: Peer, version: int, clock: int, now: int, event: bool = False) ->
 
 def test_a_watermark_right_behind_events_is_sent_at_once(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0, event=True)
-    assert tell(peer, 2, 10, now=1 * MILLISECOND), "nothing was told without events for long"
+    assert tell(peer, 2, 10, now=1 * MILLISECOND), "nothing was sent without events for long"
     assert not tell(peer, 3, 10, now=2 * MILLISECOND), "but now something was"
     assert not tell(peer, 4, 10, now=SPREAD)
     assert tell(peer, 5, 10, now=SPREAD + 1 * MILLISECOND)
@@ -47,8 +47,8 @@ def test_a_watermark_right_behind_events_is_sent_at_once(peer: Peer) -> None:
 
 def test_clock_marks_do_not_hold_watermark_up_nor_come_too_often(peer: Peer) -> None:
     assert tell(peer, 1, 10, now=0)
-    told = [tell(peer, 1, 10 + step, now=step * MILLISECOND) for step in range(1, 61)]
-    assert sum(told) == 60 * MILLISECOND // SPREAD
+    sent = [tell(peer, 1, 10 + step, now=step * MILLISECOND) for step in range(1, 61)]
+    assert sum(sent) == 60 * MILLISECOND // SPREAD
     assert tell(peer, 2, 70, now=61 * MILLISECOND), "a mark went out a moment ago, but watermarks did not"
 
 

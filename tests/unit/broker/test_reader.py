@@ -1,4 +1,4 @@
-"""Where a named reader goes on in the log: at its last place, or, with less than it had, at one where that was all it had."""
+"""Where a named reader resumes in the log: at its last place, or, with less than it had, at one where that was all it had."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ STEP = 20 * MILLISECOND
 
 
 class Client:
-    """A peer at the other end of a link. ``got``: what it was told."""
+    """A peer at the other end of a link. ``got``: the payloads it was sent."""
 
     answers = True
     """Whether it answers an Interest at once, if it is a node."""
@@ -57,10 +57,10 @@ class Client:
         self.say(Changes(clock, watermarks, [head]), block)
 
     def logged(self) -> list[list[str]]:
-        return [told.logged for told in self.got if type(told) is Interest]
+        return [payload.logged for payload in self.got if type(payload) is Interest]
 
     def watermarks(self) -> list[Any]:
-        return [told.watermarks for told in self.got if type(told) is Changes]
+        return [payload.watermarks for payload in self.got if type(payload) is Changes]
 
     def take(self, sends: list[tuple[Hashable, list[bytes]]], now: int) -> None:
         for channel, parts in sends:
@@ -131,7 +131,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
     reader = Client(talk, "subscriber", "s", None)
     talk.go(4)
     reader.say(Interest(1, ["Ping"], resumes=True))
-    talk.clients.reverse()  # it is heard first, and the event right behind it in one step
+    talk.clients.reverse()  # its message is taken first, and the event right behind it in one step
     publisher.publish(Ping(ts=5, id=1, source="p"), clock=5)
     talk.go(3)
     again = Talk(durable(records=talk.records), talk.now)
@@ -139,7 +139,7 @@ def test_a_named_subscriber_keeps_its_place_when_the_step_in_which_it_came_is_ta
     back = Client(again, "subscriber", "s", Interest(1, ["Ping"], resumes=True), epoch=2)
     again.go(10)
     assert type(back.got[0]) is LastCommit
-    assert [head.inserts for told in back.got if type(told) is Changes for head in told.blocks] == [1]
+    assert [head.inserts for payload in back.got if type(payload) is Changes for head in payload.blocks] == [1]
 
 
 def test_a_reader_from_before_a_break_gets_the_break():
@@ -151,11 +151,11 @@ def test_a_reader_from_before_a_break_gets_the_break():
     node.say(Changes(None, None, [head], 5, 1), block)
     node.say(Gap(6, 0))
     talk.go(4)
-    before = next(told for told in reader.got if type(told) is Changes and told.blocks)
+    before = next(payload for payload in reader.got if type(payload) is Changes and payload.blocks)
     assert type(reader.got[reader.got.index(before) + 1]) is Gap
     back = Client(talk, "subscriber", "s", Interest(1, ["Ping"], line=77, offset=before.offset), epoch=2)
     talk.go(10)
-    assert any(type(told) is Gap for told in back.got)
+    assert any(type(payload) is Gap for payload in back.got)
 
 
 def block_of(number: int) -> tuple[BlockHead, bytes]:
@@ -174,9 +174,9 @@ def test_a_reader_that_comes_gets_nothing_that_was_sent_before_its_type_was_want
     talk.go(6)
     second = Client(talk, "subscriber", "t", Interest(1, ["Ping"]))
     talk.go(6)
-    told = [each for each in node.got if type(each) is Interest]
-    assert [each.subscriptions for each in told[-2:]] == [[], ["Ping"]]
-    for number, answered in enumerate([None, told[-2].number, told[-1].number], 1):
+    interests = [each for each in node.got if type(each) is Interest]
+    assert [each.subscriptions for each in interests[-2:]] == [[], ["Ping"]]
+    for number, answered in enumerate([None, interests[-2].number, interests[-1].number], 1):
         if answered is not None:
             node.say(Ready(answered))
         head, block = block_of(number)
@@ -184,7 +184,7 @@ def test_a_reader_that_comes_gets_nothing_that_was_sent_before_its_type_was_want
         talk.go(4)
         assert [head.inserts for head, _ in read_by(second)] == [1] * (number == 3)
         is_ready = any(type(each) is Ready for each in second.got)
-        assert is_ready == (number == 3), "it is told so once all that comes is whole"
+        assert is_ready == (number == 3), "it gets Ready once all that comes is whole"
     assert [block for _, block in read_by(second)] == [block_of(3)[1]]
 
 
@@ -251,7 +251,7 @@ def test_a_reader_of_an_old_log_gets_a_gap_where_changes_had_no_subscriber(comes
     talk.go(10)
     news = [each for each in again.got if type(each) is Gap or (type(each) is Changes and each.blocks)]
     assert [type(each) for each in news] == [Gap, Changes, Gap, Changes], "it was forgotten; then each block, and the break"
-    assert len(read_by(again)) == 2, "what came while nobody wanted it is in no log"
+    assert len(read_by(again)) == 2, "what came while nobody subscribed to it is in no log"
     restored = Log(77, lambda offset, size: ())
     for record in talk.records:
         restored.passed(record)
@@ -272,23 +272,23 @@ def test_a_node_learns_what_the_log_still_has_for_it_though_its_publisher_has_le
     records += talk.records
     back = Client(talk, "node", "z", None, epoch=2)
     talk.go(4)
-    assert back.logged() == [["Ping"]], "before it has said what it has, too"
+    assert back.logged() == [["Ping"]], "before it has announced what it has, too"
     back.say(Interest(1, ["Ping"], keeps=True, line=77))
     talk.go(10)
-    changes = next(at for at, told in enumerate(back.got) if type(told) is Changes and told.blocks)
-    offers = [(at, told.logged) for at, told in enumerate(back.got) if type(told) is Interest]
+    changes = next(at for at, payload in enumerate(back.got) if type(payload) is Changes and payload.blocks)
+    offers = [(at, payload.logged) for at, payload in enumerate(back.got) if type(payload) is Interest]
     assert all(logged == ["Ping"] for at, logged in offers if at < changes)
     assert back.logged()[-1] == [], "it has all of it"
 
 
 def test_that_nothing_is_promised_any_more_is_announced_with_a_new_interest_too():
     peer = Peer("node", "z", Link("a", "node", 1, 0, dials=False), "z")
-    told: list[Any] = []
-    peer.link.send = lambda parts: told.append(decode_payload(parts).watermarks) or 1  # type: ignore[method-assign, func-returns-value]
+    sent: list[Any] = []
+    peer.link.send = lambda parts: sent.append(decode_payload(parts).watermarks) or 1  # type: ignore[method-assign, func-returns-value]
     peer.post({"Ping": 5}, 1, NEVER, 0)
     peer.forget_watermarks()  # its Interest is new, and in the same step another publisher has opened the type
     peer.post({}, 2, NEVER, 0)
-    assert told == [{"Ping": 5}, {}]
+    assert sent == [{"Ping": 5}, {}]
 
 
 @pytest.mark.parametrize("role", ["node", "publisher"])

@@ -137,11 +137,11 @@ def test_runs_stand_for_their_identities_and_are_taken_once(
 @given(st.lists(st.tuples(st.sampled_from("abc"), ids, st.sampled_from(["add", "of", "runs", "state"])), max_size=60))
 def test_a_state_stays_as_it_was_whatever_is_seen_later(steps: list[tuple[str, int, str]]) -> None:
     seen, naive = SeenIds(), set[tuple[str, int]]()
-    told = []
+    states = []
     for source, number, kind in steps:
         if kind == "state":
             state = seen.state()
-            told.append((state, deepcopy(state)))
+            states.append((state, deepcopy(state)))
             continue
         if kind == "add":
             is_new = seen.add(source, number)
@@ -151,7 +151,7 @@ def test_a_state_stays_as_it_was_whatever_is_seen_later(steps: list[tuple[str, i
             is_new = seen.add_runs([(source, number, number)])
         assert is_new == ((source, number) not in naive)
         naive.add((source, number))
-    assert all(state == then for state, then in told)
+    assert all(state == then for state, then in states)
     again = SeenIds()
     again.restore(seen.state())
     assert {(source, number) for source in "abc" for number in range(-30, 31) if (source, number) in again} == naive
@@ -235,7 +235,7 @@ def test_fitted_patterns_cover_all_that_was_asked_for(
 def test_parts_show_what_was_seen_as_a_checkpoint_began_whatever_comes_meanwhile(seed):
     rng, seen = Random(seed), SeenIds()
     sources = [f"s{number}" for number in range(30)]
-    for _ in range(3):  # checkpoints; the second is given up half way
+    for _ in range(3):  # checkpoints; the second is dropped half way
         for _ in range(100):
             seen.add(rng.choice(sources[:20]), rng.randrange(50))
         then, found = seen.state(), {}

@@ -218,7 +218,7 @@ def test_the_clock_is_believed_again_when_it_is_set_or_another_agrees_not_when_o
 
 def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
-    assert not sources.clock_in_doubt(0), "nobody has said what time it is"
+    assert not sources.clock_in_doubt(0), "nobody has announced the time"
     sources.wall_is(10 * SECOND, 0)
     sources.wall_announced("a", 10 * SECOND + HOURS, 0)
     assert sources.clock_in_doubt(0) and not sources.clock_in_doubt(UNDECIDED)

@@ -1,4 +1,4 @@
-"""The core of a subscription, without link or network: what arrives, when it is read, and what is said of it."""
+"""The core of a subscription, without link or network: arrivals, reads, and commits."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_who_was_promised_nothing_yet_misses_nothing_in_a_restart() -> None:
     ready.receive([encode(Ready(1))])
     ready.restarted()
     assert not ready.ready
-    ready.restarted()  # still nothing heard: one gap tells it all
+    ready.restarted()  # still nothing has arrived: one gap is enough
     for each in (reader, ready):
         each.receive(payload([tick(1)], until=1))
         assert finals(each) == [1]
@@ -143,7 +143,7 @@ def test_who_was_promised_nothing_yet_misses_nothing_in_a_restart() -> None:
 @pytest.mark.parametrize(("word", "gaps"), [(LastCommit(None), 0), (Gap(7, 0), 1), (Ready(1), 1)])
 def test_a_name_has_its_place_in_a_restart_if_the_node_still_knows_it(word: LastCommit | Gap | Ready, gaps: int) -> None:
     reader = subscription(resumes=True)
-    reader.restarted()  # before it has heard anything
+    reader.restarted()  # before anything has arrived
     reader.restarted()
     reader.receive([encode(word)])
     reader.receive(payload([tick(1)], until=1, log_offset=(8, 1)))
@@ -271,13 +271,13 @@ def test_finals_are_the_same_however_much_is_taken_at_once_and_in_whatever_form(
 
 def a_log(rng: random.Random, in_columns: bool = False) -> list[Parts]:
     """Payloads one offset apart: insertions, retractions, revisions by retraction, and promises that are kept."""
-    standing: dict[int, Tick] = {}
+    provisional: dict[int, Tick] = {}
     log: list[Parts] = []
     until = 0
     for offset in range(1, 40):
-        retracts = [standing.pop(ts) for ts in list(standing) if ts > until and rng.random() < 0.2]
-        inserts = {ts: tick(ts, offset) for ts in rng.sample(range(until + 1, until + 12), 3) if ts not in standing}
-        standing |= inserts
+        retracts = [provisional.pop(ts) for ts in list(provisional) if ts > until and rng.random() < 0.2]
+        inserts = {ts: tick(ts, offset) for ts in rng.sample(range(until + 1, until + 12), 3) if ts not in provisional}
+        provisional |= inserts
         if rng.random() < 0.5:
             until += rng.randint(0, 6)
         log.append(payload(list(inserts.values()), until, (7, offset), retracts, in_columns and rng.random() < 0.8))

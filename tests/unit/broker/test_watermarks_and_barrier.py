@@ -116,23 +116,23 @@ steps = st.lists(st.tuples(origins, st.sampled_from(["offer", "promise", "leave"
 
 @given(steps)
 def test_combined_watermark_never_goes_back_and_never_beyond_a_live_origin(moves: list[tuple[str, str, int]]) -> None:
-    promises, told, last = CombinedWatermarks(), dict[str, int | None](), NEVER
+    promises, promised, last = CombinedWatermarks(), dict[str, int | None](), NEVER
     for origin, what, until in moves:
         if what == "offer":
             promises.offer(origin, ["Hit"])
-            told.setdefault(origin, None)
+            promised.setdefault(origin, None)
         elif what == "promise":
             promises.promise(origin, {"Hit": until})
-            told[origin] = max(until, told.get(origin) or 0)
+            promised[origin] = max(until, promised.get(origin) or 0)
         else:
             promises.leave(origin)
-            told.pop(origin, None)
+            promised.pop(origin, None)
         value = promises.values.get("Hit")
-        if any(promise is None for promise in told.values()):
+        if any(promise is None for promise in promised.values()):
             assert value is None
             assert "Hit" in promises.open
-        elif told:
-            least = min(promise for promise in told.values() if promise is not None)
+        elif promised:
+            least = min(promise for promise in promised.values() if promise is not None)
             assert value == max(last, least)
         if value is not None:
             assert value >= last
@@ -225,7 +225,7 @@ several = st.lists(each, min_size=1, max_size=9)
 @settings(deadline=None)
 @given(st.lists(st.tuples(several, marks, st.integers(1, 9), came_as, st.booleans()), max_size=12), read_as)
 def test_events_of_several_types_go_in_total_order(moves: list[Any], read: str) -> None:
-    """With sources and levels; in deltas and columns by type. Pickled on the way, it goes on."""
+    """With sources and levels; in deltas and columns by type. Pickled on the way, it continues."""
     plain, barrier, number = Barrier(["Hit", "Pass"]), Barrier(["Hit", "Pass"]), 0
     for drawn, mark, until, came, is_pickled in moves:
         batch, rows = Batch({}, {mark: until} if mark else {}), Batch({}, {mark: until} if mark else {})

@@ -1,4 +1,4 @@
-"""Faults that simulated worlds have found, each as small as it can be said."""
+"""Faults that simulated worlds have found, each as small as it can be."""
 
 from __future__ import annotations
 
@@ -89,14 +89,14 @@ def test_a_broker_that_was_away_does_not_take_its_own_absence_for_the_silence_of
 
 def test_a_type_that_was_offered_anew_is_promised_anew() -> None:
     peer = Peer("node", "b", Link("a", "node", 1, 0, dials=False), "b")
-    told: list[Changes] = []
-    peer.link.send = lambda parts: told.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
+    sent: list[Changes] = []
+    peer.link.send = lambda parts: sent.append(decode_payload(parts)) or 1  # type: ignore[method-assign, func-returns-value]
     peer.post({"Reading": END}, 1, NEVER, 0)
     peer.send_interest(Interest(2), (0, 0))  # without Reading: whoever hears it forgets what was promised
     peer.send_interest(Interest(3, raw=["Reading"]), (0, 0))
     assert peer.news_due(1, NEVER, SECOND)
     peer.post({"Reading": END}, 1, NEVER, SECOND)
-    assert [changes.watermarks for changes in told if type(changes) is Changes] == [{"Reading": END}] * 2
+    assert [changes.watermarks for changes in sent if type(changes) is Changes] == [{"Reading": END}] * 2
 
 
 def test_the_log_is_kept_whole_while_a_peer_has_never_attached() -> None:
@@ -118,8 +118,8 @@ def durable(log: Log) -> Broker:
 def test_what_a_publisher_offered_that_did_not_come_back_is_offered_no_more() -> None:
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
-    told = Record(1, 0, [PeerInterest(("publisher", "p"), Interest(1, raw=["Reading"]))], False, None, {})
-    recover(broker, None, EventTypes([Reading]), None, [told])
+    record = Record(1, 0, [PeerInterest(("publisher", "p"), Interest(1, raw=["Reading"]))], False, None, {})
+    recover(broker, None, EventTypes([Reading]), None, [record])
     broker.settle(0)
     (origin,) = broker.waiting([]).streams["Reading"].origins
     assert origin.name == "p", "it has ten seconds to come back"
@@ -168,9 +168,9 @@ def test_a_peer_that_left_after_an_idle_promise_in_the_same_step_is_not_awaited_
     log = Log(1, lambda offset, size: [])
     broker = durable(log)
     silent = ("publisher", "p")
-    told = Record(1, 0, [PeerInterest(silent, Interest(1, raw=["Reading"]))], False, None, {})
+    record = Record(1, 0, [PeerInterest(silent, Interest(1, raw=["Reading"]))], False, None, {})
     ended = Record(2, 0, [IdlePromise(silent, {"Reading": 59}), PeerDeparture(silent)], False, None, {})
-    recover(broker, None, EventTypes([Reading]), None, [told, ended])
+    recover(broker, None, EventTypes([Reading]), None, [record, ended])
     assert broker.waiting([]).streams["Reading"].origins == []
 
 
@@ -211,7 +211,7 @@ def test_the_clocks_of_others_are_known_to_the_next_life_of_a_node() -> None:
     for name in "pq":
         core.broker.sources.wall_announced(("publisher", name), 7_210 * SECOND, 0)
     record = decode_record(encode_record(core.settle(1)[1].record))
-    assert core.settle(2)[1] is None, "it is said once"
+    assert core.settle(2)[1] is None, "it is sent once"
     core.checkpoint_due = True
     pieces = core.settle(3)[1].pieces
     while core.checkpointing:
@@ -268,7 +268,7 @@ def test_who_reads_what_rests_on_a_node_without_a_log_hears_of_its_restart() -> 
     assert {name: reader.gaps for name, reader in readers.items()} == {"Low": 1, "High": 1, "X": 0}
     interest_from(simulation, node, "b", 30, Interest(1, derived=["Low"], keeps=True))
     simulation.run(SECOND)
-    assert readers["Low"].gaps == 1, "a node with a log goes on where it was"
+    assert readers["Low"].gaps == 1, "a node with a log resumes where it was"
 
 
 def test_a_gap_of_a_node_that_lost_its_disk_covers_what_it_has_not_offered_again() -> None:

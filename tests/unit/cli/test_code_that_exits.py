@@ -30,6 +30,6 @@ class Leaves(Detector):
 def test_a_detector_that_exits_is_named_by_its_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "that_leaves.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(application(), ["check", "that_leaves:Leaves"])
-    assert told.exit_code == 1
-    assert "on_event raised SystemExit: 0" in told.output
+    result = CliRunner().invoke(application(), ["check", "that_leaves:Leaves"])
+    assert result.exit_code == 1
+    assert "on_event raised SystemExit: 0" in result.output

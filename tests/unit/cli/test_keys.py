@@ -122,7 +122,7 @@ def test_a_link_to_an_allow_list_stays_one(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         ([KEY[1:], "--owner", "desk"], "is no public key: a key is 40 characters"),
         (["\u00e4" * 40, "--owner", "desk"], "is no public key"),
@@ -138,13 +138,13 @@ def test_a_link_to_an_allow_list_stays_one(folder: Path) -> None:
         ([KEY, "--history", "-1h"], "'history=-1h' is no right: a history is no negative time"),
     ],
 )
-def test_what_is_no_key_or_right_changes_nothing(folder: Path, arguments: list[str], told: str) -> None:
+def test_what_is_no_key_or_right_changes_nothing(folder: Path, arguments: list[str], message: str) -> None:
     before = f"{KEY} desk read=Alarm\n"
     (folder / "allowed.txt").write_text(before)
     (folder / "allowed.txt").chmod(0o644)
     done = keys("allow", "allowed.txt", *arguments)
     assert done.exit_code == ExitCode.BAD_INPUT
-    assert told in " ".join(done.stderr.split())
+    assert message in " ".join(done.stderr.split())
     assert (folder / "allowed.txt").read_text() == before
 
 

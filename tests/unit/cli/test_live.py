@@ -1,4 +1,4 @@
-"""What a run shows while it goes on, with and without a terminal."""
+"""The display of a run under way, with and without a terminal."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def progress(dead: dict[str, int]) -> Progress:
         shown=deque([Shown(Found(0.5, ts=2_000_000_000), "early")]),
     )
     cluster: Any = SimpleNamespace(dead=lambda: dead)
-    told = Progress("speculative", 34_000, cluster, collector)
-    told.fed = 12_000
-    return told
+    display = Progress("speculative", 34_000, cluster, collector)
+    display.fed = 12_000
+    return display
 
 
 LINE = "speculative: 12,000 of 34,000 events fed · 1,200 detections early, 5 corrected, 7 final"

@@ -69,11 +69,11 @@ def test_a_trace_of_other_types_starts_no_node(folder: Path, monkeypatch: pytest
     finish(trace)
     monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores, master: nullcontext())
     monkeypatch.setattr("middleware.spark.prepare.prepared.prepared_trace", lambda plan, out, progress, **spark: trace)
-    told = CliRunner().invoke(application(), ["run", ".", "--spark"])
-    assert told.exit_code == ExitCode.BAD_INPUT, told.output
-    assert "holds Ping, which no detector reads" in told.stderr
-    assert "did you mean Pong?" in told.stderr
-    assert "Spark starts ..." in told.output
+    result = CliRunner().invoke(application(), ["run", ".", "--spark"])
+    assert result.exit_code == ExitCode.BAD_INPUT, result.output
+    assert "holds Ping, which no detector reads" in result.stderr
+    assert "did you mean Pong?" in result.stderr
+    assert "Spark starts ..." in result.output
 
 
 @pytest.mark.parametrize(
@@ -85,6 +85,6 @@ def test_a_mapping_that_cannot_be_right_does_not_even_start_spark(
 ) -> None:
     (folder / "yard.toml").write_text(MAPPING.replace("TYPE", type_).replace("UNIT", unit))
     monkeypatch.setattr("middleware.spark.session.spark_session", lambda *cores, master: pytest.fail("Spark is started"))
-    told = CliRunner().invoke(application(), ["run", "."])
-    assert told.exit_code == ExitCode.BAD_INPUT, told.output
-    assert complaint in " ".join(told.stderr.split())
+    result = CliRunner().invoke(application(), ["run", "."])
+    assert result.exit_code == ExitCode.BAD_INPUT, result.output
+    assert complaint in " ".join(result.stderr.split())

@@ -23,7 +23,7 @@ RUN = RunSummary(
 )  # fmt: skip
 
 
-def told(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
+def summary(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
     run = replace(run, **changes)
     screen = Console(file=io.StringIO(), width=200)
     result = ScenarioSummary("yard", "out", 1_000, run.finals, run.oracle_equal, {}, ["Stop"], {"speculative": run})
@@ -33,7 +33,7 @@ def told(run: RunSummary = RUN, is_inside: bool = False, **changes: Any) -> str:
 
 
 def test_where_nothing_went_wrong_nothing_is_reported() -> None:
-    text = told()
+    text = summary()
     assert text.endswith("finals equal the in-order oracle: yes (40 events)\n")
     assert "fail" not in text
     assert "latency" not in text, "fed as fast as it goes: there is none"
@@ -42,18 +42,18 @@ def test_where_nothing_went_wrong_nothing_is_reported() -> None:
 def test_detectors_that_raised_are_named_with_what_they_raised() -> None:
     errors = {"ValueError: [13]": 8, "KeyError: 'x'": 1, "KeyError: 'y'": 1, "KeyError: 'z'": 1}
     failing = replace(UNIT, detector="Faults", failed=11, failures=15, errors=errors, first="Reading(13)")
-    text = told(units=[UNIT, failing])
+    text = summary(units=[UNIT, failing])
     assert "speculative: Faults on node gate failed at 11 events, and ran on without:\n  8 x ValueError: [13]\n" in text
     assert "KeyError: 'y'" in text
     assert "  first at Reading(13)\n" in text
     assert "KeyError: 'z'" not in text, "the first few are enough"
-    inside = told(is_inside=True, units=[UNIT, failing])
+    inside = summary(is_inside=True, units=[UNIT, failing])
     assert "failed" in inside.partition("Stops")[0], "a column of the table"
     assert "Stops on node gate" not in text
 
 
 def test_a_detector_that_has_stopped_is_reported() -> None:
-    text = told(units=[replace(UNIT, failed=1, errors={"ValueError: 13": 1}, stopped=True)], oracle_equal=False)
+    text = summary(units=[replace(UNIT, failed=1, errors={"ValueError: 13": 1}, stopped=True)], oracle_equal=False)
     assert "Stops on node gate has stopped; 1 event skipped:\n  1 x ValueError: 13\n" in text
     assert "oracle: no (40 events)\nStops stopped where it raised, or what it rests on did" in text
 
@@ -62,7 +62,7 @@ LEFT = SkippedEvents("gate", "Stops", "late", 140, {"yard.Speed": 100, "yard.Gat
 
 
 def test_what_the_recording_has_too_late_is_reported_and_no_failure() -> None:
-    text = told(late=140, skipped=[LEFT])
+    text = summary(late=140, skipped=[LEFT])
     assert (
         "Stops on node gate did without 140 events that came too late, at most by 28.7s: 100 yard.Speed, 40 yard.Gate" in text
     )
@@ -75,15 +75,15 @@ def test_what_the_recording_has_too_late_is_reported_and_no_failure() -> None:
 
 def test_what_the_run_made_too_late_is_a_failure() -> None:
     fewer = replace(LEFT, recorded=100)
-    text = told(late=140, skipped=[fewer])
+    text = summary(late=140, skipped=[fewer])
     assert "the recording itself has 100 of them so late" in text
     assert text.endswith("oracle: yes (40 events), but 40 events were skipped that the recording has in time\n")
     assert not replace(RUN, skipped=[fewer]).is_complete
     ahead = SkippedEvents("gate", "", "ahead", 3, {"yard.Speed": 3}, 7_000, 0, "out/left/gate")
-    assert "node gate rejected 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in told(skipped=[ahead])
+    assert "node gate rejected 3 events that came too far ahead, at most by 7us: 3 yard.Speed" in summary(skipped=[ahead])
     assert not replace(RUN, skipped=[LEFT, ahead]).is_complete
     assert not replace(RUN, lost={"unknown type": 1}).is_complete
-    assert "1 events were lost: unknown type" in told(lost={"unknown type": 1})
+    assert "1 events were lost: unknown type" in summary(lost={"unknown type": 1})
 
 
 class Stop(Event, frozen=True):
@@ -129,7 +129,7 @@ def test_what_was_found_stands_first_by_type_and_with_the_latest_ones() -> None:
 
 def test_internals_are_shown_when_asked_for() -> None:
     name = "Detectors.WithAVeryLongName.ThatIsWorthReading.InFull"
-    text = told(is_inside=True, units=[replace(UNIT, detector=name)])
+    text = summary(is_inside=True, units=[replace(UNIT, detector=name)])
     assert "speculative: units" in text
     assert name in text
     assert "rollbacks" in text
@@ -139,4 +139,4 @@ def test_internals_are_shown_when_asked_for() -> None:
 
 def test_an_event_at_which_a_detector_failed_is_reported_with_a_date() -> None:
     failing = replace(UNIT, failed=1, errors={"ValueError": 1}, first=f"Reading(13, ts={AT}, id=4)")
-    assert "first at Reading(13, ts=2023-11-14T22:13:20Z, id=4)" in told(units=[failing])
+    assert "first at Reading(13, ts=2023-11-14T22:13:20Z, id=4)" in summary(units=[failing])

@@ -109,20 +109,20 @@ def test_sigterm_waits_for_a_process_that_is_being_started() -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, ExitCode.TERMINATED), (signal.SIGINT, ExitCode.INTERRUPTED)])
-@pytest.mark.parametrize(("lasts", "told"), [(0.5, "imported\nclosed\n"), (60, "swallowed\n")])
-def test_no_signal_is_lost_in_an_import(lasts: float, told: str, number: int, code: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("lasts", "printed"), [(0.5, "imported\nclosed\n"), (60, "swallowed\n")])
+def test_no_signal_is_lost_in_an_import(lasts: float, printed: str, number: int, code: int, tmp_path: Path) -> None:
     """Whoever imports may take whatever is raised meanwhile for a module that is not there, as pyarrow does with pandas."""
     slow = f"import time; print('ready', flush=True); time.sleep({lasts}); print('imported', flush=True)"
     (tmp_path / "slow.py").write_text(slow)
     with started(IMPORTING.format(folder=str(tmp_path))) as process:
         process.send_signal(number)
-        if told.startswith("swallowed"):
+        if printed.startswith("swallowed"):
             assert process.stdout is not None
-            assert process.stdout.readline() == told, "an import that does not end holds it up for seconds"
+            assert process.stdout.readline() == printed, "an import that does not end holds it up for seconds"
             process.kill()
             return
         out, err = process.communicate(timeout=60)
-    assert (process.returncode, out) == (code, told), err
+    assert (process.returncode, out) == (code, printed), err
     assert "Traceback" not in err
 
 

@@ -115,7 +115,7 @@ def test_an_event_that_has_no_place_in_the_schema_is_an_error(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    ("schemas", "told"),
+    ("schemas", "message"),
     [
         ("none.avsc", "cannot be read"),
         ("bad.avsc", "cannot be read"),
@@ -129,7 +129,7 @@ def test_an_event_that_has_no_place_in_the_schema_is_an_error(tmp_path: Path) ->
         ({"1": 2}, "give the file of a schema"),
     ],
 )
-def test_what_is_no_schema_is_refused(tmp_path: Path, schemas: Any, told: str) -> None:
+def test_what_is_no_schema_is_refused(tmp_path: Path, schemas: Any, message: str) -> None:
     written(tmp_path, "bad.avsc", '{"type": "record"}')
     written(tmp_path, "long.avsc", '"long"')
     written(tmp_path, "good.avsc", avro_schema(Other))
@@ -138,7 +138,7 @@ def test_what_is_no_schema_is_refused(tmp_path: Path, schemas: Any, told: str) -
     written(tmp_path, "endless.avsc", endless)
     nothing = [{"name": "seen", "type": {"type": "array", "items": "null"}}]
     written(tmp_path, "nothing.avsc", {"type": "record", "name": "Some", "fields": nothing})
-    with pytest.raises(ScenarioError, match=told):
+    with pytest.raises(ScenarioError, match=message):
         Avro(schemas, tmp_path)
 
 

@@ -111,8 +111,8 @@ def test_watermarks_follow_the_part_that_is_furthest_behind(tmp_path: Path) -> N
     reader = MessageReader({"places": "Place"}, EventTypes([Place]))
     with closing(Ledger("hub", tmp_path)) as ledger:
         Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
-    said = [told for what, told in script.log if what in ("published", "promised")]
-    assert said == [NEVER + 1, [500], [100], 1_089, [90], [700], 1_489, [600], 1_689]
+    entries = [entry for what, entry in script.log if what in ("published", "promised")]
+    assert entries == [NEVER + 1, [500], [100], 1_089, [90], [700], 1_489, [600], 1_689]
 
 
 @given(st.lists(st.integers(0, 50), min_size=1, max_size=30), st.integers(0, 20))
@@ -124,11 +124,11 @@ def test_no_promise_covers_a_message_within_the_disorder(steps: list[int], disor
     with TemporaryDirectory() as folder, closing(Ledger("hub", Path(folder))) as ledger:
         Feed(script, reader, ledger, lambda: not script.batches, disorder=disorder).run(script)  # type: ignore[arg-type]
     promised = NEVER
-    for what, told in script.log:
+    for what, entry in script.log:
         if what == "promised":
-            promised = told
+            promised = entry
         elif what == "published":
-            assert all(1_000 + number > promised for number in told), "a promise covers what keeps to the disorder"
+            assert all(1_000 + number > promised for number in entry), "a promise covers what keeps to the disorder"
     assert promised == 1_000 + numbers[-1] - disorder - 1, "and no time less than that is promised"
 
 
@@ -139,7 +139,7 @@ def test_a_wrong_clock_that_is_far_ahead_moves_no_promise(tmp_path: Path) -> Non
     reader = MessageReader({"places": "Place"}, EventTypes([Place]))
     with closing(Ledger("hub", tmp_path)) as ledger:
         Feed(script, reader, ledger, lambda: not script.batches, disorder=10).run(script)  # type: ignore[arg-type]
-    assert [told for what, told in script.log if what == "promised"] == [NEVER + 1, now - 20]
+    assert [entry for what, entry in script.log if what == "promised"] == [NEVER + 1, now - 20]
 
 
 def test_it_acknowledges_once_all_is_stored_and_listed(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_a_file_names_its_ends_and_its_mistakes_are_reported(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("end", "options", "told"),
+    ("end", "options", "message"),
     [
         (HUB.format("mqtt://h", "Place"), 'window = "many"', "mqtt: option window: Expected `int`, got `str`"),
         (HUB.format("mqtt://h", "Place"), "session = -1", "mqtt: option session: Expected `int` >= 0"),
@@ -250,11 +250,11 @@ def test_a_file_names_its_ends_and_its_mistakes_are_reported(tmp_path: Path) -> 
         ),
     ],
 )
-def test_an_option_that_does_not_fit_is_reported_with_its_place(end: str, options: str, told: str, tmp_path: Path) -> None:
+def test_an_option_that_does_not_fit_is_reported_with_its_place(end: str, options: str, message: str, tmp_path: Path) -> None:
     (tmp_path / "connected_plant.py").write_text(PLANT)
     (tmp_path / "nodes.toml").write_text(TOP + end + f"options = {{ {options} }}\n")
     connections = Connectors(load_scenario(tmp_path), {"n": "tcp://127.0.0.1:1"}, tmp_path / "state")
-    with pytest.raises(SlacklineError, match=re.escape(told)) as refused:
+    with pytest.raises(SlacklineError, match=re.escape(message)) as refused:
         connections.run()
     (note,) = refused.value.__notes__
     assert str(tmp_path / "nodes.toml") in note and "secret" not in str(refused.value)
@@ -296,7 +296,7 @@ LINES = "CREATE STREAM {0} (ts Long NOT NULL, x Int NOT NULL) SOURCE FILE ('{0}.
 
 def test_no_line_is_read_before_all_lines_are_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A line moves the clock of the node, and the clock decides for a type of which nothing is promised."""
-    said: list[str] = []
+    calls: list[str] = []
     has_waited, may_promise = threading.Event(), threading.Event()
 
     class Publisher:
@@ -308,12 +308,12 @@ def test_no_line_is_read_before_all_lines_are_promised(tmp_path: Path, monkeypat
         def advance(self, types: list[type[Event]], watermark: int) -> None:
             if self.type == "Slow" and watermark == NEVER + 1:
                 has_waited.wait(60)
-                assert not any(each.startswith("published") for each in said)
+                assert not any(each.startswith("published") for each in calls)
                 may_promise.wait(60)
-            said.append(f"promised {self.type} {watermark - NEVER}")
+            calls.append(f"promised {self.type} {watermark - NEVER}")
 
         def publish_blocks(self, blocks: Blocks) -> None:
-            said.append(f"published {self.type}")
+            calls.append(f"published {self.type}")
 
         def flush(self) -> Receipt:
             if self.type == "Quick":
@@ -334,7 +334,7 @@ def test_no_line_is_read_before_all_lines_are_promised(tmp_path: Path, monkeypat
     running = threading.Thread(target=connections.run)
     running.start()
     may_promise.set()
-    until(lambda: sum(each.startswith("published") for each in said) == 2, "both are read", 60)
+    until(lambda: sum(each.startswith("published") for each in calls) == 2, "both are read", 60)
     connections.end()
     running.join(60)
-    assert sorted(said[:2]) == ["promised Quick 1", "promised Slow 1"]
+    assert sorted(calls[:2]) == ["promised Quick 1", "promised Slow 1"]

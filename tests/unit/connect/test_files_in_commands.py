@@ -56,9 +56,9 @@ def readings(tmp_path: Path) -> Path:
 
 
 def slackline(*arguments: object) -> str:
-    told = CliRunner().invoke(application(), list(map(str, arguments)))
-    assert told.exit_code == 0, told.output
-    return " ".join(told.output.split())
+    printed = CliRunner().invoke(application(), list(map(str, arguments)))
+    assert printed.exit_code == 0, printed.output
+    return " ".join(printed.output.split())
 
 
 def rows(file: Path) -> list[dict[str, object]]:
@@ -78,29 +78,29 @@ def rows(file: Path) -> list[dict[str, object]]:
 def test_a_query_of_a_csv_file_and_its_results(tmp_path: Path, readings: Path, kind: str) -> None:
     out = tmp_path / f"rises.{kind}"
     for _ in range(2):  # a file that is there is replaced
-        told = slackline("query", RISES, readings, "--results", out)
-    assert "readings (station int, temp_C float, note str): time from time (iso), source readings" in told
-    assert f"skipped 1 broken line {readings}:5: temp_C (column temp (C))" in told
+        printed = slackline("query", RISES, readings, "--results", out)
+    assert "readings (station int, temp_C float, note str): time from time (iso), source readings" in printed
+    assert f"skipped 1 broken line {readings}:5: temp_C (column temp (C))" in printed
     found = [(float(str(row["top"])), int(str(row["ts"]))) for row in rows(out)]
     assert found == [(20.0, 1_700_000_002 * 10**9), (30.0, 1_700_000_004 * 10**9)]
 
 
 def test_results_can_be_queried_in_turn(tmp_path: Path, readings: Path) -> None:
     slackline("query", RISES, readings, "--results", tmp_path / "rises.parquet")
-    told = slackline("query", "EVENT rises r WHERE r.top > 25", tmp_path / "rises.parquet")
-    assert "1 final" in told
+    printed = slackline("query", "EVENT rises r WHERE r.top > 25", tmp_path / "rises.parquet")
+    assert "1 final" in printed
 
 
 def test_sql_over_files(tmp_path: Path, readings: Path) -> None:
     (tmp_path / "doors.jsonl").write_text('{"time": 1700000004.5, "open": true}\n')
     query = "SELECT temp_C FROM readings WHERE temp_C > 15 AND station = 8"
-    told = slackline("sql", "--from", readings, "-e", query, "--final", "--results", tmp_path / "hot.parquet")
-    assert "skipped 1 broken line" in told
+    printed = slackline("sql", "--from", readings, "-e", query, "--final", "--results", tmp_path / "hot.parquet")
+    assert "skipped 1 broken line" in printed
     assert [row["temp_C"] for row in rows(tmp_path / "hot.parquet")] == [30.0, *[31.0] * 5]
     both = "SELECT open FROM doors WHERE open"
-    told = slackline("sql", "--from", readings, "--from", tmp_path / "doors.jsonl", "-e", both)
-    assert "doors (open bool): time from time (s)" in told
-    assert "1 final" in told
+    printed = slackline("sql", "--from", readings, "--from", tmp_path / "doors.jsonl", "-e", both)
+    assert "doors (open bool): time from time (s)" in printed
+    assert "1 final" in printed
 
 
 def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None:
@@ -109,8 +109,8 @@ def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None
         'type = "plant.Reading"\nts = { column = "time" }\nsource = { column = "station" }\n'
         '[fields]\ncelsius = { column = "temp (C)", type = "float" }\n'
     )
-    told = slackline("query", "EVENT plant.Reading r WHERE r.celsius > 30", readings, "--mapping", mapping)
-    assert "5 final" in told
+    printed = slackline("query", "EVENT plant.Reading r WHERE r.celsius > 30", readings, "--mapping", mapping)
+    assert "5 final" in printed
 
 
 @pytest.mark.parametrize(
@@ -130,9 +130,9 @@ def test_a_mapping_and_classes_for_files(tmp_path: Path, readings: Path) -> None
     ],
 )
 def test_what_cannot_be_is_reported(readings: Path, arguments: list[str], complaint: str) -> None:
-    told = CliRunner().invoke(application(), [str(readings) if each == "FILE" else each for each in arguments])
-    assert told.exit_code == 2, told.output
-    assert complaint in " ".join(told.output.split())
+    printed = CliRunner().invoke(application(), [str(readings) if each == "FILE" else each for each in arguments])
+    assert printed.exit_code == 2, printed.output
+    assert complaint in " ".join(printed.output.split())
 
 
 def test_a_file_that_grows_is_followed(readings: Path) -> None:
@@ -162,8 +162,8 @@ def test_a_file_that_grows_is_followed(readings: Path) -> None:
 def test_a_query_of_a_file_that_grows_ends_after_its_count(tmp_path: Path, readings: Path, lateness: str) -> None:
     """Without any lateness, too: what comes in order is final as soon as something later comes."""
     out = tmp_path / "rises.jsonl"
-    told = slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", lateness, "--results", out)
-    assert "2 final" in told
+    printed = slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", lateness, "--results", out)
+    assert "2 final" in printed
     assert len(rows(out)) == 2
     slackline("query", RISES, readings, "--follow", "--count", 2, "--lateness", lateness, "--results", out)
     assert len(rows(out)) == 2  # what the file has is not written again
@@ -251,8 +251,8 @@ def test_empty_cells_are_nulls(tmp_path: Path, way: str) -> None:
     if way == "trace":
         prepare(mapped_recording([file], mapping), folder, in_process=True)
     else:
-        told = slackline("sql", "--from", file, "-e", MEANS, "--final", "--results", tmp_path / "means.jsonl", *asked)
-        assert "(station int or none, celsius float or none, name str)" in told
+        printed = slackline("sql", "--from", file, "-e", MEANS, "--final", "--results", tmp_path / "means.jsonl", *asked)
+        assert "(station int or none, celsius float or none, name str)" in printed
         means = [tuple(row[name] for name in ("station", "mean", "n", "k")) for row in rows(tmp_path / "means.jsonl")]
         assert sorted(means, key=str) == [(1, 20.5, 1, 2), (2, 21.5, 2, 2), (None, 21.5, 1, 1)]
     where = [folder if way == "trace" else file, *asked, "--results", tmp_path / "out.jsonl"]
@@ -290,8 +290,8 @@ def test_types_that_share_a_source_are_distinguished(tmp_path: Path) -> None:
 def test_a_line_nested_too_deeply_is_broken_and_no_other(tmp_path: Path, broken: str) -> None:
     lines = [f'{{"ts": {n * 10**9}, "v": {n}}}' for n in range(1_700_000_000, 1_700_000_005)]
     (tmp_path / "deep.jsonl").write_text("\n".join([*lines[:2], broken, *lines[2:]]))
-    told = slackline("query", "EVENT SEQ(deep a, deep b) WITHIN 1 s", tmp_path / "deep.jsonl")
-    assert "4 final" in told and "skipped 1 broken line" in told
+    printed = slackline("query", "EVENT SEQ(deep a, deep b) WITHIN 1 s", tmp_path / "deep.jsonl")
+    assert "4 final" in printed and "skipped 1 broken line" in printed
 
 
 def test_numbers_within_lists_stay_numbers(tmp_path: Path) -> None:
@@ -323,10 +323,10 @@ def test_results_of_another_run_are_added_to_and_none_twice(tmp_path: Path, kind
 @pytest.mark.parametrize("kind", ["jsonl", "sqlite"])
 def test_results_of_a_run_over_other_events_are_not_taken_for_those_that_are_there(tmp_path: Path, kind: str) -> None:
     number, file = event_type("Number", {"a": int}), str(tmp_path / f"all.{kind}")
-    for first, told in ((0, 0), (0, 0), (7, 1)):
+    for first, warnings in ((0, 0), (0, 0), (7, 1)):
         stored = FinalsFile(file, is_endless=True)
         stored.add(number(first, ts=1, id=1, source="s"))
-        assert len(notes := stored.close()) == told
+        assert len(notes := stored.close()) == warnings
     tags = event_type("Tags", {"a": set[str]})
     for names in (["x", "y", "z"], ["z", "y", "x"]):
         stored = FinalsFile(str(tmp_path / f"tags.{kind}"), is_endless=True)
@@ -351,8 +351,8 @@ def test_a_run_that_breaks_off_leaves_the_file_as_it_was(readings: Path, tmp_pat
     stored = FinalsFile(str(out), is_endless=False)
     stored.add(event_type("Number", {"a": int})(1, ts=1, id=1, source="s"))
     assert stored.close() == [f"{out} is left as it was: the run did not come to its end"] and out.read_text() == "kept"
-    told = CliRunner().invoke(application(), ["query", RISES, str(readings), "--results", str(out)])
-    assert told.exit_code == 0 and out.read_bytes() != b"kept"
+    printed = CliRunner().invoke(application(), ["query", RISES, str(readings), "--results", str(out)])
+    assert printed.exit_code == 0 and out.read_bytes() != b"kept"
     assert [path.name for path in tmp_path.iterdir() if name in path.name] == [name]
 
 
@@ -366,8 +366,8 @@ def test_results_do_not_go_where_events_come_from(readings: Path) -> None:
     )
     for command in commands:
         for option in ("--results", "--json"):
-            told = CliRunner().invoke(application(), [*command, option, str(readings)])
-            assert told.exit_code == 2 and "is read: give another file" in told.stderr
+            printed = CliRunner().invoke(application(), [*command, option, str(readings)])
+            assert printed.exit_code == 2 and "is read: give another file" in printed.stderr
     assert readings.read_bytes() == before
 
 
@@ -404,6 +404,6 @@ def test_rows_of_files_that_are_followed_together_have_the_same_ids_however_they
 
 
 def test_a_full_disk_is_reported_in_a_line(readings: Path) -> None:
-    told = CliRunner().invoke(application(), ["query", RISES, str(readings), "--json", "/dev/full"])
-    assert (told.exit_code, told.exception.__class__) == (1, SystemExit)
-    assert "could not be: No space left on device" in told.stderr
+    printed = CliRunner().invoke(application(), ["query", RISES, str(readings), "--json", "/dev/full"])
+    assert (printed.exit_code, printed.exception.__class__) == (1, SystemExit)
+    assert "could not be: No space left on device" in printed.stderr

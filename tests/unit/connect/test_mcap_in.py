@@ -121,15 +121,15 @@ def test_results_of_ours_are_events_again(robot: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("topics", "told"),
+    ("topics", "message"),
     [
         (["/nope"], "has no topic /nope; it has /tag/7/pose, /tag/8/pose, /battery, /scan"),
         ([], "has several topics .*: say in a mapping which one"),
         (["/scan"], "/scan is encoded as cdr with no schema: json, protobuf, and cdr with a schema of ros2msg can be read"),
     ],
 )
-def test_topics_that_cannot_be_read_are_reported(robot: Path, topics: list[str], told: str) -> None:
-    with pytest.raises(TraceError, match=told):
+def test_topics_that_cannot_be_read_are_reported(robot: Path, topics: list[str], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
         run(robot, [Distances()], mapping=POSES | {"topics": topics})
 
 
@@ -217,18 +217,18 @@ def test_a_damaged_message_or_schema_is_reported(tmp_path: Path, encoding: str) 
     file = tmp_path / "robot.mcap"
     kind = {"cdr": "ros2msg"}.get(encoding, encoding)
     whole, damaged = ("uwb/msg/X", b"string frame", "/tag/7/pose at "), ("X", b"\xff\x01(", "the schema of /tag/7/pose")
-    for name, said, told in (whole, damaged):
+    for name, printed, message in (whole, damaged):
         with file.open("wb") as out:
             writer = Writer(out)
             writer.start()
-            if encoding == "protobuf" and said == b"string frame":
+            if encoding == "protobuf" and printed == b"string frame":
                 text = FieldDescriptorProto(name="frame", number=1, type=9, label=1)
                 made = FileDescriptorProto(name="x", syntax="proto3", message_type=[DescriptorProto(name="X", field=[text])])
-                name, said = "X", FileDescriptorSet(file=[made]).SerializeToString()
-            channel = writer.register_channel("/tag/7/pose", encoding, writer.register_schema(name, kind, said))
+                name, printed = "X", FileDescriptorSet(file=[made]).SerializeToString()
+            channel = writer.register_channel("/tag/7/pose", encoding, writer.register_schema(name, kind, printed))
             writer.add_message(channel, START, b"\x0a\x7f\x00\x00\xff", START)
             writer.finish()  # type: ignore[no-untyped-call]
-        with pytest.raises(TraceError, match=told):
+        with pytest.raises(TraceError, match=message):
             run(file, [Distances()], mapping=POSES)
 
 

@@ -129,7 +129,7 @@ def cases(draw: st.DrawFn) -> tuple[list[str], set[str], dict[str, str], list[by
 def test_both_ways_make_the_same_of_every_message(case: tuple[list[str], set[str], dict[str, str], list[bytes]]) -> None:
     names, defaults, paths, bodies = case
     messages = [Message("t", body, "src", number, 1_000 + number) for number, body in enumerate(bodies)]
-    told = []
+    outcomes = []
     for careful in (False, True):
         kind = made(names, defaults, careful)
         reader = MessageReader({"t": "Thing"}, EventTypes([kind]), fields=paths, unit="ms")
@@ -138,8 +138,8 @@ def test_both_ways_make_the_same_of_every_message(case: tuple[list[str], set[str
         assert others == unread
         sent = [event for frame in blocks for _, block in frame for event in msgspec.msgpack.decode(block, type=list[kind])]
         assert sent == events
-        told.append(([msgspec.structs.astuple(event) for event in events], unread))
-    assert repr(told[0]) == repr(told[1])
+        outcomes.append(([msgspec.structs.astuple(event) for event in events], unread))
+    assert repr(outcomes[0]) == repr(outcomes[1])
 
 
 def test_paths_into_objects_have_the_fast_way() -> None:

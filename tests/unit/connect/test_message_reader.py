@@ -1,4 +1,4 @@
-"""How messages become events, and what is said of those that do not."""
+"""How messages become events, and how those that do not are reported."""
 
 from __future__ import annotations
 

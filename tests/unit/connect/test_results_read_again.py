@@ -201,8 +201,8 @@ def test_what_is_read_is_not_written_over(tmp_path: Path) -> None:
         ["schema", str(recording), "--out", str(recording)],
         ["query", query, str(recording), "--json", str(tmp_path / "m.toml"), "--mapping", str(tmp_path / "m.toml")],
     ):
-        told = CliRunner().invoke(application(), command)
-        assert told.exit_code != 0
+        result = CliRunner().invoke(application(), command)
+        assert result.exit_code != 0
     assert recording.read_text() == "time,v\n1700000000,1\n" and (tmp_path / "m.toml").read_text() == ""
     text = ['type = "R"', 'ts = { column = "time", unit = "s" }', 'source = { value = "s" }', "[fields]"]
     (tmp_path / "r.toml").write_text("\n".join([*text, 'v = { column = "v", type = "int" }']))

@@ -1,4 +1,4 @@
-"""``run`` over tables and files: the events are those of the same recording, and what does not fit is told."""
+"""``run`` over tables and files: the events are those of the same recording, and input that does not fit is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A wrong address is told without its password or token, whoever tells it."""
+"""A wrong address is reported without its password or token, whoever reports it."""
 
 from __future__ import annotations
 
@@ -64,11 +64,11 @@ def tell_client(address: str, folder: Path) -> None:
 def test_no_secret_is_shown(address: str, tell: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if tell is tell_input and address.startswith(("mqtt:", "http:")):
         pytest.skip("this input listens, or is made before it connects")
-    with pytest.raises(SlacklineError) as told:
+    with pytest.raises(SlacklineError) as raised:
         tell(address.format(SECRET), tmp_path)
-    said = f"{told.value} {told.value.__cause__ or ''} {capsys.readouterr()}"
-    assert SECRET not in said
-    assert SECRET[:6] not in said
+    text = f"{raised.value} {raised.value.__cause__ or ''} {capsys.readouterr()}"
+    assert SECRET not in text
+    assert SECRET[:6] not in text
 
 
 @given(st.text("abcXYZ019-_.~%+!", min_size=3), st.sampled_from(["mqtt://plant:{}@host:1883/t", "x://h/p?Token={}&q=1", "{}"]))

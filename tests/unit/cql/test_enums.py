@@ -52,7 +52,7 @@ def trades() -> list[Trade]:
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted"),
+    ("query", "expected"),
     [
         ("SELECT price FROM Trade WHERE side = 'buy'", [(2.0,), (4.0,), (6.0,)]),
         ("SELECT price FROM Trade WHERE side <> 'buy' AND venue IN ('paris', 'rome')", [(1.0,), (5.0,)]),
@@ -66,13 +66,13 @@ def trades() -> list[Trade]:
         ),
     ],
 )
-def test_queries_read_what_members_stand_for(query: str, wanted: list[tuple[object, ...]]) -> None:
+def test_queries_read_what_members_stand_for(query: str, expected: list[tuple[object, ...]]) -> None:
     operators = compile_cql(f"{query} INTO Found", [Trade]).operators
     for seed in range(4):
         arrived = random.Random(seed).sample(trades(), 6) if seed else trades()
         found = run(arrived, operators, batch=2, policies=PATIENT).finals["Found"]
         rows = [tuple(getattr(each, name) for name in each.__struct_fields__[:-4]) for each in found]
-        assert sorted(rows, key=repr) == sorted(wanted, key=repr)
+        assert sorted(rows, key=repr) == sorted(expected, key=repr)
         assert {type(value) for row in rows for value in row} <= {str, float, int, type(None)}
 
 

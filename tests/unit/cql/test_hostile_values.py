@@ -21,7 +21,7 @@ DOUBLE, INT, LONG, DATETIME = Type.DOUBLE, Type.INT, Type.LONG, Type.DATETIME
 
 
 @pytest.mark.parametrize(
-    ("text", "given", "wanted"),
+    ("text", "given", "expected"),
     [
         ("CAST(v AS Int)", (DOUBLE, INF), None), ("CAST(v AS Long)", (DOUBLE, NAN), None), ("ceil(v)", (DOUBLE, 1e300), None),
         ("CAST(v AS Int)", (DOUBLE, -1.9), -1), ("CAST(v AS Char)", (INT, 0xD800), None), ("v IN (v, 1)", (DOUBLE, NAN), False),
@@ -43,10 +43,10 @@ DOUBLE, INT, LONG, DATETIME = Type.DOUBLE, Type.INT, Type.LONG, Type.DATETIME
         ("v NOT IN (1.0, 2.0)", (DOUBLE, NAN), True), ("CAST(v AS Char)", (INT, 0xDFFF), None),
     ],
 )  # fmt: skip
-def test_expressions(text, given, wanted):
+def test_expressions(text, given, expected):
     found = value(text, v=given)
-    assert found == wanted
-    assert type(found) is type(wanted)
+    assert found == expected
+    assert type(found) is type(expected)
 
 
 def queries(text):
@@ -73,15 +73,15 @@ def test_what_a_select_says_is_what_a_where_does(test, negated):
     operators, make = queries(f"SELECT {negated}({test}) AS r FROM A INTO R; SELECT x FROM A WHERE {negated}({test}) INTO S")
     for field, values in (("x", [NAN, 0.5, 1.0, INF, -INF]), ("n", [2**31 - 1, -(2**31), 3])):
         for event in tuples(make, values, field):
-            (said,), done = results(operators[0], [event]), results(operators[1], [event])
-            assert (said.r is True) == bool(done), event
+            (selected,), done = results(operators[0], [event]), results(operators[1], [event])
+            assert (selected.r is True) == bool(done), event
 
 
 NAMES = ("min(x)", "max(x)", "range(x)", "count_distinct(x)", "max_count(x)", "median(x)", "quantile(x, 0.5)", "geomean(x)")
 
 
 @pytest.mark.parametrize(
-    ("values", "wanted"),
+    ("values", "expected"),
     [
         ([2.0, NAN, 1.0], (NAN, NAN, NAN, 3, 1, NAN, NAN, NAN)),
         ([NAN, float("nan"), 1.0], (NAN, NAN, NAN, 2, 2, NAN, NAN, NAN)),
@@ -91,11 +91,11 @@ NAMES = ("min(x)", "max(x)", "range(x)", "count_distinct(x)", "max_count(x)", "m
         ([1.7e308, 1.7e308], (1.7e308, 1.7e308, 0.0, 1, 2, 1.7e308, 1.7e308, 1.7e308)),
     ],
 )
-def test_a_nan_in_a_window_wins_and_is_one_value(values, wanted):
+def test_a_nan_in_a_window_wins_and_is_one_value(values, expected):
     columns = ", ".join(f"{text} AS c{place}" for place, text in enumerate(NAMES))
     (operator,), make = queries(f"SELECT {columns} FROM A [SIZE 10 seconds] INTO R")
     (result,) = results(operator, tuples(make, values))
-    for place, each in enumerate(wanted):
+    for place, each in enumerate(expected):
         found = getattr(result, f"c{place}")
         assert found is each is None or found == pytest.approx(each, rel=1e-12, nan_ok=True), NAMES[place]
 
@@ -154,13 +154,13 @@ BOTH = """CREATE STREAM L (x Double NOT NULL, z Float, c Char, k String);
 
 @pytest.mark.parametrize("every", ["EVERY 1", "EVERY 1 seconds"])
 @pytest.mark.parametrize(
-    ("test", "wanted"),
+    ("test", "expected"),
     [
         ("a.x = b.x", [(1.0, 1.0)]), ("a.z = b.x", []), ("a.x = b.l", [(1.0, 1.0)]), ("a.x = b.x AND a.k = b.k", [(1.0, 1.0)]),
         ("a.c = b.k", [(1.0, 1.0)]), ("a.k = b.c", [(1.0, 1.0)]), ("a.c = b.l", []),
     ],
 )  # fmt: skip
-def test_a_join_pairs_what_is_equal(test, wanted, every):
+def test_a_join_pairs_what_is_equal(test, expected, every):
     window = f"[SIZE 1 seconds {every}]"
     script = compile_cql(f"{BOTH} SELECT a.x AS x, b.x AS y FROM L AS a {window} JOIN R AS b {window} ON {test} INTO O")
     left, right = script.types["L"], script.types["R"]
@@ -169,7 +169,7 @@ def test_a_join_pairs_what_is_equal(test, wanted, every):
         right(NAN, None, None, None, ts=2, id=1, source="r"), right(1.0, 1, "k", "k", ts=2, id=2, source="r"),
         left(2.0, None, "", None, ts=3, id=3, source="l"), right(3.0, 5, "", "x", ts=3, id=3, source="r"),
     ]  # fmt: skip
-    assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == wanted
+    assert sorted((event.x, event.y) for event in results(script.operators[0], events)) == expected
 
 
 @pytest.mark.parametrize("whole", [2**53, 9 * 10**18, 2**63 - 1024, 2**63 - 1, -(2**63)])
@@ -216,9 +216,9 @@ def test_what_is_not_of_its_type_is_quarantined_alone_with_where_it_failed():
     restored.restore(pickle.loads(pickle.dumps(operation.snapshot())))
     for each in (operation, restored):
         assert [event for event, _ in each.failures.values()] == [text, key]
-        told = [failure for _, failure in each.failures.values()]
-        assert told[0].startswith("TypeError: ") and told[1].startswith("Traceback (most recent call last):\n")
-        assert "cannot be a key" in last_line(told[1])
+        failures = [failure for _, failure in each.failures.values()]
+        assert failures[0].startswith("TypeError: ") and failures[1].startswith("Traceback (most recent call last):\n")
+        assert "cannot be a key" in last_line(failures[1])
         assert not each.apply(Delta([], [], [text]), 5, 0)
         assert [event for event, _ in each.failures.values()] == [key]
         (result,) = each.apply(Delta(), END, END).inserts

@@ -58,8 +58,8 @@ def test_all_streams_that_nothing_reads_are_shown(tmp_path: Path) -> None:
     (tmp_path / "cs.csv").write_text("ts,a\n1000,1\n2000,2\n")
     text = "SELECT a FROM cs INTO P; SELECT a + 1 AS a FROM cs INTO Q; SELECT a FROM P INTO R"
     out = tmp_path / "all.jsonl"
-    told = CliRunner().invoke(
+    result = CliRunner().invoke(
         application(), ["sql", "--from", str(tmp_path / "cs.csv"), "--results", str(out), "--final", "-e", text]
     )
-    assert told.exit_code == 0, told.output
+    assert result.exit_code == 0, result.output
     assert [line.split('"')[3] for line in out.read_text().splitlines()] == ["Q", "Q", "R", "R"]

@@ -31,7 +31,7 @@ def value(text, **attributes):
 
 
 @pytest.mark.parametrize(
-    ("text", "wanted"),
+    ("text", "expected"),
     [
         ("7 / 2", 3), ("-7 / 2", -3), ("-7 % 3", -1), ("1 / 0", None), ("1.0 / 0", None), ("7 / 2.0", 3.5),
         ("9223372036854775807 + 1", None), ("1 << 3 | 1", 9), ("~5 & 6", 2), ("5 ^ 1", 4), ("2 + 3 * 4 - 1", 13),
@@ -51,10 +51,10 @@ def value(text, **attributes):
         ("power(10, 400)", None), ("left('abc', 2) || right('abc', 1)", "abc"), ("date_format(from_epoch(0), 'DD')", "01"),
     ],
 )  # fmt: skip
-def test_expressions(text, wanted):
+def test_expressions(text, expected):
     found = value(text)
-    assert found == wanted
-    assert type(found) is type(wanted)
+    assert found == expected
+    assert type(found) is type(expected)
 
 
 def test_implicit_conversions_are_those_of_table_4_1():

@@ -92,7 +92,7 @@ REFUSED = {
     "SELECT count(*) FROM Tick [SIZE 3 ON price]": ("application time must be a whole number or a Datetime", 1),
     "SELECT count(*) FROM Tick [SIZE 3 ON at EVERY 2 ON quantity]": ("by one application time only", 1),
     "SELECT count(*) FROM Tick [SIZE 3 ON at] EXECUTE TIME DRIVEN": ("reacts to the time by which a stream is ordered", 1),
-    "SELECT count(*) FROM Tick [SIZE 3] EXECUTE TIME DRIVEN BY at": ("only batches are told apart", 1),
+    "SELECT count(*) FROM Tick [SIZE 3] EXECUTE TIME DRIVEN BY at": ("only batches are distinguished", 1),
     "SELECT symbol FROM Tick EXECUTE TIME DRIVEN": ("a matter of windows", 1),
     "SELECT count(*) FROM Tick [SIZE 1 days EVERY 1 ns]": ("windows, over 100,000: give a larger EVERY", 1),
     "SELECT count(*) FROM Tick [FIXED FROM 5 TO 3]": ("must end after it begins", 1),

@@ -25,7 +25,7 @@ def sales(script):
 
 
 @pytest.mark.parametrize(
-    ("join", "wanted"),
+    ("join", "expected"),
     [
         ("JOIN Rates r ON s.currency = r.currency", [15.0, 20.0, 20.0, 75.0, 100.0]),
         ("JOIN Rates r USING (currency) WHERE since > 1", [20.0, 100.0]),
@@ -34,11 +34,11 @@ def sales(script):
         ("CROSS JOIN Rates WHERE amount = 10", [10.0, 15.0, 20.0, 90.0]),
     ],
 )
-def test_a_stream_looks_up_rows_whatever_its_order(folder, join, wanted):
+def test_a_stream_looks_up_rows_whatever_its_order(folder, join, expected):
     script = compile_cql(f"{STATEMENTS} SELECT amount * rate AS value FROM Sale s {join} INTO Value", folder=folder)
     (operator,) = script.operators
     found = play(operator, in_order(sales(script)))
-    assert sorted((e.value for e in found), key=repr) == sorted(wanted, key=repr)
+    assert sorted((e.value for e in found), key=repr) == sorted(expected, key=repr)
     passing = [e.__class__("EUR", 1.0, ts=e.ts, id=e.id + 100, source="s") for e in sales(script)]
     assert play(operator, history(sales(script), random.Random(3), passing), [2]) == found
 

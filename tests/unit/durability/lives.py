@@ -64,7 +64,7 @@ class Life:
             self.step()
 
     def step(self) -> None:
-        """What has been sent arrives, the detectors run, and all is stored and then told."""
+        """The messages sent arrive, the detectors run, and all is stored and then sent on."""
         self.now += 1
         for link in self.links.values():
             for message in link.outbox:

@@ -49,7 +49,7 @@ def test_no_step_works_on_a_checkpoint_until_other_work_had_its_share(tmp_path: 
     runner.worked, clock[0] = 3600 * SECOND, 10**6 * SECOND  # as after much work, long after the first checkpoint
     runner.settle(clock[0])
     pieces, due = len(written), runner.due_at
-    assert pieces and due is not None and clock[0] + 2_000 < due, "the checkpoint has begun, and goes on later"
+    assert pieces and due is not None and clock[0] + 2_000 < due, "the checkpoint has begun, and continues later"
     while clock[0] + 10 < due:
         runner.settle(clock[0])
     assert len(written) == pieces, "a step worked on it before it was due"

@@ -103,11 +103,11 @@ def test_the_headline_says_in_three_sentences_what_was_found():
 
 def test_aims_that_are_missed_or_were_not_measured_are_marked(tmp_path):
     runs = measured(QUICK)
-    told = structs.replace(
+    text = structs.replace(
         results(runs), oracle_equal=False, retraction_ratio=None, latency_ratio={**ratios(runs), "pass": 0.5}
     )
-    assert [aim.met for aim in aims(told) if aim.aim] == [False, False, True, True, None]
-    write_report(tmp_path / "report.html", told, runs, [], {})
+    assert [aim.met for aim in aims(text) if aim.aim] == [False, False, True, True, None]
+    write_report(tmp_path / "report.html", text, runs, [], {})
     page = (tmp_path / "report.html").read_text()
     assert (page.count("✗ missed"), page.count("✓ met"), page.count(">not measured<")) == (2, 2, 1)
     assert 'class="headline wrong"' in page

@@ -1,4 +1,4 @@
-"""Withdrawals told by counters: a reader of the records has what stands, with no list of what is withdrawn."""
+"""Withdrawals sent as counters: a reader of the records has the provisional results without a list of those withdrawn."""
 
 from random import Random
 
@@ -59,8 +59,8 @@ def test_counters_tell_all_that_full_retraction_withdraws(seed, late, kind, batc
     wire = Wire(keys_of({"Totals": detector}))
     policies = Policies(alpha=0.0, retraction=Retraction.FULL)
     done = run(steps(seed, 60, late), {"Totals": detector}, policies=policies, batch=batch, watch=wire.take)
-    standing = [one for series in wire.provisional.values() for one in series]
-    assert sorted(standing) == sorted(IDENTITY(event) for event in done.finals["Totals"])
+    provisional = [one for series in wire.provisional.values() for one in series]
+    assert sorted(provisional) == sorted(IDENTITY(event) for event in done.finals["Totals"])
     records = wire.records
     assert records.singles == 0, "what is withdrawn is the end of its series"
     assert records.retracts == done.corrected and records.inserts == done.published

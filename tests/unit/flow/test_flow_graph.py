@@ -134,8 +134,8 @@ def test_any_says_nothing():
     flow = Flow("anything")
     flow.source(Page).map(lambda_of(Any), gives=Any).map(words).filter(lambda_of(Any)).map(lambda_of(Any)).sink(Found)
     flow.check()
-    said = [(node.accepts, node.gives) for node in flow.nodes if node.name == "takes"]
-    assert said[0] == (None, None) and {accepts for accepts, _ in said} == {None}
+    annotations = [(node.accepts, node.gives) for node in flow.nodes if node.name == "takes"]
+    assert annotations[0] == (None, None) and {accepts for accepts, _ in annotations} == {None}
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_any_says_nothing():
         ("leads_nowhere", "map 'words' leads nowhere"),
         ("never_closed", "was never closed"),
         ("wrong_type", "gives Word, but map 'takes' takes Page"),
-        ("unknown_type", "nobody said what that gives"),
+        ("unknown_type", "nothing declares what that gives"),
         ("no_group", "has no grouping"),
         ("two_groups", "has 2 groupings"),
         ("short_window", "has window=1"),
@@ -188,16 +188,16 @@ def test_names_of_operators_and_types():
     flow = counted()
     assert sorted(flow.operators()) == ["counted.Page", "counted.tally"]
     assert flow.operators() is flow.operators(1)
-    parted = flow.operators(2)
-    assert sorted(parted) == [
+    operators = flow.operators(2)
+    assert sorted(operators) == [
         "counted.Page",
         "counted.Page.maps.0",
         "counted.Page.maps.1",
         "counted.tally.0",
         "counted.tally.1",
     ]
-    assert [type_name(each) for each in parted["counted.tally.1"].subscribes] == ["counted.words_to_tally_1"]
-    assert parted["counted.Page.maps.0"].publishes == parted["counted.Page.maps.1"].publishes
+    assert [type_name(each) for each in operators["counted.tally.1"].subscribes] == ["counted.words_to_tally_1"]
+    assert operators["counted.Page.maps.0"].publishes == operators["counted.Page.maps.1"].publishes
 
 
 def test_items_can_be_pickled_and_types_made_twice_are_one():

@@ -34,8 +34,8 @@ def test_a_revision_that_moves_an_item_to_another_part(new_first, apart):
 
     def reach(name, sent):
         """The changes that come to an operator, as its unit gives them."""
-        wanted = {type_name(each) for each in operators[name].subscribes}
-        parts = [part for each in sent for kind, part in each.by_type().items() if kind in wanted]
+        subscribed = {type_name(each) for each in operators[name].subscribes}
+        parts = [part for each in sent for kind, part in each.by_type().items() if kind in subscribed]
         inserts = [event for part in parts for event in part.inserts + [new for _, new in part.revises]]
         return Delta(inserts, [], [event for part in parts for event in part.retracts + [old for old, _ in part.revises]])
 

@@ -50,9 +50,9 @@ def test_finals_do_not_depend_on_the_order_of_arrival(fold, sink):
         found = run(order, flow.operators(), policies=policies, batch=1).finals
         return sorted(repr(event) for events in found.values() for event in events if event.__class__ is sink)
 
-    wanted = finals(events)
-    assert len(wanted) == 4
-    assert all(finals(order) == wanted for order in permutations(events))
+    expected = finals(events)
+    assert len(expected) == 4
+    assert all(finals(order) == expected for order in permutations(events))
 
 
 def test_what_comes_out_the_same_is_not_sent_again():

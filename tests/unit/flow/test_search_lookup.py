@@ -65,8 +65,8 @@ def test_against_looking_at_the_pages(texts, query, seed):
     Random(seed).shuffle(given_pages)
     index = LiveIndex()
     run(given_pages, search(1, updates=False), batch=2, watch=index.take)
-    wanted = list(words_of(query))
-    whole = {page.title for page in given_pages if wanted and set(wanted) <= set(words_of(page.text))}
+    terms = list(words_of(query))
+    whole = {page.title for page in given_pages if terms and set(terms) <= set(words_of(page.text))}
     assert set(found(index, query)) == whole
-    phrase = {page.title for page in given_pages if wanted and f" {' '.join(wanted)} " in f" {' '.join(words_of(page.text))} "}
+    phrase = {page.title for page in given_pages if terms and f" {' '.join(terms)} " in f" {' '.join(words_of(page.text))} "}
     assert set(found(index, f'"{query}"')) == phrase

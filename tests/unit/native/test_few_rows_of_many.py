@@ -82,9 +82,9 @@ def results(operator: Operator, seed: int, as_columns: bool) -> tuple[list[str],
 
 @pytest.mark.parametrize("name", OPERATORS)
 def test_they_mean_the_same_and_the_others_are_gone(name: str) -> None:
-    wanted, _ = results(OPERATORS[name](), 1, False)
+    expected, _ = results(OPERATORS[name](), 1, False)
     found, held = results(OPERATORS[name](), 1, True)
-    assert found == wanted
+    assert found == expected
     assert found
     one = Block.from_events(Offer, [Offer(1, 0.5, "a", ts=at, id=at, source="a") for at in range(ROWS)]).batch.nbytes
     assert held < 5 * one, f"of {STEPS} blocks"

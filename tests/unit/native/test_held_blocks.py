@@ -21,7 +21,7 @@ class Told(Event, frozen=True, gc=False):
     count: int | None = None
 
 
-told = st.builds(
+events = st.builds(
     Told,
     st.integers(-(2**63), 2**63 - 1),
     st.floats(allow_nan=False),
@@ -35,7 +35,7 @@ told = st.builds(
     level=st.integers(0, 2),
 )
 raw = st.builds(Told, ts=st.integers(0, 12), id=st.integers(0, 40), source=st.just("a"))
-blocks = st.lists(told, min_size=1, max_size=20) | st.lists(raw, min_size=1, max_size=20)
+blocks = st.lists(events, min_size=1, max_size=20) | st.lists(raw, min_size=1, max_size=20)
 moves = st.one_of(
     st.tuples(st.just("put"), blocks, st.integers(-1, 5)),
     st.tuples(st.just("pick"), st.sets(st.integers(0, 40), min_size=1, max_size=12)),

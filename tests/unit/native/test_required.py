@@ -25,6 +25,6 @@ OTHER = "import sys, types; made = sys.modules['middleware.native._core'] = type
 )
 def test_without_the_core_an_import_says_what_to_run(before: str, says: str) -> None:
     code = f"{before}\ntry:\n    import middleware\nexcept ImportError as error:\n    print(error)"
-    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    (line,) = told.splitlines()
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    (line,) = printed.splitlines()
     assert says in line and "make env" in line and "pip install" in line and "Rust" in line

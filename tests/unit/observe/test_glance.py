@@ -1,4 +1,4 @@
-"""A mesh at a glance: totals from one status, rates from two, and what a person is told to look at."""
+"""A mesh at a glance: totals from one status, rates from two, and the warnings for people."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_rates_are_of_the_time_between_two_looks_and_a_restart_begins_anew() -> 
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({}, "it waits for c"),
         ({"missing": []}, "node a has lost c"),
@@ -59,8 +59,8 @@ def test_rates_are_of_the_time_between_two_looks_and_a_restart_begins_anew() -> 
         ({"vitals": replace(VITALS, unlisted=5)}, "had to let 5 entries go"),
     ],
 )
-def test_what_a_person_should_look_at(changes: dict[str, object], told: str) -> None:
-    assert told in "\n".join(concerns([replace(STATUS, **changes)]))
+def test_what_a_person_should_look_at(changes: dict[str, object], message: str) -> None:
+    assert message in "\n".join(concerns([replace(STATUS, **changes)]))
 
 
 def test_nothing_is_reported_where_all_is_well() -> None:

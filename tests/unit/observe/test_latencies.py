@@ -69,32 +69,32 @@ steps = st.lists(
 @given(steps)
 def test_results_one_by_one_are_counted_as_each_by_itself(steps: list[tuple[str, int, int]]) -> None:
     """Steps of one result each, at distinct times: then the account by batch is the exact one."""
-    latencies, standing, clock, watermark = Latencies(), dict[int, int](), 0, -1
+    latencies, provisional, clock, watermark = Latencies(), dict[int, int](), 0, -1
     early, stayed, final = [], [], []
     for what, ts, pause in steps:
         clock = max(clock, ts) + pause
-        if what == "insert" and ts > watermark and ts not in standing:
+        if what == "insert" and ts > watermark and ts not in provisional:
             latencies.publish(batch(clock, inserts=[hit(ts)]))
-            standing[ts] = clock - ts
+            provisional[ts] = clock - ts
             early.append(clock - ts)
-        elif what in ("retract", "revise") and ts in standing:
+        elif what in ("retract", "revise") and ts in provisional:
             changes: dict[str, Any] = {"retracts": [hit(ts)]} if what == "retract" else {"revises": [(hit(ts), hit(ts))]}
             latencies.publish(batch(clock, **changes))
-            del standing[ts]
+            del provisional[ts]
             if what == "revise":
-                standing[ts] = clock - ts
+                provisional[ts] = clock - ts
                 early.append(clock - ts)
         elif what == "watermark":
             watermark = max(watermark, ts)
             latencies.publish(batch(clock, watermark=watermark))
-            for each in sorted(standing):
+            for each in sorted(provisional):
                 if each <= watermark:
-                    stayed.append(standing.pop(each))
+                    stayed.append(provisional.pop(each))
                     final.append(clock - each)
     found = latencies.by_type.get("Hit", Latency())
-    for histogram, wanted in ((found.early, early), (found.stayed, stayed), (found.final, final)):
+    for histogram, durations in ((found.early, early), (found.stayed, stayed), (found.final, final)):
         expected = Histogram()
-        for duration in wanted:
+        for duration in durations:
             expected.add(duration)
         assert histogram == expected
 
@@ -103,23 +103,23 @@ def test_results_one_by_one_are_counted_as_each_by_itself(steps: list[tuple[str,
 def test_of_many_results_a_step_all_are_counted_and_the_mean_of_what_stayed_is_close(seed: int) -> None:
     """Half of all results are corrected, some of them again and again."""
     random, latencies = Random(seed), Latencies()
-    standing, stayed, clock, watermark = dict[int, int](), list[int](), 0, -1
+    provisional, stayed, clock, watermark = dict[int, int](), list[int](), 0, -1
     for _ in range(80):
         clock += random.randrange(50)
-        new = [ts for ts in range(max(watermark + 1, clock - 60), clock) if ts not in standing and random.random() < 0.5]
-        changed = sorted(ts for ts in standing if random.random() < 0.15)
+        new = [ts for ts in range(max(watermark + 1, clock - 60), clock) if ts not in provisional and random.random() < 0.5]
+        changed = sorted(ts for ts in provisional if random.random() < 0.15)
         revised = [ts for ts in changed if random.random() < 0.5]
         for ts in set(changed) - set(revised):
-            del standing[ts]
-        standing |= {ts: clock - ts for ts in (*revised, *new)}
+            del provisional[ts]
+        provisional |= {ts: clock - ts for ts in (*revised, *new)}
         delta = Delta(
             [hit(ts) for ts in new], [(hit(ts), hit(ts)) for ts in revised], [hit(ts) for ts in changed if ts not in revised]
         )
         watermark = max(watermark, clock - 80)
         latencies.publish(Batch({"Hit": delta}, {"Hit": watermark}, clock))
-        stayed += [standing.pop(ts) for ts in sorted(standing) if ts <= watermark]
+        stayed += [provisional.pop(ts) for ts in sorted(provisional) if ts <= watermark]
     latencies.publish(batch(clock, watermark=END))
-    stayed += standing.values()
+    stayed += provisional.values()
     found = latencies.by_type["Hit"]
     assert sum(found.stayed.counts) == sum(found.final.counts) == len(stayed) > 500
     assert found.stayed.sum / len(stayed) == pytest.approx(sum(stayed) / len(stayed), rel=0.03)

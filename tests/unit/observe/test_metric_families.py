@@ -1,4 +1,4 @@
-"""A status as metrics: what of it is told, and that labels are bounded."""
+"""A status as metrics: which of its figures are exposed, and that labels are bounded."""
 
 from __future__ import annotations
 
@@ -122,6 +122,8 @@ def test_the_dashboard_and_the_guide_name_only_metrics_that_there_are() -> None:
     assert len(named) > 40
     assert named <= known
     guide = (ROOT / "docs" / "guide" / "observe.md").read_text().partition("| metric |")[2].partition("\n\n")[0]
-    told = {name for line in guide.splitlines()[2:] for name in re.findall(r"`(\w+)(?:\{[\w, ]+\})?`", line.split("|")[1])}
-    assert len(told) > 30
-    assert {name for name in told if not name.startswith("process_")} <= known | {"result_latency_seconds"}
+    documented = {
+        name for line in guide.splitlines()[2:] for name in re.findall(r"`(\w+)(?:\{[\w, ]+\})?`", line.split("|")[1])
+    }
+    assert len(documented) > 30
+    assert {name for name in documented if not name.startswith("process_")} <= known | {"result_latency_seconds"}

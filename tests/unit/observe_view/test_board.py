@@ -1,4 +1,4 @@
-"""What the page shows, from what is heard."""
+"""The content of the page, from what arrives."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def test_a_section_is_made_once_a_version_and_not_sent_twice() -> None:
 def unit(name: str, reads: str, publishes: str, **changed: Any) -> UnitStatus:
     counts = unit_for(name, Counting()).statistics()
     counts = msgspec.structs.replace(counts, **{key: changed.pop(key) for key in ("received", "inserted") if key in changed})
-    told = {"watermark": NEVER, "final": NEVER, "clk": NEVER, "k": 0, "alpha": 0.5, "lateness": 0, "waiting": 0} | changed
-    return UnitStatus(name, {reads: None}, [publishes], **told, counts=counts)
+    inputs = {"watermark": NEVER, "final": NEVER, "clk": NEVER, "k": 0, "alpha": 0.5, "lateness": 0, "waiting": 0} | changed
+    return UnitStatus(name, {reads: None}, [publishes], **inputs, counts=counts)
 
 
 def mesh(board: Board) -> dict[str, Any]:
@@ -170,7 +170,7 @@ def test_a_view_of_a_scenario_that_raises_is_reported_and_stops() -> None:
 
 
 class Moving(Torn):
-    """One whose time goes on at every second look."""
+    """A clock that moves on at every second look."""
 
     def __init__(self) -> None:
         self.looks = 0

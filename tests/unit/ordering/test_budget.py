@@ -26,22 +26,22 @@ def test_all_wait_the_same_time():
 
 def test_under_pressure_the_poor_go_first_and_come_back():
     budget = Budget()
-    wanted = frozenset({"rich", "poor"})
+    subscribed = frozenset({"rich", "poor"})
     rows = loads(rich=(K, 10.0, 100), poor=(K, 90.0, 1))
     for _ in range(3):
-        budget.adapt(0.3, rows, wanted)
+        budget.adapt(0.3, rows, subscribed)
     before = budget.control.alpha
-    alphas = budget.adapt(0.95, rows, wanted)
+    alphas = budget.adapt(0.95, rows, subscribed)
     assert alphas == {"rich": before, "poor": 1.0}, "the one that costs most for what it wins"
-    assert budget.adapt(0.95, rows, wanted) == {"rich": 1.0, "poor": 1.0}, "still too much: all back off"
+    assert budget.adapt(0.95, rows, subscribed) == {"rich": 1.0, "poor": 1.0}, "still too much: all back off"
     for _ in range(6):
-        alphas = budget.adapt(0.2, rows, wanted)
+        alphas = budget.adapt(0.2, rows, subscribed)
     assert alphas["poor"] < 1.0
 
 
 def test_without_anyone_poor_it_is_algorithm_3():
     budget = Budget()
-    wanted = frozenset({"one", "two"})
+    subscribed = frozenset({"one", "two"})
     rows = loads(one=(K, 10.0, 10), two=(K, 12.0, 10))
-    seen = [budget.adapt(busy, rows, wanted)["one"] for busy in (0.3, 0.4, 0.6, 0.85, 0.95, 0.4, 0.5)]
+    seen = [budget.adapt(busy, rows, subscribed)["one"] for busy in (0.3, 0.4, 0.6, 0.85, 0.95, 0.4, 0.5)]
     assert seen == [0.5, 0.25, 0.125, 0.125, 1.0, 0.5, 0.45]

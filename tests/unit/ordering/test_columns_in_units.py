@@ -117,9 +117,9 @@ def test_what_waits_as_columns_can_be_withdrawn(alpha: float) -> None:
     unit.push(Delta(columns(1, 15, 14)), mark=15)
     unit.push(Delta(retracts=[Tick(14, ts=14, id=14, source="t")]), mark=15)
     unit.push(Delta(), promised=END, is_open=False)
-    standing = [event.ts for delta in given for event in delta.inserts]
+    times = [event.ts for delta in given for event in delta.inserts]
     gone = [event.ts for delta in given for event in delta.retracts]
-    assert sorted(standing) == ([1, 14, 15] if alpha == 0 else [1, 15])
+    assert sorted(times) == ([1, 14, 15] if alpha == 0 else [1, 15])
     assert gone == ([14] if alpha == 0 else [])
 
 
@@ -141,8 +141,8 @@ def test_few_events_of_a_time_to_come_do_not_keep_what_came_with_them(monkeypatc
         unit.push(Delta(came), promised=start - rows, is_open=False)
     del came
     assert pa.total_allocated_bytes() - before < (steps * 3 // 5) * one, "some of the last may be whole"
-    (waiting, standing) = unit.statistics().waiting, unit.halt("enough")
-    assert (waiting if alpha else len(standing[0])) >= steps
+    (waiting, deltas) = unit.statistics().waiting, unit.halt("enough")
+    assert (waiting if alpha else len(deltas[0])) >= steps
 
 
 class Step(Event):

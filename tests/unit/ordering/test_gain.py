@@ -148,7 +148,8 @@ def test_what_fails_again_soon_is_to_blame():
 
 
 def test_a_busy_machine_takes_nothing_away():
-    """Other programs make work take longer, and the busy factor rise: as long as the node keeps up, it goes on speculating."""
+    """Other programs make work take longer, and the busy factor rise: as long as the node keeps up, it continues to
+    speculate."""
     state = Gain()
     for _ in range(20):
         state = state.adapted(0.92, 0.01, 0.0)
@@ -188,50 +189,50 @@ def test_alpha_stays_in_range_and_rises_only_when_behind(intervals):
 
 def test_the_budget_spends_it_where_results_are_wanted():
     budget = Budget(Gain())
-    loads = [Load("wanted", 400, 1.0, 10, 100.0), Load("other", 400, 1.0, 0, 100.0)]
+    loads = [Load("subscribed", 400, 1.0, 10, 100.0), Load("other", 400, 1.0, 0, 100.0)]
     for _ in range(20):
-        alphas = budget.adapt(0.3, loads, frozenset({"wanted"}))
-    assert alphas == {"wanted": 0.0, "other": 1.0}
-    alphas = budget.adapt(1.0, [load._replace(corrections=80.0) for load in loads], frozenset({"wanted"}), 1.0)
-    assert alphas["wanted"] > 0.0
+        alphas = budget.adapt(0.3, loads, frozenset({"subscribed"}))
+    assert alphas == {"subscribed": 0.0, "other": 1.0}
+    alphas = budget.adapt(1.0, [load._replace(corrections=80.0) for load in loads], frozenset({"subscribed"}), 1.0)
+    assert alphas["subscribed"] > 0.0
 
 
 def test_poor_units_are_set_aside_at_once_and_come_back_by_halves():
-    budget, wanted = Budget(Gain(alpha=0.0, load=0.57)), frozenset({"rich", *(f"poor{n}" for n in range(8))})
+    budget, subscribed = Budget(Gain(alpha=0.0, load=0.57)), frozenset({"rich", *(f"poor{n}" for n in range(8))})
     loads = [Load("rich", 400, 10.0, 1_000, 100.0)] + [Load(f"poor{n}", 400, 5.0 + n, 1, 10.0) for n in range(8)]
-    assert 1.0 not in budget.adapt(1.0, loads, wanted, 1.0).values(), "once may be chance"
-    alphas = budget.adapt(1.0, loads, wanted, 1.0)
-    assert {name for name, alpha in alphas.items() if alpha == 1.0} == wanted - {"rich"}
+    assert 1.0 not in budget.adapt(1.0, loads, subscribed, 1.0).values(), "once may be chance"
+    alphas = budget.adapt(1.0, loads, subscribed, 1.0)
+    assert {name for name, alpha in alphas.items() if alpha == 1.0} == subscribed - {"rich"}
     left = [len(budget.aside)]
     for _ in range(60):
-        budget.adapt(0.2, loads, wanted, 0.0)
+        budget.adapt(0.2, loads, subscribed, 0.0)
         left.append(len(budget.aside))
     assert [number for number, after in pairwise([*left, -1]) if number != after] == [8, 4, 2, 1, 0]
 
 
 def test_poor_units_come_back_at_once_if_the_node_was_only_held_up():
-    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
+    budget, subscribed = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 10.0, 1_000, 100.0), Load("poor", 400, 9.0, 1, 10.0)]
     for _ in range(2):
-        budget.adapt(1.0, loads, wanted, 1.0)
+        budget.adapt(1.0, loads, subscribed, 1.0)
     assert budget.aside == ["poor"]
-    assert budget.adapt(0.6, loads, wanted, 0.0) == {"rich": 0.0, "poor": 0.0}
+    assert budget.adapt(0.6, loads, subscribed, 0.0) == {"rich": 0.0, "poor": 0.0}
 
 
 def test_poor_units_stay_aside_if_the_node_falls_behind_again():
-    budget, wanted = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
+    budget, subscribed = Budget(Gain(alpha=0.0, load=0.8, intervals=100)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 10.0, 1_000, 100.0), Load("poor", 400, 9.0, 1, 10.0)]
     for busy, behind in [(1.0, 1.0), (1.0, 1.0), (1.0, 0.3), (1.0, 1.0)]:
-        budget.adapt(busy, loads, wanted, behind)
+        budget.adapt(busy, loads, subscribed, behind)
     assert not budget.control.was_held_up
     assert budget.aside == ["poor"]
 
 
 def test_poor_units_that_cost_little_stay():
-    budget, wanted = Budget(Gain(alpha=0.0)), frozenset({"rich", "poor"})
+    budget, subscribed = Budget(Gain(alpha=0.0)), frozenset({"rich", "poor"})
     loads = [Load("rich", 400, 90.0, 100, 100.0), Load("poor", 400, 5.0, 1, 10.0)]
     for _ in range(4):
-        budget.adapt(1.0, loads, wanted, 1.0)
+        budget.adapt(1.0, loads, subscribed, 1.0)
     assert budget.aside == []
 
 

@@ -1,4 +1,4 @@
-"""Detectors that raise where they did not before: their unit goes on, and what they raised at is listed."""
+"""Detectors that raise where they did not before: their unit continues, and the events at which they raised are listed."""
 
 from __future__ import annotations
 

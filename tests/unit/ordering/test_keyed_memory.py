@@ -90,9 +90,9 @@ def test_keys_that_come_and_go_leave_few_events_behind():
     for first in range(0, 120_000, 1_000):
         steps = [Step(at // 40, ts=at, id=at, source="s") for at in range(first, first + 1_000)]
         unit.push(Delta(steps), None, first + 999, False)
-    told = unit.statistics()
-    assert told.keys == 3_000
-    assert told.held < 5 * told.keys
+    statistics = unit.statistics()
+    assert statistics.keys == 3_000
+    assert statistics.held < 5 * statistics.keys
 
 
 def derivations() -> int:

@@ -1,4 +1,4 @@
-"""A partial step costs what came: units that read none of it are left out, and lose nothing by that."""
+"""A partial step costs what came: units that read none of it are skipped, and lose nothing by that."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_partial_steps_lead_to_the_results_and_promises_of_whole_ones(seed: int)
     rng = Random(seed)
     partly, wholly = two_levels(), two_levels()
     found: tuple[dict[Any, Event], dict[Any, Event]] = ({}, {})
-    clock, number, watermarks, told = 0, 0, dict.fromkeys((kind.__name__ for kind in RAW), 0), dict[str, int]()
+    clock, number, watermarks, given_watermarks = 0, 0, dict.fromkeys((kind.__name__ for kind in RAW), 0), dict[str, int]()
     for _ in range(60):
         events = []
         for _ in range(rng.randrange(4)):
@@ -152,10 +152,10 @@ def test_partial_steps_lead_to_the_results_and_promises_of_whole_ones(seed: int)
         clock = max([clock, *(event.ts for event in events)])
         is_partial = rng.random() < 0.7
         if not is_partial:
-            told = {name: max(until, clock - rng.randrange(40, 90)) for name, until in watermarks.items()}
+            given_watermarks = {name: max(until, clock - rng.randrange(40, 90)) for name, until in watermarks.items()}
         for hierarchy, into, partial in ((partly, found[0], is_partial), (wholly, found[1], False)):
             net(hierarchy.process(batch(*events, clock=clock, is_partial=partial, watermarks=watermarks)), into)
-        watermarks = told or watermarks
+        watermarks = given_watermarks or watermarks
     for hierarchy, into in zip((partly, wholly), found, strict=True):
         net(hierarchy.process(batch(clock=clock, is_partial=False, watermarks=dict.fromkeys(watermarks, END))), into)
     assert number > 50 and found[0] == found[1]

@@ -1,4 +1,4 @@
-"""A revision that came too late, or from a publisher that is wrong, is left out as a whole, and so is what rests on it."""
+"""A revision that came too late, or from a publisher that is wrong, is skipped as a whole, and so is what rests on it."""
 
 from __future__ import annotations
 
@@ -109,23 +109,23 @@ def test_a_publisher_that_is_wrong_about_what_it_revises_changes_nothing(kind: s
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 60), st.integers(0, 2), st.sampled_from("iiirrd")), max_size=60),
 )
 def test_however_publishers_revise_no_result_stands_twice(kind: str, steps: list[tuple[int, int, int, str]]) -> None:
-    """An honest publisher goes by what it has said, and does not know what came too late."""
-    unit, said = a_unit(kind), dict[int, Bid]()
+    """An honest publisher goes by its own messages, and does not know which came too late."""
+    unit, published = a_unit(kind), dict[int, Bid]()
     out: list[Delta] = []
     for ts, (number, back, lot, what) in enumerate(steps):
         event = bid(3 * ts - back // 3, number, lot + 1)
-        if what == "i" and number not in said:
+        if what == "i" and number not in published:
             out += unit.push(Delta([event]), 3 * ts)
-        elif what == "r" and said.get(number):
-            out += unit.push(Delta(revises=[(said[number], event)]), 3 * ts)
-        elif what == "d" and said.get(number):
-            out += unit.push(Delta(retracts=[said[number]]), 3 * ts)
+        elif what == "r" and published.get(number):
+            out += unit.push(Delta(revises=[(published[number], event)]), 3 * ts)
+        elif what == "d" and published.get(number):
+            out += unit.push(Delta(retracts=[published[number]]), 3 * ts)
             break
         else:
             continue
-        said[number] = event
+        published[number] = event
     out += unit.push(Delta(), END, END, is_open=False)
     there = net(out)
     if kind != "windows":
-        assert len(there) <= len(said)
+        assert len(there) <= len(published)
     unit.check()

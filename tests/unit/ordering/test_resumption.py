@@ -1,4 +1,4 @@
-"""A unit whose streams had ended, and go on: what it knows, what it says again, and what is late from then on."""
+"""A unit whose streams had ended, and resume: what it knows, what it publishes again, and what is late from then on."""
 
 import copy
 
@@ -106,8 +106,8 @@ def test_an_operator_stands_by_what_the_end_took_back_and_says_nothing_twice(is_
         again = unit_for("Pending", Pending(), policies=Policies(alpha=0.0), resumes=True)
         again.restore(copy.deepcopy(unit.state()))
         unit = again
-    (said,) = unit.resume(105)
-    assert sorted((event.since, event.ts) for event in said.inserts) == [(10, 110), (20, 120)]
+    (delta,) = unit.resume(105)
+    assert sorted((event.since, event.ts) for event in delta.inserts) == [(10, 110), (20, 120)]
     (out,) = pushed(unit, [200], END, 200)
     assert [event.since for event in out.retracts] == [10, 20]
     assert len(unit.quarantine) == 1, "a failure is listed once"

@@ -24,7 +24,7 @@ class Sum(Event):
 
 
 class Sums(Detector):
-    """Adds up; misbehaves when told to, after its state has changed."""
+    """Adds up; misbehaves on request, after its state has changed."""
 
     subscribes, publishes, backdate = (Step,), (Sum,), 5
 
@@ -106,13 +106,13 @@ def test_a_failure_is_listed_as_soon_as_it_is_final_after_a_restart_too(made):
 def test_the_errors_name_detector_and_remedy():
     unit = unit_for("Sums", Sums())
     unit.push(Delta(steps(*BAD)), promised=END, is_open=False)
-    said = [failed.failure.strip().splitlines()[-1] for failed in unit.quarantine]
-    assert "cannot take 1" in said[0]
-    assert "Sums returned 42; on_event returns None, an event, or an iterable of events" in said[1]
-    assert "Sums returned Step, but declares that it publishes Sum" in said[2]
-    assert "Sums stamped Sum 6 ns before its cause, but declares backdate = 5" in said[3]
-    assert "it must be int64 nanoseconds" in said[4]
-    assert "Expected `int`, got `str`" in said[5]
+    failures = [failed.failure.strip().splitlines()[-1] for failed in unit.quarantine]
+    assert "cannot take 1" in failures[0]
+    assert "Sums returned 42; on_event returns None, an event, or an iterable of events" in failures[1]
+    assert "Sums returned Step, but declares that it publishes Sum" in failures[2]
+    assert "Sums stamped Sum 6 ns before its cause, but declares backdate = 5" in failures[3]
+    assert "it must be int64 nanoseconds" in failures[4]
+    assert "Expected `int`, got `str`" in failures[5]
 
 
 def test_policy_stop_ends_the_detector_at_the_failure_and_a_late_event_may_undo_it():
@@ -146,7 +146,7 @@ def test_what_comes_after_a_stop_is_listed_and_other_keys_go_on(key):
 
 @pytest.mark.parametrize(("key", "failing"), [(None, "stop"), ("source", "stop"), (None, "skip"), ("source", "skip")])
 def test_each_failure_and_what_comes_after_a_stop_is_listed_once_it_is_final(key, failing):
-    """However long others go on after it, and few events there are."""
+    """However long others continue after it, and few events there are."""
     made = type("Sums", (Sums,), {"key": key})
     unit = unit_for("Sums", made(), 1, Policies(alpha=0.0, failing=failing))
     for ts in range(0, 40, 2):

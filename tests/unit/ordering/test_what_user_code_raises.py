@@ -93,9 +93,9 @@ MAKERS: tuple[Callable[[Any], Detector], ...] = (Raising, RaisingByKey, RaisingL
 @pytest.mark.parametrize("order", [(1, 2, 3, 4, 5), (1, 3, 5, 2, 4)])
 def test_it_is_a_failure_of_the_event(make: Callable[[Any], Detector], kind: type[BaseException], order: Any) -> None:
     (name,) = run([], [make(None)]).finals
-    wanted = run(ticks(1, 2, 4, 5), [make(None)]).finals[name]
+    expected = run(ticks(1, 2, 4, 5), [make(None)]).finals[name]
     done = run(ticks(*order), [make(kind)], batch=1, failing="skip")
-    assert done.finals[name] == wanted
+    assert done.finals[name] == expected
     assert [(failure.event.id, kind.__name__ in failure.traceback) for failure in done.failures[name]] == [(3, True)]
 
 

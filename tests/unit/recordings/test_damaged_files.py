@@ -1,4 +1,4 @@
-"""Files of columns whose bytes are damaged are read or told: they never end the process, nor raise an error of a library."""
+"""Files of columns whose bytes are damaged are read or refused: they never end the process, nor raise an error of a library."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def check(folder: Path, kind: str) -> None:
     """
     file = folder / ("t.parquet" if kind == "parquet" else "t.arrow")
     write(file, kind)
-    whole, rng, told = file.read_bytes(), random.Random(kind), 0
+    whole, rng, refused = file.read_bytes(), random.Random(kind), 0
     for case in range(CASES):
         damaged = bytearray(whole)
         for _ in range(rng.randint(1, 4)):
@@ -56,8 +56,8 @@ def check(folder: Path, kind: str) -> None:
         except TraceError as error:
             if file.name not in str(error):
                 raise
-            told += 1
-    assert told > CASES // 10
+            refused += 1
+    assert refused > CASES // 10
 
 
 @pytest.mark.parametrize("kind", ["arrow file", "arrow stream", "parquet"])

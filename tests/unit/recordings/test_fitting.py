@@ -1,4 +1,4 @@
-"""A trace that the detectors cannot read is told before anything is started."""
+"""A trace that the detectors cannot read is refused before anything is started."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_what_fits_and_what_is_missing(trace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("read", "told"),
+    ("read", "message"),
     [
         (
             ["radio.Ping", "Other"],
@@ -53,8 +53,8 @@ def test_what_fits_and_what_is_missing(trace: Path) -> None:
         ([], "they read nothing"),
     ],
 )
-def test_a_type_that_nobody_reads(trace: Path, read: list[str], told: str) -> None:
-    with pytest.raises(TraceError, match=told):
+def test_a_type_that_nobody_reads(trace: Path, read: list[str], message: str) -> None:
+    with pytest.raises(TraceError, match=message):
         check_fit(trace, EventTypes([Ping]), read)
 
 

@@ -148,7 +148,7 @@ def test_a_real_match_reads_as_the_reader_of_its_own_format_does(tmp_path: Path)
         if columns["ball_status"][row] != "alive":
             dead.append(1_000 + row)
     files = write_tracab(tmp_path, {1_000: frames}, dead, "10490x6780")
-    end = 235 * FRAME  # the ball is told with what follows in view, half a second at most
+    end = 235 * FRAME  # the ball comes with up to half a second of look-ahead
     expected = [event for event in tracab.positions(FOLDER) if event.ts < end]
     assert [event for event in sorted(of("tracab", files), key=ORDER) if event.ts < end] == expected
 
@@ -284,8 +284,8 @@ def test_a_scenario_plays_a_match_and_a_query_asks_it(two_halves: list[Path], tm
     (tmp_path / "nodes.toml").write_text(NODES)
     (tmp_path / "sprints.py").write_text(SPRINTS)
     text = "EVENT SEQ(Sprint a, Sprint b) WITHIN 45 milliseconds RETURN Going(a.speed AS speed)"
-    told = CliRunner().invoke(application(), ["query", text, str(tmp_path), "--results", str(tmp_path / "going.jsonl")])
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(application(), ["query", text, str(tmp_path), "--results", str(tmp_path / "going.jsonl")])
+    assert result.exit_code == 0, result.output
     going = [json.loads(line) for line in (tmp_path / "going.jsonl").read_text().splitlines()]
     assert [each["ts"] // FRAME for each in going] == [2, 3, 106]
 

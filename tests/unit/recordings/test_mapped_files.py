@@ -32,8 +32,8 @@ ROWS_MAPPING = {
 }
 
 
-def read(files: list[Path], said: dict) -> tuple[dict, list]:
-    return rows_of(mapped_recording(files, mappings_of(said)))
+def read(files: list[Path], mapping: dict) -> tuple[dict, list]:
+    return rows_of(mapped_recording(files, mappings_of(mapping)))
 
 
 def written(folder: Path, kind: str) -> Path:
@@ -81,13 +81,13 @@ def test_a_line_without_a_time_is_broken_alone(tmp_path: Path, unit: str) -> Non
     file = tmp_path / "rows.jsonl"
     time = '"2024-01-01"' if unit == "iso" else 1
     file.write_text(f'{{"t": {time}, "x": 1}}\n{{"x": 2}}\n{{"t": null, "x": 3}}\n{{"t": {time}, "x": 4}}\n')
-    said = {
+    mapping = {
         "type": "Tag",
         "ts": {"column": "t", "unit": unit},
         "source": {"value": "tags"},
         "fields": {"x": {"column": "x", "type": "int"}},
     }
-    found, bad = read([file], said)
+    found, bad = read([file], mapping)
     assert [row["x"] for row in found["Tag"]] == [1, 4]
     assert bad == [(1, "column t: is missing"), (2, "column t: is missing")]
 
@@ -95,13 +95,13 @@ def test_a_line_without_a_time_is_broken_alone(tmp_path: Path, unit: str) -> Non
 def test_times_in_json_are_exact_and_values_may_stand_in_objects(tmp_path: Path) -> None:
     file = tmp_path / "tags.jsonl"
     file.write_text('{"time": 1700000000.123456789, "tag": {"id": "A7", "position": {"x": 1.5}}}\n')
-    said = {
+    mapping = {
         "type": "Tag",
         "ts": {"column": "time", "unit": "s"},
         "source": {"column": "tag.id", "prefix": "uwb-"},
         "fields": {"x": {"column": "tag.position.x", "type": "float"}},
     }
-    (row,) = read([file], said)[0]["Tag"]
+    (row,) = read([file], mapping)[0]["Tag"]
     assert (row["ts"], row["source"], row["x"]) == (1_700_000_000_123_456_789, "uwb-A7", 1.5)
 
 
@@ -174,8 +174,8 @@ def test_a_time_that_is_two_moments_or_none_is_a_broken_line(tmp_path: Path, tim
     end = ".0" if "%f" in time.get("format", "") else ""
     file = tmp_path / "dates.csv"
     file.write_text(f"t\n2023-10-29 02:30:00{end}\n2023-03-26 02:30:00{end}\n2023-10-29 04:00:00{end}\n")
-    said = {"type": "A", "ts": {"column": "t", "zone": "Europe/Berlin", **time}, "source": {"value": "x"}, "fields": {}}
-    found, bad = read([file], said)
+    mapping = {"type": "A", "ts": {"column": "t", "zone": "Europe/Berlin", **time}, "source": {"value": "x"}, "fields": {}}
+    found, bad = read([file], mapping)
     assert (len(found["A"]), [line for line, _ in bad]) == (1, [0, 1])
 
 
@@ -204,9 +204,9 @@ def test_an_expression_that_makes_no_sense_is_reported_before_anything_is_read(
     tmp_path: Path, expression: str, complaint: str
 ) -> None:
     (tmp_path / "a.csv").write_text("t,who,price\n1,a,2\n")
-    said = {**ROWS_MAPPING, "fields": {"x": {"expression": expression, "type": "float"}}}
+    mapping = {**ROWS_MAPPING, "fields": {"x": {"expression": expression, "type": "float"}}}
     with pytest.raises(TraceError, match=rf"fields\.x: expression: .*{complaint}"):
-        mapped_recording([tmp_path / "a.csv"], mappings_of(said))
+        mapped_recording([tmp_path / "a.csv"], mappings_of(mapping))
 
 
 NUMBERS = {

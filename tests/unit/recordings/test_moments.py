@@ -18,19 +18,19 @@ LENGTHS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @pytest.mark.parametrize("true", LENGTHS)
-@pytest.mark.parametrize("said", LENGTHS)
-def test_every_wrong_unit_is_reported_with_the_likely_one(said: str, true: str) -> None:
+@pytest.mark.parametrize("message", LENGTHS)
+def test_every_wrong_unit_is_reported_with_the_likely_one(message: str, true: str) -> None:
     values = [str(NOW * LENGTHS[true] + number) for number in range(5)]
-    if said == true:
-        assert check_times("column time", said, values) is None
-    elif LENGTHS[said] > LENGTHS[true]:
-        warning = check_times("column time", said, values)
+    if message == true:
+        assert check_times("column time", message, values) is None
+    elif LENGTHS[message] > LENGTHS[true]:
+        warning = check_times("column time", message, values)
         assert warning is not None
         assert f'2023-11-14 in {true}; is unit = "{true}" meant?' in warning
         assert "is 1970-01-" in warning
     else:
-        with pytest.raises(TraceError, match=f'the year [0-9,]+ in {said}, and 2023-11-14 in {true}: write unit = "{true}"'):
-            check_times("column time", said, values)
+        with pytest.raises(TraceError, match=f'the year [0-9,]+ in {message}, and 2023-11-14 in {true}: write unit = "{true}"'):
+            check_times("column time", message, values)
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,9 @@ def refs(node: object) -> list[str]:
 
 
 def test_a_scenario_as_asyncapi() -> None:
-    told = CliRunner().invoke(application(), ["schema", "bookstore"])
-    assert told.exit_code == 0, told.output
-    document = msgspec.json.decode(told.stdout)
+    result = CliRunner().invoke(application(), ["schema", "bookstore"])
+    assert result.exit_code == 0, result.output
+    document = msgspec.json.decode(result.stdout)
     assert document["asyncapi"] == "3.0.0"
     assert "shop.Theft" in document["channels"]
     operations = document["operations"].values()
@@ -133,17 +133,17 @@ def test_a_scenario_as_asyncapi() -> None:
 
 def test_all_scenarios_have_a_document() -> None:
     for name in ("soccer", "ticks", "search", "debs2013", "umts"):
-        told = CliRunner().invoke(application(), ["schema", name])
-        assert told.exit_code == 0, told.output
+        result = CliRunner().invoke(application(), ["schema", name])
+        assert result.exit_code == 0, result.output
 
 
 def test_of_a_file_it_writes_a_mapping_that_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "my readings.csv").write_text('"my time",celsius\n')
     (tmp_path / "b.csv").write_text("time,temp (C),class\n1700000000,2.5,x\n")
-    told = CliRunner().invoke(application(), ["schema", str(tmp_path / "b.csv"), "--out", str(tmp_path / "b.toml")])
-    assert told.exit_code == 0, told.output
+    result = CliRunner().invoke(application(), ["schema", str(tmp_path / "b.csv"), "--out", str(tmp_path / "b.toml")])
+    assert result.exit_code == 0, result.output
     (mapping,) = load_mappings(tmp_path / "b.toml")
     assert (mapping.type, mapping.ts.unit, list(mapping.fields)) == ("b", "s", ["temp_C", "class_"])
-    told = CliRunner().invoke(application(), ["schema", str(tmp_path / "my readings.csv")])
-    assert told.exit_code == 2
-    assert "has no row to see" in told.output
+    result = CliRunner().invoke(application(), ["schema", str(tmp_path / "my readings.csv")])
+    assert result.exit_code == 2
+    assert "has no row to see" in result.output

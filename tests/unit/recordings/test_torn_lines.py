@@ -56,8 +56,8 @@ class Names(Detector):
         return Full(event.source + event.name, ts=event.ts)
 
 
-@pytest.mark.parametrize(("column", "told"), [("name", "row 1: name is missing"), ("source", "row 1: source is missing")])
-def test_nan_is_no_name(column: str, told: str) -> None:
+@pytest.mark.parametrize(("column", "message"), [("name", "row 1: name is missing"), ("source", "row 1: source is missing")])
+def test_nan_is_no_name(column: str, message: str) -> None:
     columns = {"ts": [1, 2], "id": [1, 2], "source": [1.0, 2.0], "name": [1.0, 2.0]}
-    with pytest.raises(TraceError, match=told):
+    with pytest.raises(TraceError, match=message):
         run(polars.DataFrame(columns | {column: [7.0, float("nan")]}), [Names()])

@@ -1,4 +1,4 @@
-"""What is likely to be wrong with a recording is said: times in another unit, and repeats that are none."""
+"""Likely faults of a recording are reported: times in another unit, and repeats that are none."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_repeats_alone_give_no_warning(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("factor", "told"),
+    ("factor", "message"),
     [(1e-3, "a thousand times larger"), (1e-6, "a million times larger"), (1e-9, "a thousand million times larger")],
 )
-def test_times_in_a_wrong_unit_are_noticed(tmp_path: Path, factor: float, told: str) -> None:
+def test_times_in_a_wrong_unit_are_noticed(tmp_path: Path, factor: float, message: str) -> None:
     found = described(tmp_path, [(int(NOW * factor), 1, "a", 1.0), (int((NOW + 10**12) * factor), 2, "a", 1.0)])
     (warning,) = trace_warnings("Heat", found, is_mapped=True)
-    assert told in warning
+    assert message in warning
     assert "2023-11-14" in warning
     assert trace_warnings("Heat", found, is_mapped=False) == []
 

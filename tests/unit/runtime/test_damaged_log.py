@@ -1,4 +1,4 @@
-"""A log that was damaged, cut or put back: what is wrong with it is found, and said; no record is ever taken for another."""
+"""A log that was damaged, cut or put back: the fault is found and reported; no record is ever taken for another."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def check(folder: Path) -> str:
         assert checkpoint in (None, b"state" * 5_000)
         assert behind == [record(number, size=300) for number in range(first, first + len(behind))]
         is_all = (first + len(behind) - 1, checkpoint is not None) == (RECORDS, True)
-        assert store.is_new or store.lacks or is_all, "records are missing, and nobody is told"
+        assert store.is_new or store.lacks or is_all, "records are missing, and nothing reports it"
         assert not (is_all and store.lacks), "a wrong alarm"
         offset, count = store.oldest, 0
         while True:  # as a reader does: it sees by the first offset whether something is missing before it
@@ -94,7 +94,7 @@ def check(folder: Path) -> str:
             assert all(after.number == before.number + 1 for before, after in pairwise(part))
             offset = part[-1].first + 2
         if store.lacks or store.is_new:
-            return "told"
+            return "reported"
         return "whole" if (offset, count) == (RECORDS * 2, RECORDS) else "a reader has a gap"
 
 
@@ -117,7 +117,7 @@ def test_a_log_written_ahead_of_an_unknown_version_is_refused_with_what_to_do(ki
     for at in (7, 19):
         held[at] ^= 0x80
     wal.write_bytes(held)
-    assert check(wal.parent) in ("refused", "told")
+    assert check(wal.parent) in ("refused", "reported")
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -125,28 +125,28 @@ def test_a_log_written_ahead_of_an_unknown_version_is_refused_with_what_to_do(ki
 def test_a_log_written_ahead_that_is_cut_is_reported(killed: Path, tmp_path: Path, share: float) -> None:
     wal = copied(killed, tmp_path) / WAL
     os.truncate(wal, round(share * wal.stat().st_size))
-    assert check(wal.parent) == "told"
+    assert check(wal.parent) == "reported"
 
 
 @pytest.mark.parametrize(
     ("removed", "does", "says"),
     [
         ((), "whole", ""),
-        ((WAL,), "told", "it ends early"),
-        ((FILE,), "told", "this is a new beginning"),
-        ((FILE, WAL), "told", "this is a new beginning"),
+        ((WAL,), "reported", "it ends early"),
+        ((FILE,), "reported", "this is a new beginning"),
+        ((FILE, WAL), "reported", "this is a new beginning"),
         ((WITNESS,), "whole", "the witness of the log is gone"),
-        ((FILE, WAL, WITNESS), "told", ""),
+        ((FILE, WAL, WITNESS), "reported", ""),
     ],
 )
 def test_files_that_are_removed(killed: Path, tmp_path: Path, removed: tuple[str, ...], does: str, says: str) -> None:
     copy = copied(killed, tmp_path)
     for name in removed:
         (copy / name).unlink()
-    with capture_logs() as told:
+    with capture_logs() as logs:
         assert check(copy) == does
-    assert says in str(told)
-    assert bool(told) == bool(says)
+    assert says in str(logs)
+    assert bool(logs) == bool(says)
 
 
 def test_an_older_log_with_todays_witness_and_another_log_are_reported(killed: Path, tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_an_older_log_with_todays_witness_and_another_log_are_reported(killed: P
     with closing(Store(older, "a")) as store:
         assert store.lacks == "end"
         line = store.line
-        fill(store, RECORDS + 1, RECORDS + 9, size=5)  # what the log goes on with: other records under the same numbers
+        fill(store, RECORDS + 1, RECORDS + 9, size=5)  # the log continues with other records under the same numbers
     shutil.copy(copy / WITNESS, older / WITNESS)
     with closing(Store(older, "a")) as store:
         assert (store.lacks, store.line) == ("all", line)

@@ -1,4 +1,4 @@
-"""``run`` in process: what fails is told, what is given wrongly is refused, and its result is a short line."""
+"""``run`` in process: failures are reported, wrong input is refused, and its result is a short line."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def ticks(count: int = 10) -> list[Event]:
 
 @pytest.mark.parametrize("made", [Failing, FailingByPrice])
 @pytest.mark.parametrize(
-    ("how", "told"),
+    ("how", "message"),
     [
         ("raise", "ZeroDivisionError: division by zero"),
         ("number", "returned 7; on_event returns None, an event, or an iterable"),
@@ -73,12 +73,12 @@ def ticks(count: int = 10) -> list[Event]:
         ("field", "Expected `float`, got `str`"),
     ],
 )
-def test_the_first_failure_is_raised_with_event_place_and_traceback(made, how, told):
+def test_the_first_failure_is_raised_with_event_place_and_traceback(made, how, message):
     with pytest.raises(DetectorFailedError) as caught:
         run(ticks(), [made(how)])
     failure = caught.value.failure
     assert failure.event == ticks()[1]
-    assert told in failure.error
+    assert message in failure.error
     line = str(caught.value).splitlines()[0]
     assert repr(ticks()[1]) in line
     assert re.search(r"test_engine\.py:\d+\)$", line), "in the code of the user"
@@ -159,7 +159,7 @@ def test_scalars_of_numpy_go_over_the_wire():
 
 
 @pytest.mark.parametrize(
-    ("events", "detectors", "told"),
+    ("events", "detectors", "message"),
     [
         ([], [Fine], r"Fine is a class: give an instance of it, Fine\(\)"),
         ([], Fine(), r"detectors come in a list, or a dict by name, such as \[Fine\(\)\]"),
@@ -181,8 +181,8 @@ def test_scalars_of_numpy_go_over_the_wire():
         ([Tick(1.0, ts=2**63)], [Fine()], "ts must lie within 146 years"),
     ],
 )
-def test_what_is_given_wrongly_is_refused_with_what_to_give(events, detectors, told):
-    with pytest.raises((DetectorError, EventError), match=told):
+def test_what_is_given_wrongly_is_refused_with_what_to_give(events, detectors, message):
+    with pytest.raises((DetectorError, EventError), match=message):
         run(events, detectors)
 
 

@@ -56,7 +56,7 @@ class Door:
         return server.fileno()
 
     def end(self) -> list[bool]:
-        """Whether each connection was let in, once the gatekeeper has heard of all."""
+        """Whether each connection was let in, once the gatekeeper has seen all."""
         self._gatekeeper.stop()
         return [not _is_shut(client) for client in self.clients]
 

@@ -1,4 +1,4 @@
-"""A class that is defined again, as in a notebook cell that is run again, is another one: that is told, not left unread."""
+"""A class that is defined again, as in a notebook cell that is run again, is another one: that is reported, not ignored."""
 
 from __future__ import annotations
 

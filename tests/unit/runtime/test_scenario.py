@@ -102,7 +102,7 @@ def test_operators_stand_beside_detectors(write):
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             ("[recording]", "[settings.Alarm]\nlimit = 3\n[recording]"),
@@ -158,9 +158,9 @@ def test_operators_stand_beside_detectors(write):
         (('name = "small"', "name = small"), "is no TOML"),
     ],
 )
-def test_what_is_wrong_is_named_with_file_key_and_reason(write, change, said):
+def test_what_is_wrong_is_named_with_file_key_and_reason(write, change, message):
     folder = write(GOOD.replace(*change))
-    with pytest.raises(ScenarioError, match=said) as caught:
+    with pytest.raises(ScenarioError, match=message) as caught:
         load_scenario(folder)
     assert str(folder) in str(caught.value)
 
@@ -179,16 +179,16 @@ def test_a_file_that_is_not_utf_8(write, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("code", "said"),
+    ("code", "message"),
     [
         ("def f(:\n", r"cannot import broken_0: invalid syntax \(.*broken_0.py, line 1\)"),
         ("\nx = {}['y']\n", r"cannot import broken_1: KeyError: 'y' \(.*broken_1.py, line 2\)"),
     ],
 )
-def test_a_module_that_fails_is_named_with_file_and_line(write, tmp_path, code, said):
-    name = f"broken_{int('KeyError' in said)}"
+def test_a_module_that_fails_is_named_with_file_and_line(write, tmp_path, code, message):
+    name = f"broken_{int('KeyError' in message)}"
     (tmp_path / f"{name}.py").write_text(code)
-    with pytest.raises(ScenarioError, match=said) as caught:
+    with pytest.raises(ScenarioError, match=message) as caught:
         load_scenario(write(GOOD.replace('"watch:Peaks"', f'"{name}:Peaks"')))
     assert "nodes.toml" in str(caught.value)
 

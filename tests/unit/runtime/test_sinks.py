@@ -426,13 +426,13 @@ def test_an_answer_that_drips_is_cut_off_when_its_time_is_up() -> None:
                 except OSError:  # it was cut off
                     return
 
-    said: list[str] = []
+    errors: list[str] = []
 
     def take(port: int) -> None:
         try:
             HttpSink(f"http://127.0.0.1:{port}/", timeout=0.3, patience=0).take(goals(1, 1))
         except UnreachableError as error:
-            said.append(str(error))
+            errors.append(str(error))
 
     with socket.create_server(("127.0.0.1", 0)) as server:
         threads = [
@@ -444,13 +444,13 @@ def test_an_answer_that_drips_is_cut_off_when_its_time_is_up() -> None:
         for thread in threads:
             thread.join(20)
         over.set()
-        assert said and said[0].endswith("it has not answered within 0.3 s")
+        assert errors and errors[0].endswith("it has not answered within 0.3 s")
 
 
 def test_an_address_with_a_password_is_refused_without_saying_it() -> None:
-    with pytest.raises(SinkError, match="cannot have a user and a password") as told:
+    with pytest.raises(SinkError, match="cannot have a user and a password") as raised:
         HttpSink("http://user:secret@127.0.0.1:8080/x")
-    assert "secret" not in str(told.value)
+    assert "secret" not in str(raised.value)
     HttpSink("http://127.0.0.1:8080?mail=a@b")
 
 

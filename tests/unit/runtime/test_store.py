@@ -287,26 +287,26 @@ def test_the_folder_of_another_node_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_node_is_not_woken_for_what_it_already_knows() -> None:
-    told = NumberPipe()
+    pipe = NumberPipe()
     poller = select.poll()
-    poller.register(told.wakes, select.POLLIN)
+    poller.register(pipe.wakes, select.POLLIN)
     for number in range(1, 4):
-        told.put([number - 1, number])
-        assert told.pending and told.take() == number  # before the writer's thread has come to write to the pipe
-        told.wake()
-        assert poller.poll(0) and told.take() is None
-        assert not told.pending and not poller.poll(0)
-    told.close()
+        pipe.put([number - 1, number])
+        assert pipe.pending and pipe.take() == number  # before the writer's thread has come to write to the pipe
+        pipe.wake()
+        assert poller.poll(0) and pipe.take() is None
+        assert not pipe.pending and not poller.poll(0)
+    pipe.close()
 
 
 def test_a_node_that_does_not_look_for_long_does_not_stop_the_writer() -> None:
-    told = NumberPipe()
+    pipe = NumberPipe()
     for _ in range(100_000):  # more than a pipe holds
-        told.wake()
-    told.put([1])
-    told.wake()
-    assert told.take() == 1
-    told.close()
+        pipe.wake()
+    pipe.put([1])
+    pipe.wake()
+    assert pipe.take() == 1
+    pipe.close()
 
 
 def test_retention_counts_the_time_for_which_the_node_ran(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,11 +54,11 @@ PROGRAM = """
 
 @pytest.mark.parametrize("case", WRONG)
 def test_what_will_not_do_is_an_error_and_no_hanging(case: str, tmp_path: Path) -> None:
-    kind, expression, said = WRONG[case]
+    kind, expression, message = WRONG[case]
     program = textwrap.dedent(PROGRAM).replace("EXPRESSION", expression)
     done = subprocess.run([sys.executable, "-c", program, tmp_path], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.startswith(f"{kind} "), done.stderr
-    assert said in done.stdout
+    assert message in done.stdout
 
 
 @pytest.mark.parametrize(

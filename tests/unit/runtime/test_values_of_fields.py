@@ -36,14 +36,14 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("wrong", "told"), WRONG.values(), ids=list(WRONG))
-def test_values_of_another_kind_are_reported_with_their_event(wrong: Event, told: str) -> None:
+@pytest.mark.parametrize(("wrong", "message"), WRONG.values(), ids=list(WRONG))
+def test_values_of_another_kind_are_reported_with_their_event(wrong: Event, message: str) -> None:
     publication = Publication()
-    with pytest.raises(EventError, match=rf"event 1, {type(wrong).__name__}\(.*cannot be sent: {told}"):
+    with pytest.raises(EventError, match=rf"event 1, {type(wrong).__name__}\(.*cannot be sent: {message}"):
         list(publication.frames([trade(1, number=2), wrong]))
-    with pytest.raises(EventError, match=told):
+    with pytest.raises(EventError, match=message):
         publication.retraction(wrong)
-    with pytest.raises(EventError, match=f"revised as .*{told}"):
+    with pytest.raises(EventError, match=f"revised as .*{message}"):
         publication.revision(type(wrong)(*(1,) if isinstance(wrong, Trade) else ([],), ts=1, id=1, source="s"), wrong)
 
 

@@ -1,4 +1,4 @@
-"""Steps that take long, or never end, are told with their detector and event; others are not."""
+"""Steps that take long, or never end, are reported with their detector and event; others are not."""
 
 import threading
 
@@ -53,30 +53,30 @@ def test_a_step_that_hangs_is_reported_with_detector_and_event_while_it_does_and
     batch = Batch({"Reading": Delta([Reading("do not tell", ts=7, id=3, source="s")])}, {}, 7)
     Slow.looks = staticmethod(looks)
     try:
-        with structlog.testing.capture_logs() as told:
+        with structlog.testing.capture_logs() as logs:
             dog.begin(now)
             hierarchy.process(batch)
             dog.end(now + 3 * HANGS)
             dog.look(now + 100 * HANGS)
     finally:
         Slow.looks = staticmethod(lambda: None)
-    hanging, long = [each for each in told if each["log_level"] == "error"], [each for each in told if "took" in each]
+    hanging, long = [each for each in logs if each["log_level"] == "error"], [each for each in logs if "took" in each]
     assert [each["so_far"] for each in hanging] == ["10s", "20s"] and [each["took"] for each in long] == ["30s"]
-    for each in told:
+    for each in logs:
         assert (each["detector"], each["of"]) == (kind.__name__, "Reading s:3 ts=7")
         assert __file__ in each["at"] or "watchdog.py" in each["at"]
-    assert "do not tell" not in str(told)
+    assert "do not tell" not in str(logs)
 
 
 def test_quick_steps_and_idle_nodes_are_not_reported():
     dog = Watchdog("n")
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as logs:
         for now in range(SECOND, 100 * SECOND, SECOND):
             dog.look(now)
             dog.begin(now)
             dog.look(now + LONG - 1)
             dog.end(now + LONG - 1)
-    assert told == []
+    assert logs == []
 
 
 def test_a_node_has_its_steps_watched(monkeypatch):

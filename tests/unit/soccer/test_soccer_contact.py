@@ -92,9 +92,9 @@ def test_a_kick_is_told_when_the_contact_is_over_and_stamped_with_the_touch():
 
 def test_a_kick_says_no_more_than_is_known_of_it():
     """A late position that moves a mean by a centimetre corrects the motion, not the kick."""
-    told = [run("Kicks", [touch(0, 3), ball(ms(60), x=2.01 + off, vx=9.52 + off, vz=off)]) for off in (-0.01, 0.0, 0.01)]
-    assert told[0] == told[1] == told[2]
-    assert math.copysign(1.0, told[0][0].vz) == 1.0
+    kicks = [run("Kicks", [touch(0, 3), ball(ms(60), x=2.01 + off, vx=9.52 + off, vz=off)]) for off in (-0.01, 0.0, 0.01)]
+    assert kicks[0] == kicks[1] == kicks[2]
+    assert math.copysign(1.0, kicks[0][0].vz) == 1.0
 
 
 def test_another_touch_takes_the_place_of_a_kick_not_yet_told():

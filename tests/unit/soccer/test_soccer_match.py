@@ -80,8 +80,8 @@ def test_a_longer_match_begins_with_the_shorter_one(table):
     short = positions(SEED, 2.25)["soccer.Position"]
     assert short.equals(table.slice(0, short.num_rows))
     assert short["ts"].to_numpy()[-1] < 2.25e9 <= table["ts"].to_numpy()[short.num_rows]
-    told = truth(SEED, 60)
-    assert truth(SEED, 30) == [happening for happening in told if happening.end < 30e9]
+    story = truth(SEED, 60)
+    assert truth(SEED, 30) == [happening for happening in story if happening.end < 30e9]
 
 
 def test_batches_and_events_are_the_same_as_the_table(table):
@@ -142,18 +142,18 @@ def test_a_free_ball_rolls_to_rest_and_a_falling_one_bounces_lower():
 
 def test_there_is_football_in_any_half_minute(dozen):
     """Several passes and touches always, a shot usually; a shot always within 65 s, for these seeds."""
-    halves = [[h.kind for h in told if h.end < 30e9] for told in dozen]
+    halves = [[h.kind for h in story if h.end < 30e9] for story in dozen]
     assert all(kinds.count("pass") >= 3 and kinds.count("touch") >= 10 for kinds in halves)
     assert sum("shot" in kinds for kinds in halves) >= 8
-    assert all("shot" in [h.kind for h in told] for told in dozen)
+    assert all("shot" in [h.kind for h in story] for story in dozen)
 
 
 def test_all_of_football_happens(dozen):
-    kinds = [happening.kind for told in dozen for happening in told]
+    kinds = [happening.kind for story in dozen for happening in story]
     assert set(kinds) == {
         "touch", "pass", "failed pass", "interception", "tackle", "shot", "block", "save", "miss", "goal", "out", "restart",
     }  # fmt: skip
-    assert {h.on_target for told in dozen for h in told if h.kind == "shot"} == {True, False}
+    assert {h.on_target for story in dozen for h in story if h.kind == "shot"} == {True, False}
     assert 0.6 < kinds.count("pass") / (kinds.count("pass") + kinds.count("failed pass")) < 0.95
 
 
@@ -177,13 +177,13 @@ def test_truth_agrees_with_the_positions(table):
 
 
 def test_passes_run_from_touch_to_touch():
-    told = truth(SEED, 60)
-    touches = {(h.player, h.ts) for h in told if h.kind == "touch"}
-    passes = [h for h in told if h.kind == "pass"]
+    story = truth(SEED, 60)
+    touches = {(h.player, h.ts) for h in story if h.kind == "touch"}
+    passes = [h for h in story if h.kind == "pass"]
     assert len(passes) > 5
     for done in passes:
         assert (done.player, done.ts) in touches
         assert (done.other, done.end) in touches
         assert (done.player <= 11) == (done.other <= 11)
         assert not any(done.ts < ts < done.end for _, ts in touches)
-    assert all(one.end <= other.end for one, other in pairwise(told))
+    assert all(one.end <= other.end for one, other in pairwise(story))

@@ -63,6 +63,6 @@ def test_nothing_is_told_across_a_gap():
 
 def test_a_match_that_cameras_saw_is_told_with_its_players():
     """A seed by which nothing was set: passes by player and receiver, shots and goals by player, within 0.2 s."""
-    events, told = seen(22, 60.0, Variety(22))
-    found = generated(run(sorted(events, key=ORDER), needed(soccer("tracab"))).finals, told)
+    events, story = seen(22, 60.0, Variety(22))
+    found = generated(run(sorted(events, key=ORDER), needed(soccer("tracab"))).finals, story)
     assert found["pass"].true >= 5 and found["pass"].f1 >= 0.6, found["pass"]

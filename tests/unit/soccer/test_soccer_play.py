@@ -43,7 +43,7 @@ def out(ts: int, x: float = 0.0, y: float = 35.0) -> BallOutOfPlay:
 
 
 def test_a_ball_that_nobody_sees_is_dead():
-    """As in optical tracking, which does not follow it: players go on being seen."""
+    """As in optical tracking, which does not follow it: players are still seen."""
     players = [PlayerPlace(3, "A", 0.0, 0.0, 2.0, ts=s(at)) for at in (1, 2, 3, 4.5, 5, 6)]
     seen = [BallPlace(BALL, 7.0, -2.0, 0.1, 5.0, ts=s(at)) for at in (0.5, 1.5, 20)]
     dead, restart = run("DeadBalls", sorted([*players, *seen, touch(s(20.1), 14)], key=lambda event: event.ts))

@@ -31,7 +31,7 @@ def minute() -> dict[str, list[Event]]:
 
 
 @pytest.fixture(scope="module")
-def told() -> list[Happening]:
+def story() -> list[Happening]:
     return truth(SEED, SECONDS)
 
 
@@ -60,16 +60,16 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.kind)
-def test_score(minute, told, case: Case):
+def test_score(minute, story, case: Case):
     found = [(case.players(e), e.ts) for e in minute[case.detector] if type_name(type(e)) == f"soccer.{case.event}"]
-    true = [(who(h), h.end) for h in told if h.kind == case.kind]
+    true = [(who(h), h.end) for h in story if h.kind == case.kind]
     assert true, f"nothing to find: choose another seed than {SEED}"
     assert score(found, true, ms(200)).f1 >= case.least
 
 
-def test_passes_shots_and_goals_at_a_glance(minute, told):
+def test_passes_shots_and_goals_at_a_glance(minute, story):
     """What the evaluation reports: the same as above, in one call."""
-    found = generated(minute, told)
+    found = generated(minute, story)
     assert set(found) == {"pass", "shot", "goal"}
     assert all(accuracy.true > 0 and accuracy.f1 >= 0.95 for accuracy in found.values()), found
 
@@ -83,24 +83,24 @@ def test_blocked_shots():
     assert score(found, true, ms(200)).f1 == 1.0
 
 
-def test_shots_are_judged_rightly(minute, told):
+def test_shots_are_judged_rightly(minute, story):
     """Whether a shot goes to the goal is foreseen from its first 80 ms."""
-    expected = {(h.player, round(h.ts / ms(200))): h.on_target for h in told if h.kind == "shot"}
+    expected = {(h.player, round(h.ts / ms(200))): h.on_target for h in story if h.kind == "shot"}
     found = {(e.player, round(e.ts / ms(200))): e.on_target for e in minute["Shots"]}
     same = [found[shot] == expected[shot] for shot in found.keys() & expected.keys()]
     assert same
     assert sum(same) / len(same) >= 0.75
 
 
-def test_play_stops_and_goes_on(minute, told):
+def test_play_stops_and_goes_on(minute, story):
     kinds = [type(event).__name__ for event in minute["DeadBalls"]]
-    outs = [h for h in told if h.kind == "out"]
+    outs = [h for h in story if h.kind == "out"]
     assert kinds.count("DeadBall") == len(outs) > 0
     assert kinds == ["DeadBall", "Restart"] * (len(kinds) // 2) + ["DeadBall"] * (len(kinds) % 2)
 
 
-def test_players_are_where_their_limbs_are(minute, told):
-    """Each player is heard of all the time, and never jumps (once all four limbs are known)."""
+def test_players_are_where_their_limbs_are(minute, story):
+    """Each player has positions all the time, and never jumps (once all four limbs are known)."""
     by_player: dict[int, list[Any]] = {}
     for event in minute["PlayerMotions"]:
         by_player.setdefault(event.player, []).append(event)
@@ -122,7 +122,7 @@ def inputs_of(name: str, minute: dict[str, list[Event]]) -> list[Event]:
 
 @pytest.mark.parametrize("name", sorted(soccer()))
 def test_every_detector_is_its_state(name, minute):
-    """Moved through a snapshot to a new instance at every 7th event, or 400 times, a detector goes on as it would have."""
+    """Moved through a snapshot to a new instance at every 7th event, or 400 times, a detector continues as it would have."""
     detector, level = soccer()[name], levels(soccer())[name]
     events, key = inputs_of(name, minute), key_function(detector)
     expected = in_order(name, detector, level, events)
@@ -133,7 +133,7 @@ def test_every_detector_is_its_state(name, minute):
         value = key(event) if key else None
         lane = lanes.get(value) or fresh(detector)
         if random.random() < share:
-            state, lane = lane.snapshot(), deepcopy(detector)  # as it was made: with nothing that a snapshot left out
+            state, lane = lane.snapshot(), deepcopy(detector)  # as it was made: with nothing that a snapshot omits
             lane.restore(state)
             assert same_state(lane.snapshot(), state)
         lanes[value] = lane

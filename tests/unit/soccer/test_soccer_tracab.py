@@ -69,7 +69,7 @@ def test_a_dead_ball_is_silent_until_half_a_second_before_play_goes_on(tmp_path:
     still = [0.0] * frames
     found = list(positions(tracking(tmp_path, ball_x=x, ball_y=still, ball_z=still, ball_status=status)))
     assert [event.ts // FRAME for event in found] == [0, 1, *range(18 - 12, frames)]
-    assert all(event.vx == pytest.approx(25.0) for event in found), "its motion goes on meanwhile"
+    assert all(event.vx == pytest.approx(25.0) for event in found), "its motion continues meanwhile"
 
 
 def test_what_is_no_tracking_is_told_so(tmp_path: Path):

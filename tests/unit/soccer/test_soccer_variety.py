@@ -47,8 +47,8 @@ def test_goals_are_those_of_the_match_and_no_ball_off_the_post_is_one(played: Pl
     for (truth, found), count in ((played, 0), (scored, 1)):
         goals = [happening for happening in truth if happening.kind == "goal"]
         assert len(goals) == len(found["Goals"]) == count
-        for goal, told in zip(goals, found["Goals"], strict=True):
-            assert told.player == goal.player and abs(told.ts - goal.end) < NEAR  # type: ignore[attr-defined]
+        for goal, goal_event in zip(goals, found["Goals"], strict=True):
+            assert goal_event.player == goal.player and abs(goal_event.ts - goal.end) < NEAR  # type: ignore[attr-defined]
 
 
 def test_each_foul_leads_to_the_free_kick_that_is_found(played: Played):

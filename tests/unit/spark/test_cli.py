@@ -56,12 +56,12 @@ def test_wrong_arguments_are_reported_before_spark_starts(tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
-@pytest.mark.parametrize(("count", "told"), [(4, None), (5, None), (6, "and 1 more"), (12_000, "and 11,995 more")])
+@pytest.mark.parametrize(("count", "note"), [(4, None), (5, None), (6, "and 1 more"), (12_000, "and 11,995 more")])
 def test_broken_lines_beyond_the_first_few_are_counted(
-    count: int, told: str | None, capsys: pytest.CaptureFixture[str]
+    count: int, note: str | None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     first = [BadLine("a.csv", number, "no number") for number in range(min(count, 20))]
     show_broken_lines(console(), SimpleNamespace(bad_lines=BadLines(count, first)))  # type: ignore[arg-type]
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert len([line for line in lines if line.startswith("a.csv:")]) == min(count, 5)
-    assert lines[6:] == ([told] if told else [])
+    assert lines[6:] == ([note] if note else [])

@@ -57,7 +57,7 @@ class Cut:
 
 
 class Busy:
-    """Stands in for a reader of a log that goes on for ever, a block each tenth of a second of ``now``: of each ten, so many
+    """Stands in for a reader of a log that never ends, a block each tenth of a second of ``now``: of each ten, so many
     hold an event."""
 
     def __init__(self, of_ten: int) -> None:
@@ -147,9 +147,9 @@ def test_rows_resume_after_any_position(final: bool, lives: list[tuple[list[int]
         return Tail(Cut(position, cuts, final), position, made, clock=lambda: 0.0)
 
     position, given_rows = LogPosition(1, 0), 0
-    for cuts, wanted in lives:
+    for cuts, limits in lives:
         tail = tail_at(position, cuts)
-        for most in wanted:
+        for most in limits:
             before, rows = tail.position, keys(tail.take(most))
             assert rows == whole[given_rows : given_rows + len(rows)]
             assert len(rows) == most or given_rows + len(rows) == len(whole)

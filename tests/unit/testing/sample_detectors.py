@@ -176,7 +176,7 @@ class AliasingSnapshot(Base):
 
 
 class AliasingRestore(AliasingSnapshot):
-    """Copies on the way out, but goes on to work in the copy it is handed."""
+    """Copies on the way out, but works on in the copy it is handed."""
 
     def snapshot(self) -> Any:
         return list(self.values)

@@ -115,7 +115,7 @@ class Ticked(Event, frozen=True):
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (lambda cls: 1 / 0, "examples.. fails: ZeroDivisionError"),
         (lambda cls: None, "examples.. fails: TypeError.*returns a list of events"),
@@ -125,12 +125,12 @@ class Ticked(Event, frozen=True):
         (lambda cls: [], "gives no events"),
     ],
 )
-def test_examples_that_are_none_are_reported(given: Any, told: str) -> None:
+def test_examples_that_are_none_are_reported(given: Any, message: str) -> None:
     class Gives(Detector):
         subscribes, publishes = (Ticked,), (Ticked,)
         examples = classmethod(given)
 
-    with pytest.raises(EventError, match=told):
+    with pytest.raises(EventError, match=message):
         sequences(Gives, 1, 1, 1)
 
 
@@ -146,7 +146,7 @@ def test_examples_may_come_one_by_one() -> None:
 
 
 class Made(Detector):
-    """What it reads is said when it is made."""
+    """Its inputs are given when it is made."""
 
     def __init__(self) -> None:
         self.subscribes = (Plain,)

@@ -19,11 +19,11 @@ def _ended():
 
 
 def test_each_has_its_hash_seed_and_no_two_are_the_same() -> None:
-    def told() -> tuple[int, int]:
+    def surroundings() -> tuple[int, int]:
         return hash("a text"), os.getpid()
 
-    (one, first), (other, second) = in_fresh_processes(told, (1, 2))
-    (again, third), (fourth, _) = in_fresh_processes(told, (1, 2))
+    (one, first), (other, second) = in_fresh_processes(surroundings, (1, 2))
+    (again, third), (fourth, _) = in_fresh_processes(surroundings, (1, 2))
     assert (one, other) == (again, fourth) and one != other
     assert len({first, second, third, os.getpid()}) == 4
 
@@ -37,13 +37,13 @@ def test_what_one_changes_the_next_does_not_see() -> None:
 
 
 def test_it_has_the_folder_and_the_environment_of_the_moment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def told() -> tuple[str, str | None]:
+    def surroundings() -> tuple[str, str | None]:
         return os.getcwd(), os.environ.get("OF_THE_MOMENT")
 
-    assert in_fresh_processes(told, (1,)) == [(os.getcwd(), None)]
+    assert in_fresh_processes(surroundings, (1,)) == [(os.getcwd(), None)]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OF_THE_MOMENT", "yes")
-    assert in_fresh_processes(told, (1,)) == [(str(tmp_path), "yes")]
+    assert in_fresh_processes(surroundings, (1,)) == [(str(tmp_path), "yes")]
 
 
 def test_what_it_prints_and_reads_is_not_the_answer() -> None:

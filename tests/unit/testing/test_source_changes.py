@@ -37,7 +37,7 @@ def test_a_repeated_announcement_changes_nothing(refused: list[Claim]) -> None:
 def test_drawn_changes_rest_on_what_is_there(seed: int) -> None:
     rng = random.Random(seed)
     events = [Reading(1, rng.randrange(10), ts=number, id=number, source="p") for number in range(40)]
-    said = with_changes(rng, events, 0.5, 10)
-    assert consistent(said) == said
-    assert len(said) > 50
-    assert consistent([each for each in said if type(each) is not Insert]) == []
+    changes = with_changes(rng, events, 0.5, 10)
+    assert consistent(changes) == changes
+    assert len(changes) > 50
+    assert consistent([each for each in changes if type(each) is not Insert]) == []

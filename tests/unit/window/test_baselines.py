@@ -19,8 +19,8 @@ def test_two_stacks_have_the_aggregate_of_what_is_there(monoid):
         else:
             there.append(str(number) if monoid is CONCAT else generator.randrange(100))
             window.insert(there[-1])
-        wanted = monoid.lower(reduce(monoid.combine, map(monoid.lift, there), monoid.identity))
-        assert window.query() == wanted
+        expected = monoid.lower(reduce(monoid.combine, map(monoid.lift, there), monoid.identity))
+        assert window.query() == expected
     for _ in there:
         window.evict()
     with pytest.raises(IndexError):

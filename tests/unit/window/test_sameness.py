@@ -27,7 +27,7 @@ def result(value: Any, more: Any = 0, number: int = 1) -> Result:
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "wanted"),
+    ("one", "other", "expected"),
     [
         (1, 1, True), (1, 2, False), (1, 1.0, False), (1, True, False), (0.0, -0.0, False), (NAN, OTHER_NAN, True),
         (NAN, 1.0, False), (1.0, NAN, False), ([NAN], [OTHER_NAN], True), ([NAN, 1], [OTHER_NAN, 2], False),
@@ -35,9 +35,9 @@ def result(value: Any, more: Any = 0, number: int = 1) -> Result:
         ((1, 0.0), (1, -0.0), False), ({1: 2}, {1: 2}, True), (b"", "", False), (math.inf, -math.inf, False),
     ],
 )  # fmt: skip
-def test_results_are_the_same_if_nobody_could_tell_them_apart(one, other, wanted):
-    assert same(result(one), result(other)) is same(result(other), result(one)) is wanted
-    assert same(result(NAN, one), result(OTHER_NAN, other)) is wanted
+def test_results_are_the_same_if_nobody_could_tell_them_apart(one, other, expected):
+    assert same(result(one), result(other)) is same(result(other), result(one)) is expected
+    assert same(result(NAN, one), result(OTHER_NAN, other)) is expected
     assert not same(result(one, 1), result(other, 2))
 
 

@@ -90,12 +90,12 @@ def found(monoid: Any, field: Any) -> list[Any]:
 
 @pytest.mark.parametrize("field", ["open", "state", "code", "user", "amount", "color", "level_", "at", "pair", "loose"])
 def test_the_first_and_the_last_are_values_of_events(field: str) -> None:
-    first = [4, 14] if field == "user" else [3, 12]  # None is left out
+    first = [4, 14] if field == "user" else [3, 12]  # None is skipped
     for monoid, numbers in ((FIRST, first), (LAST, [7, 17])):
-        wanted = [getattr(seen(number), field) for number in numbers]
+        expected = [getattr(seen(number), field) for number in numbers]
         values = found(monoid, field)
-        assert values == wanted
-        assert list(map(type, values)) == list(map(type, wanted))
+        assert values == expected
+        assert list(map(type, values)) == list(map(type, expected))
 
 
 def test_the_least_and_the_largest_are_values_of_events() -> None:
@@ -114,7 +114,7 @@ def test_what_is_computed_is_a_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("monoid", "field", "told"),
+    ("monoid", "field", "message"),
     [
         (SUM, "at", "sum takes numbers, and at is of datetime"),
         (MEAN, "state", "mean takes numbers, and state is of str"),
@@ -127,8 +127,8 @@ def test_what_is_computed_is_a_number() -> None:
         (MEDIAN, "at", "median takes numbers, and at is of datetime"),
     ],
 )
-def test_what_cannot_be_aggregated_is_refused_where_it_is_written(monoid: Any, field: str, told: str) -> None:
-    with pytest.raises(WindowError, match=told):
+def test_what_cannot_be_aggregated_is_refused_where_it_is_written(monoid: Any, field: str, message: str) -> None:
+    with pytest.raises(WindowError, match=message):
         Windows(Seen, Tumbling(10), {"x": (monoid, field)})
 
 
