@@ -89,7 +89,7 @@ Examples:
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
-"""Of errors of the system those that no program can help: a disk that is full, or broken."""
+"""The errors of the system that no program can help: a disk that is full, or broken."""
 
 
 class LazyGroup(TyperGroup):

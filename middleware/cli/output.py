@@ -1,4 +1,4 @@
-"""What the commands say, and how: consoles, JSON for machines, exit codes."""
+"""The output of commands: consoles, JSON for machines, exit codes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 STANDARD_OUTPUT = "-"
 
 _NOTHING = frozenset({"", "0", "0 B"})
-"""What a cell has that says nothing."""
+"""The text of an empty cell."""
 
 _FILE_WIDTH = 140
 """Columns where the output is no terminal: tables in a file or a pipe should not be cut to a terminal's default of 80."""
 
 
 class ExitCode(IntEnum):
-    """What a command ends with.
+    """The exit codes of commands.
 
     ``FAILED``: the command did what it was asked, and the answer is no, or the run broke on the way.
     ``BAD_INPUT``: it could not start; arguments, files or code that it was given are wrong.
@@ -218,14 +218,14 @@ class _Log:
 
 
 def log_to_standard_error() -> None:
-    """What Slackline logs from now on is no result: it goes to standard error."""
+    """Slackline's logs go to standard error from now on, as they are no results."""
     import structlog
 
     structlog.configure(logger_factory=structlog.PrintLoggerFactory(file=_Log()))  # type: ignore[arg-type]
 
 
 def log_as_json() -> None:
-    """The same, with one JSON object a line: ``event``, ``level``, ``timestamp`` (UTC), and its values."""
+    """Log with one JSON object a line: ``event``, ``level``, ``timestamp`` (UTC), and its values."""
     import structlog
 
     log_to_standard_error()

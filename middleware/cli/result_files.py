@@ -52,9 +52,9 @@ def check_not_read(outputs: Iterable[str | None], inputs: Iterable[str | Path]) 
 def write_results(finals: Iterable[Event], file: str) -> None:
     """Write events in their order to ``file`` (``-``: standard output), in the form that the end of its name says.
 
-    A name without an end, a pipe for instance, gets lines of JSON. The file is replaced, whole or not at all. Of several types,
-    a table has the columns of all, and the type of each row. ``check_results`` was asked before. Raises SlacklineError if it
-    cannot be written. O(events).
+    A name without an end, a pipe for instance, gets lines of JSON. The file is replaced, whole or not at all. A table of
+    several types has the columns of all, and the type of each row. ``check_results`` was asked before. Raises SlacklineError if
+    it cannot be written. O(events).
     """
     events = list(finals)
     suffix = Path(file).suffix.lower()

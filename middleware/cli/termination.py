@@ -35,7 +35,7 @@ def end_in_order() -> None:
 
 
 def interrupted() -> ExitCode:
-    """What a command that was interrupted ends with: 143 after SIGTERM, 130 after Ctrl-C, as a shell has it."""
+    """The exit code of an interrupted command: 143 after SIGTERM, 130 after Ctrl-C, as a shell has it."""
     return ExitCode.TERMINATED if _came else ExitCode.INTERRUPTED
 
 

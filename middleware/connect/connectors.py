@@ -258,7 +258,7 @@ class Connectors:
         return client
 
     def _keep_trying(self, label: str, attempt: Callable[[], None]) -> None:
-        """Attempt until it is over. What is lost is tried again, after a pause that doubles up to LONGEST_PAUSE."""
+        """Attempt until it is over. A lost connection is tried again, after a pause that doubles up to LONGEST_PAUSE."""
         pause = FIRST_PAUSE
         while not self._over.is_set():
             began = time.monotonic()
@@ -279,7 +279,7 @@ def _options(plan: InputPlan | OutputPlan) -> dict[str, Any]:
 
 
 def _avro(plan: InputPlan | OutputPlan, scenario: Scenario) -> Avro | None:
-    """What decodes or encodes messages in Avro, if that is what an end has. Raises ScenarioError."""
+    """The decoder or encoder of messages in Avro, if an end has that form. Raises ScenarioError."""
     schemas = plan.options.get("avro")
     if schemas is None:
         return None
@@ -289,7 +289,7 @@ def _avro(plan: InputPlan | OutputPlan, scenario: Scenario) -> Avro | None:
 
 
 def opener(plan: InputPlan, reader: MessageReader, folder: Path) -> Callable[[], Source]:
-    """What makes the source of an input, as often as it is needed. Raises ScenarioError."""
+    """The maker of the source of an input, called as often as it is needed. Raises ScenarioError."""
     address = expanded(plan.address)
     scheme = address.partition("://")[0]
     inputs = extensions("inputs")

@@ -36,15 +36,15 @@ _log = structlog.get_logger()
 class KafkaSource:
     """Messages of topics, by a consumer group that is named as the input is.
 
-    Of a message, ``kafka:NAME:TOPIC@ID/PARTITION`` is the source, and its offset the id, so that a repeat is known. ID is the
+    ``kafka:NAME:TOPIC@ID/PARTITION`` is the source of a message, and its offset the id, so that a repeat is known. ID is the
     broker's for the topic: one that was deleted and made again begins at offset 0 again, with other messages. Several processes
     may serve one input: each has partitions of its own. Messages of transactions come once those are committed.
 
-    What the broker has deleted before it was read is listed in the late ledger, one entry for each gap; what it has lost after
-    it was read (it has fewer messages than before) is a SourceError.
+    Messages that the broker has deleted before they were read are listed in the late ledger, one entry for each gap; if it has
+    lost messages after they were read (it has fewer than before), that is a SourceError.
 
     ``start``
-        where a new group begins: earliest or latest. Of a topic that the group knows, new partitions are read from their
+        where a new group begins: earliest or latest. New partitions of a topic that the group knows are read from their
         beginning.
     ``options``
         of librdkafka, with ``_`` for dots: security_protocol = "SASL_SSL".
@@ -207,8 +207,8 @@ class KafkaSink:
     """Events as JSON objects, or in Avro, each with its identity as the key: finals exactly once, by transactions.
 
     The sink's position goes into the same transaction, with the offset of the group ``slackline-out-NAME``: readers must read
-    committed messages only. Of early changes, a revision is the next message of its key, and a withdrawal a tombstone: in a
-    compacted topic the last of each key is what stands. Of two sinks of one name, the first is shut out; so is one whose
+    committed messages only. As an early change, a revision is the next message of its key, and a withdrawal a tombstone: in a
+    compacted topic the last of each key is what stands. The second sink of a name shuts out the first; so is one shut out whose
     transaction took too long. It begins anew, from the position.
 
     ``address``

@@ -268,7 +268,7 @@ class _File:
 
 
 def opener(plan: LineSource, state: Path | None = None) -> Callable[[], Lines]:
-    """What connects to the lines of a plan, as often as it is needed. Raises SourceError.
+    """The connector to the lines of a plan, called as often as it is needed. Raises SourceError.
 
     Lines of a file keep their numbers, so their source is the same in every process; and, where events depend on it, the times
     at which they came, in the folder ``state``. Lines of a server are numbered anew by each process, under a source that names

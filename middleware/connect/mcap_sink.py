@@ -28,7 +28,7 @@ Schemas = dict[str, bytes]
 
 
 class _Stamp(msgspec.Struct):
-    """What a message is filed under."""
+    """The fields by which a message is filed."""
 
     type: str
     ts: int

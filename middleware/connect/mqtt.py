@@ -48,8 +48,8 @@ class MqttSource:
     A message that comes again is known by its topic and content, if its events name their own time (``has_own_times``). If
     not, equal messages are different events, and a repeat is known by what MQTT has: its packet number, sent again and marked
     so. A broker that forgets what it has sent, as one that is killed may, can then make two events of one message. Retained
-    messages come once, when the subscription is new; a last will is a message like any other. Of a message that fits several
-    patterns, the copy for the first of them counts; what is no pattern of this input any more is unsubscribed from.
+    messages come once, when the subscription is new; a last will is a message like any other. The copy for the first pattern
+    counts of a message that fits several; former patterns of this input are unsubscribed from.
 
     ``window``
         the most messages that the broker sends before any is acknowledged; its own limit may be lower.

@@ -25,7 +25,7 @@ _REFUSED = {
 }
 _TAKEN_OVER = "Session taken over"
 _MOST_UNDER_WAY = 65_535
-"""What MQTT has a number for."""
+"""The most packets under way that MQTT has numbers for."""
 
 
 class MqttClient:

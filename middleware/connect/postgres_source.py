@@ -165,7 +165,7 @@ class PostgresSource:
         return not without
 
     def receive(self, timeout: float) -> Messages:
-        """See Source. What comes next comes once these are acknowledged."""
+        """See Source. The next ones come once these are acknowledged."""
         deadline = time.monotonic() + timeout
         while self._end is None:
             is_due = time.monotonic() - self._looked_at > _LOOK_EVERY
@@ -239,7 +239,7 @@ class _Transaction(NamedTuple):
 
 
 Columns = list[tuple[bytes, Callable[[bytes], bytes]]]
-"""Of each column its key in JSON, with the colon, and what makes JSON of the text of a value."""
+"""The key of each column in JSON, with the colon, and the function that makes JSON of a value's text."""
 
 _COMMIT, _RELATION, _INSERT, _UPDATE, _TEXT, _NULL, _OLD = b"CRIUtnO"
 

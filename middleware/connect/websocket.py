@@ -85,7 +85,7 @@ class WebSocketSink:
         )
 
     def _rejected(self, reader: ServerConnection, request: Request) -> Response | None:
-        """What a reader is answered that may not connect; None if it may."""
+        """The answer to a reader that may not connect; None if it may."""
         bearer = request.headers.get("Authorization", "").removeprefix("Bearer ")
         given = parse_qs(urlsplit(request.path).query).get("token", [bearer])[0]
         rejection = self._visitors.rejection(request.headers.get("Host", ""), request.headers.get("Origin"), given)

@@ -124,7 +124,8 @@ class PendingCheckpoint:
             return self._piece(*self._next(count))
 
     def _next(self, count: int) -> tuple[bytes, bytes]:
-        """Kind and body of the next piece. What was made on the way is gone when it returns: no garbage collection sees it."""
+        """Kind and body of the next piece. Objects made on the way are gone when it returns: no garbage collection sees
+        them."""
         if self._head:
             head, self._head = self._head, b""
             return _WHOLE, head
@@ -145,7 +146,7 @@ class PendingCheckpoint:
             raise self._fault(parts, error) from error
 
     def _fault(self, units: Mapping[str, Any], error: StateError) -> StateError:
-        """The same error, with the units whose state it is about; as it is if it is about no unit. O(size)."""
+        """Return the error with the units whose state it is about; unchanged if it is about no unit. O(size)."""
         faults = {name: why for name, state in units.items() if (why := unsaved(state, self._types)) is not None}
         return UnsavedError(faults) if faults else error
 

@@ -55,7 +55,7 @@ class Recoverable(Protocol):
         ...
 
     def promised_without(self, names: Collection[str]) -> dict[str, int]:
-        """The same without these units, of which no reader knows yet; NEVER for types that only they publish."""
+        """Return the watermarks without these units, of which no reader knows yet; NEVER for types that only they publish."""
         ...
 
     @property
@@ -78,7 +78,7 @@ class Recoverable(Protocol):
 
     @property
     def code(self) -> dict[str, Any]:
-        """What its stored state depends on."""
+        """The form of its stored state."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -98,7 +98,7 @@ class Recoverable(Protocol):
 
 
 class Write(msgspec.Struct):
-    """What is to be stored in one transaction: a record and, when one is due, the first pieces of a checkpoint as of its end.
+    """The content of one transaction: a record and, when one is due, the first pieces of a checkpoint as of its end.
 
     ``needed``
         no one needs blocks up to this offset any more.

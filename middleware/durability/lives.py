@@ -111,7 +111,7 @@ def replay(broker: Broker, record: Record) -> Batch | None:
 
 
 def _again(broker: Broker, entry: LogEntry) -> None:
-    """What an entry of the log says happens again."""
+    """Apply an entry of the log again."""
     tracker = broker.tracker
     if type(entry) is ReceivedPayload:
         _take_again(broker, entry)
@@ -141,7 +141,8 @@ _ENDING = (IdlePromise, PeerDeparture)
 
 
 def _split(record: Record) -> tuple[list[LogEntry], list[LogEntry]]:
-    """What a step did until its detectors had their batch; and what it promised for idle publishers, with who left then."""
+    """The effects of a step until its detectors had their batch, and its promises for idle publishers, with those that left
+    then."""
     first = next((index for index, entry in enumerate(record.entries) if type(entry) is IdlePromise), len(record.entries))
     rest = record.entries[first:]
     before = record.entries[:first] + [entry for entry in rest if type(entry) not in _ENDING]

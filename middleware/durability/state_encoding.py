@@ -43,7 +43,7 @@ def written_head(types: EventTypes, known: Mapping[str, str]) -> bytes:
 
 
 def read_head(data: bytes) -> bytes:
-    """What follows the head."""
+    """The part behind the head."""
     return data[_LENGTH + int.from_bytes(data[:_LENGTH], "big") :]
 
 

@@ -91,7 +91,7 @@ def write_report(
 
 
 def headline(results: Results, measured: Mapping[str, ModeMeasures]) -> list[str]:
-    """What was found, in three sentences: whether it is right, how early it is, and what that costs."""
+    """The findings in three sentences: whether results are right, how early they are, and what that costs."""
     wrong = [one.mode.title for one in measured.values() if not one.oracle_equal]
     buffering, dynamic = measured[BUFFERING.name], measured[DYNAMIC.name]
     right = (
@@ -114,7 +114,7 @@ def headline(results: Results, measured: Mapping[str, ModeMeasures]) -> list[str
 
 
 def aims(results: Results) -> list[Aim]:
-    """What the project aims at, and what came of it; then what is only measured."""
+    """The aims of the project with their outcomes; then the figures without an aim."""
     ratio, corrections = results.latency_ratio, results.retraction_ratios
     latency_of, corrections_of = results.latency_of or "-", results.corrections_of or "-"
     return [

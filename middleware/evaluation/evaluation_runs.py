@@ -31,7 +31,7 @@ BATCH = 170
 
 
 class Replay(msgspec.Struct):
-    """What a run at real speed left behind.
+    """The outcome of a run at real speed.
 
     ``types``
         the event types subscribed to.
@@ -49,7 +49,7 @@ class Replay(msgspec.Struct):
 
 
 class CountedRun(msgspec.Struct):
-    """What a run in this process came to: the same arrivals in the same batches for all modes, whatever the machine does.
+    """The outcome of a run in this process: all modes get the same arrivals in the same batches, whatever the machine does.
 
     ``seconds``
         of the recording; ``cpu``: processor seconds that it took.

@@ -28,7 +28,7 @@ _FLUSH = 600.0
 
 
 class FeedTimes(msgspec.Struct, frozen=True):
-    """What was fed, and when: an event with arrival ``a`` was due at start + (a - first_arrival) / speed.
+    """The events fed, and when: an event with arrival ``a`` was due at start + (a - first_arrival) / speed.
 
     ``start``, ``first_arrival``
         Unix time and arrival time of the first event, ns.

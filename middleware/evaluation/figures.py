@@ -158,7 +158,7 @@ class Figures:
         busy.set_xlabel("time since the first arrival (s)")
 
     def _control(self, alpha: Axes, busy: Axes, run: ModeMeasures) -> None:
-        """What the adaptation of alpha saw and did."""
+        """The input and steps of the adaptation of alpha."""
         at, look = [one.at for one in run.intervals], look_of(run.mode)
         alpha.step(at, [one.alpha for one in run.intervals], where="post", color=look.colour, lw=1.6, label="alpha")
         failed = back_offs(run.intervals) if run.mode.changes["alpha"] == Adaptation.EACH else []

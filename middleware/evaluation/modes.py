@@ -32,7 +32,7 @@ class Mode(msgspec.Struct, frozen=True):
 
 
 BUFFERING = Mode("buffering", "pure buffering", {"alpha": "buffering", "slack": "max", "lateness": "0s", "failing": "stop"})
-"""The paper's baseline: events wait for K, the largest delay so far. What is later is lost; no result is ever corrected."""
+"""The paper's baseline: events wait for K, the largest delay so far. Later events are lost; no result is ever corrected."""
 DYNAMIC = Mode("dynamic", "dynamic alpha", {"alpha": "gain", "retraction": "on-demand", "spacing": "auto"})
 PAPER = Mode("algorithm-3", "alpha by Algorithm 3", {"alpha": "adaptive", "retraction": "on-demand", "spacing": "auto"})
 SPECULATION = Mode("speculation", "full speculation", {"alpha": 0.0})
@@ -67,7 +67,7 @@ MODES = (
     FAST_SPECULATION,
 )
 LONG = (BUFFERING, PAPER, PAPER_FULL, PAPER_AUTO, SPECULATION)
-"""What is compared over a long recording, in virtual time."""
+"""The modes that are compared over a long recording, in virtual time."""
 
 QUICK = (BUFFERING, DYNAMIC, PAPER, SPECULATION, AUTO)
 

@@ -29,7 +29,7 @@ def setting(seed: int, seconds: float, command: str) -> dict[str, str]:
 
 
 def line(parts: dict[str, str]) -> str:
-    """The same as lines of text that fit below a figure."""
+    """The setting as lines of text that fit below a figure."""
     texts = [f"{name} {text}" for name, text in parts.items()]
     rows = (" · ".join(texts[:3]), *texts[3:])
     return "\n".join(piece for row in rows for piece in wrap(row, _WIDTH))

@@ -12,7 +12,7 @@ from middleware.model.detector import Detector, Key, Result, fresh, key_function
 class UnkeyedDetector(Detector):
     """Does what a keyed detector does, with one state: a late event replays all keys. Base of one class for each detector.
 
-    What it derives has the same content, but other ids: identities hang on the key.
+    Its results have the same content, but other ids: identities depend on the key.
     """
 
     def __init__(self, inner: Detector, key: Key) -> None:
@@ -35,7 +35,7 @@ class UnkeyedDetector(Detector):
 
 
 def unkeyed(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The same detectors, by the same names, none of them keyed."""
+    """Return the detectors, by their names, without keys."""
     return {name: _without_key(detector) for name, detector in detectors.items()}
 
 

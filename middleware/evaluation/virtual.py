@@ -31,7 +31,7 @@ LOAD = 0.6
 """How busy pure buffering keeps the machine."""
 
 AT_ONCE = 5_000_000
-"""What arrives within so many ns is taken at once, as a paced feed gives it."""
+"""Events that arrive within so many ns are taken at once, as a paced feed gives them."""
 
 _PARTS_FIRST, _PARTS_EVERY = 4, 40
 """Memory is looked at in each of the first intervals, then in every 40th: each look copies all of it."""
@@ -172,7 +172,7 @@ class _Run:
 
 
 def _at_once(arrivals: Arrivals) -> Iterator[tuple[int, list[Event]]]:
-    """What arrives within ``AT_ONCE``, with the time at which that has come."""
+    """The events that arrive within ``AT_ONCE``, with the time of the last arrival."""
     pairs = ((arrival, event) for times, events in arrivals for arrival, event in zip(times, events, strict=True))
     for slot, some in groupby(pairs, key=lambda pair: pair[0] // AT_ONCE):
         yield (slot + 1) * AT_ONCE, [event for _, event in some]

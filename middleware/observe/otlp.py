@@ -1,11 +1,11 @@
 """A node's metrics pushed to a collector by OpenTelemetry's protocol (OTLP over HTTP). Needs the extra ``otlp``.
 
-The same families as ``/metrics`` has, under the same names, so that one dashboard serves for both. A thread of its own asks
+It pushes the families of ``/metrics`` under their names, so that one dashboard serves for both. A thread of its own asks
 the node and pushes: a collector that is away or slow costs the node nothing, and is logged once. Every push has all counts
 since the node's start, so one that failed is not tried again: the next one makes up for it.
 
-What a collector asks for beyond its address (headers, certificates, compression) is taken from the environment, in
-OpenTelemetry's own ``OTEL_EXPORTER_OTLP_...`` variables, and further attributes of the node from ``OTEL_RESOURCE_ATTRIBUTES``.
+The further needs of a collector (headers, certificates, compression) are taken from the environment, in OpenTelemetry's own
+``OTEL_EXPORTER_OTLP_...`` variables, and further attributes of the node from ``OTEL_RESOURCE_ATTRIBUTES``.
 """
 
 from __future__ import annotations
@@ -59,10 +59,10 @@ _log = structlog.get_logger()
 
 
 class StatusSource(Protocol):
-    """What is asked of a node; from any thread."""
+    """A node that gives its status to any thread."""
 
     def status(self, patience: float) -> Status | None:
-        """What it knows of itself."""
+        """The status of the node."""
         ...
 
 

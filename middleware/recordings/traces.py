@@ -180,7 +180,7 @@ def read_trace(path: str | Path, types: EventTypes) -> Iterator[list[Event]]:
 
 
 def read_arrivals(path: str | Path, types: EventTypes) -> Iterator[tuple[list[int], list[Event]]]:
-    """The same, each list with the times (ns) at which its events arrived."""
+    """Read the events in lists, each with the times (ns) at which its events arrived."""
     folder = Path(path)
     trace = load_trace(folder)
     for name, one in trace.types.items():

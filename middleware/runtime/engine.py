@@ -105,7 +105,7 @@ class Run(msgspec.Struct, dict=True):  # the dict is for what ``why`` needs, whi
         return f"<Run: {'; '.join(parts)}>"
 
     def _repr_html_(self) -> str:
-        """What a notebook shows: the results of each detector, and their distribution over time."""
+        """The display in a notebook: the results of each detector, and their distribution over time."""
         late = {name: len(ledger) for name, ledger in self.late.items()}
         skipped = {name: late.get(name, 0) + len(self.failures.get(name, ())) for name in self.finals}
         return page(repr(self)[1:-1], self.finals, skipped)
@@ -304,8 +304,8 @@ def _report(
 class Stepper:
     """A run, step by step, for those who do something between two steps: ``take`` what arrives, at last ``end``, then ``run``.
 
-    ``hierarchy``, ``seen``: its units, and the identities that have come. What it takes is of no type that the detectors
-    derive. Raises DetectorError.
+    ``hierarchy``, ``seen``: its units, and the identities that have come. Its events are of no type that the detectors derive.
+    Raises DetectorError.
     """
 
     def __init__(

@@ -30,7 +30,7 @@ class Failure(msgspec.Struct, frozen=True):
 
     @property
     def error(self) -> str:
-        """What was raised, in one line."""
+        """The exception in one line."""
         return last_line(self.traceback)
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What a scenario's file may say: its tables and keys with their defaults, and the policies that they mean."""
+"""The form of a scenario's file: its tables and keys with their defaults, and the policies that they mean."""
 
 from __future__ import annotations
 
@@ -168,7 +168,7 @@ class NodePlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class EvaluationPlan(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What ``slackline evaluate`` reports in more detail.
+    """The results that ``slackline evaluate`` reports in more detail.
 
     ``latency``, ``corrections``
         the detectors whose latency, and whose corrected results, are shown separately.

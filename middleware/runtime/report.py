@@ -231,7 +231,7 @@ class Reporter:
         self._memory = max(self._memory, memory)
 
     def waiting(self) -> list[UnitStatus]:
-        """What each unit waits for."""
+        """The causes for which each unit waits."""
         return [self._unit_status(unit) for unit in self.hierarchy.units]
 
     def _unit_status(self, unit: Unit) -> UnitStatus:

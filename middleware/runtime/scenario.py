@@ -65,7 +65,7 @@ class Scenario:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What each detector was made with, as text; operators made of data say that themselves."""
+        """The arguments of each detector, as text; operators made of data state them themselves."""
         plan, everything = self.plan, self.detectors
         if isinstance(plan.detectors, str):
             given = [plan.settings] * len(everything)  # those of the function that makes all of them
@@ -115,7 +115,7 @@ class Scenario:
         return {**each, "": self.plan.policies.policies(alpha)}
 
     def lasting(self, seconds: float | None, seed: int | None) -> Scenario:
-        """The same scenario with a generated recording of another length or seed."""
+        """Return the scenario with a generated recording of another length or seed."""
         recording = self.plan.recording
         if (seconds is not None or seed is not None) and recording.generate is None:
             raise ScenarioError(f"{self.file}: its recording is not generated: it has the length and the events that it has")
@@ -127,7 +127,7 @@ class Scenario:
         return Scenario(msgspec.structs.replace(self.plan, recording=changed), self.file)
 
     def with_workers(self, workers: int) -> Scenario:
-        """The same scenario with its parts on this many nodes; ``settings.workers`` passes this number to the detectors.
+        """Return the scenario with its parts on this many nodes; ``settings.workers`` passes this number to the detectors.
 
         The node with the parts ``.0`` is the pattern; a single worker runs everything. Raises ScenarioError if there are no
         parts.
@@ -326,7 +326,7 @@ def _detectors(plan: Plan, folder: Path) -> dict[str, Detector]:
 
 
 def _class_names(targets: Iterable[str]) -> list[str]:
-    """What ``module:Class`` calls the class: ``settings`` go by it."""
+    """The name of the class in ``module:Class``: ``settings`` go by it."""
     return [target.partition(":")[2] for target in targets]
 
 

@@ -84,7 +84,7 @@ class Vitals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Status(NodeStatus, frozen=True, kw_only=True):
-    """What a node's streams wait for, what its units have done, and its vitals."""
+    """The causes for which a node's streams wait, the work of its units, and its vitals."""
 
     vitals: Vitals
 

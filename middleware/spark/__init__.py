@@ -1,1 +1,2 @@
-"""What needs Spark: the session, jobs that prepare, feed and archive recordings, the streaming engine, and the data source."""
+"""The room for Spark: the session, jobs that prepare, feed and archive recordings, the streaming engine, and the data
+source."""

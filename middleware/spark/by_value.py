@@ -1,7 +1,7 @@
 """Code sent by value with a job: executors have Slackline and installed packages, but no modules of users or scenarios.
 
-What is defined in a user's module (or in a notebook) goes by value: ``cloudpickle`` writes down functions and classes, and this
-module adds event types, which it cannot make anew. What is installed goes by name, so both sides need the same versions.
+Code of a user's module (or of a notebook) goes by value: ``cloudpickle`` writes down functions and classes, and this
+module adds event types, which it cannot make anew. Installed packages go by name, so both sides need the same versions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What executors have: their Python, PySpark and Slackline, as they report it."""
+"""The environment of executors: their Python, PySpark and Slackline, as they report it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SCHEMA = "host string, python string, packages string, missing string"
 
 
 class Executor(NamedTuple):
-    """What one machine's executors have. ``missing``: why Slackline cannot be imported there; empty if it can."""
+    """The environment of one machine's executors. ``missing``: why Slackline cannot be imported there; empty if it can."""
 
     host: str
     python: str
@@ -39,7 +39,7 @@ class Executor(NamedTuple):
 
     @property
     def advice(self) -> str:
-        """What to do about it; empty if it is fit."""
+        """The remedy; empty if it is fit."""
         return "" if self.is_fit else f"give executors what this process has ({versions()} and Slackline): slackline spark pack"
 
 
@@ -53,7 +53,8 @@ def versions() -> str:
 
 
 def executors(spark: SparkSession) -> list[Executor]:
-    """What the executors of a session have, one for each kind found. Raises what Spark raises, if Python itself differs."""
+    """The environments of a session's executors, one for each kind found. Raises what Spark raises, if Python itself
+    differs."""
     rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(make_portable(_asked), _SCHEMA).distinct().collect()
     return sorted(Executor(*row) for row in rows)
 

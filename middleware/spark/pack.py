@@ -1,4 +1,5 @@
-"""What executors must have, as one archive: Slackline and the packages that it needs, copied from this environment."""
+"""The environment that executors need, as one archive: Slackline and the packages that it needs, copied from this
+environment."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Event types as schemas of Spark and Arrow, and events to and from columns.
 
-An event is a row: its own fields, then ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string) and ``level`` (bigint). What
-Spark has no type for is text: ISO 8601 for times of day and for date-times that do not say whether they have a zone; JSON for
-fields of any type, or of several.
+An event is a row: its own fields, then ``ts`` (bigint, ns), ``id`` (bigint), ``source`` (string) and ``level`` (bigint). Values
+for which Spark has no type are texts: ISO 8601 for times of day and for date-times that do not say whether they have a zone;
+JSON for fields of any type, or of several.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class EventSchema:
     def batch(self, events: Sequence[Event]) -> pa.RecordBatch:
         """Events of this type as a record batch, in order. Raises EventError for a value that no column can hold. O(n).
 
-        Of ``Block`` no event is made, if their columns say all that there is to say.
+        No event is made of a ``Block`` whose columns hold all fields.
         """
         import pyarrow as pa
 

@@ -252,7 +252,7 @@ _RAISED = re.compile(r"^(?:\w+\.)*(\w+(?:Error|Exception|Interrupt)): (.+)$", re
 
 
 _OF_SPARK = re.compile(r"SparkException: (.+)$", re.MULTILINE)
-"""What Spark says where nothing else was raised."""
+"""The message of Spark where nothing else was raised."""
 
 
 def reason(error: BaseException) -> str:

@@ -66,7 +66,7 @@ def split_rows(batch: pa.RecordBatch, numbers: npt.NDArray[Any]) -> Iterator[tup
 
 
 def gathered(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of at least so many, but for the last one; none is empty."""
+    """Return the rows in batches of at least so many, but for the last one; none is empty."""
     import pyarrow as pa
 
     some: list[pa.RecordBatch] = []

@@ -35,12 +35,12 @@ def hash_of(number: int) -> int:
 
 
 def _divided(word: int, factor: int) -> int:
-    """What gives ``word`` if it is multiplied."""
+    """The number that gives ``word`` if it is multiplied."""
     return word * pow(factor, -1, _WORD) % _WORD
 
 
 def _unshifted(word: int, bits: int) -> int:
-    """What gives ``word`` if it is combined with itself, shifted to the right by so many bits, 11 at least."""
+    """The number that gives ``word`` if it is combined with itself, shifted to the right by so many bits, 11 at least."""
     return word ^ word >> bits ^ word >> 2 * bits
 
 

@@ -1,4 +1,4 @@
-"""What detectors on columns promise besides: the same results and state for all cuts of batches, and keys that do not meet.
+"""The further contract of detectors on columns: the same results and state for all cuts of batches, and keys that do not meet.
 
 Each function tries to prove a detector wrong on a sequence of events, as those in ``contract`` do.
 """
@@ -52,7 +52,8 @@ def _cut(
     alone: list[EventOutcome],
     states: list[object],
 ) -> str:
-    """What batches that end at ``cuts`` do otherwise than batches of one, in words. What raises alone stays out of batches."""
+    """The differences between batches that end at ``cuts`` and batches of one, in words. Events that raise alone stay out of
+    batches."""
     for start, stop in pairwise(cuts):
         sound_events = [at for at in range(start, stop) if not (alone[at].raised or alone[at].malformed)]
         if not sound_events:

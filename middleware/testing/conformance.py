@@ -146,8 +146,8 @@ def check_detector(
 ) -> list[Verdict]:
     """Run the whole suite on a detector class, which is made with ``settings`` as arguments.
 
-    The input is ``count`` drawn sequences of up to ``length`` events, or the detector's own ``examples()``. The same
-    seed draws the same input. Raises EventError if no input can be drawn. O(count * length^2) events are processed.
+    The input is ``count`` drawn sequences of up to ``length`` events, or the detector's own ``examples()``. A seed always draws
+    the same input. Raises EventError if no input can be drawn. O(count * length^2) events are processed.
     """
     trial = Trial(detector_class, settings or {})
     problem = contract.declaration(trial)

@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 def in_fresh_processes(task: Callable[[], T], hash_seeds: Sequence[int], timeout: float = TIMEOUT_S) -> list[T]:
-    """What a task returns in a fresh process for each hash seed; they run at the same time.
+    """The results of a task in a fresh process for each hash seed; they run at the same time.
 
     Raises DetectorError if one fails, or has not ended after ``timeout`` seconds.
     """
@@ -160,7 +160,7 @@ def _write(pipe: IO[bytes], content: bytes) -> None:
 
 
 def _read(pipe: IO[bytes]) -> bytes | None:
-    """What was written next; None if no more comes."""
+    """The next bytes written; None if no more comes."""
     length = int.from_bytes(pipe.read(_LENGTH)) or None
     content = pipe.read(length) if length is not None else b""
     return content if len(content) == length else None

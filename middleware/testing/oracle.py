@@ -59,7 +59,7 @@ def in_order(name: str, detector: Detector, level: int, events: Iterable[Event])
 
 
 def _in_batches(detector: Detector, derive: DerivationByKey, events: list[Event]) -> list[Event]:
-    """The same for a detector on columns: in few batches; where one raises, in its halves, down to the event to be skipped."""
+    """Run a detector on columns in few batches; where one raises, in its halves, down to the event to be skipped."""
     derived: list[Event] = []
     parts = [events[at : at + _BATCH] for at in range(0, len(events), _BATCH)][::-1]
     while parts:
@@ -139,7 +139,7 @@ def derived(
     given: Callable[[str], Iterable[Event]],
     until: Mapping[str, int] | None = None,
 ) -> dict[str, list[Event]]:
-    """The same over the raw events ``given`` to each detector by name, including those that it does not read.
+    """Run over the raw events ``given`` to each detector by name, including those that it does not read.
 
     ``until``: for each detector that has stopped, the time of its last result.
     """

@@ -108,7 +108,7 @@ def _report(target: str, verdicts: list[Verdict], json_file: str | None) -> None
 
 
 def _details(verdict: Verdict) -> list[str]:
-    """What is wrong, on which events, and what to do; nothing for a check that passed."""
+    """The fault, its events, and the remedy; nothing for a check that passed."""
     lines = verdict.problem.splitlines()
     if verdict.example:
         lines += [f"smallest example found ({len(verdict.example)} events):", *(f"  {event}" for event in verdict.example)]

@@ -220,7 +220,7 @@ def doctor(
     data: Annotated[Path, typer.Option(metavar="FOLDER", help="Where traces and results will be written.")] = Path("out"),
     json_file: JsonFile = None,
 ) -> None:
-    """What is installed, what is missing, and what to do.
+    """The installed and the missing parts, and what to do.
 
     Exit code 0 if everything required is there, else 1.
 

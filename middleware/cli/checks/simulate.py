@@ -114,5 +114,5 @@ def _described(seed: int, application: Application, shrink: bool, screen: Consol
 
 
 def _one_of(applications: list[Callable[[Random], _T]], rng: Random) -> _T:
-    """What is deployed in a world; one kind alone takes nothing from the generator."""
+    """The detectors of a world; one kind alone takes nothing from the generator."""
     return (applications[0] if len(applications) == 1 else rng.choice(applications))(rng)

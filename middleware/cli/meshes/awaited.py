@@ -56,7 +56,7 @@ def _report(
 
 
 def awaited(status: NodeStatus, patterns: Collection[str]) -> list[str]:
-    """What these types and patterns wait for at a node, line by line."""
+    """The causes for which these types and patterns wait at a node, line by line."""
     published = sorted(name for name, stream in status.streams.items() if stream.origins)
     unmatched = [pattern for pattern in patterns if not any(is_subscribed([pattern], name) for name in published)]
     gone = [pattern for pattern in unmatched if pattern in status.streams]

@@ -1,4 +1,4 @@
-"""What ``status`` and ``top`` share: which nodes are asked, and the tables they print."""
+"""The part that ``status`` and ``top`` share: which nodes are asked, and the tables they print."""
 
 from __future__ import annotations
 

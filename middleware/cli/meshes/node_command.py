@@ -221,7 +221,7 @@ def _state(chosen: Scenario, name: str, state: Path | None) -> Path | None:
 
 
 def _pusher(metrics: MetricsPlan) -> Callable[[Node], AbstractContextManager[object]]:
-    """What pushes a node's metrics while it runs. That it lacks its extra shows here, before the node recovers."""
+    """The pusher of a node's metrics while it runs. That it lacks its extra shows here, before the node recovers."""
     collector = metrics.collector()
     if collector is None:
         return nullcontext

@@ -199,7 +199,7 @@ def _print(subscriber: Subscriber, count: int | None, json_file: str | None, res
 
 
 def _commit(subscriber: Subscriber, stopped_at: Change | None) -> None:
-    """What was printed does not come again under this name; of early changes that came together, all or none."""
+    """Printed events do not come again under this name; early changes that came together do so all or none."""
     with suppress(NetworkError):  # the node has left: changes that it saw no commit of come again
         if isinstance(stopped_at, Insert) and subscriber.consistency == "final":
             subscriber.commit_upto(stopped_at.event)

@@ -113,7 +113,7 @@ def opened_page(screen: Console, bind: str | None = None, token: str | None = No
 
 
 def stays(page: Page, screen: Console) -> None:
-    """What was shown last stays until Ctrl-C, where somebody sits at the terminal; then the page ends."""
+    """The last state stays on the page until Ctrl-C, if somebody sits at the terminal; then the page ends."""
     if screen.is_terminal:
         screen.print(f"the page stays until Ctrl-C: {page.url}", markup=False, soft_wrap=True)
         with suppress(KeyboardInterrupt):

@@ -142,7 +142,7 @@ class QueryInput(msgspec.Struct):
 
 
 def source_of(sources: Sequence[str], modules: Sequence[str], mapping: Path | None = None) -> QueryInput:
-    """What is meant by names of files, the folder of a trace, a scenario or a node. Raises SlacklineError."""
+    """The input that is meant by names of files, the folder of a trace, a scenario or a node. Raises SlacklineError."""
     from middleware.recordings.traces import DESCRIPTION
 
     types = event_types(list(modules)) if modules else None

@@ -1,4 +1,4 @@
-"""What a node of a running mesh sends, for the commands that run queries over it."""
+"""The events of a node of a running mesh, for the commands that run queries over it."""
 
 from __future__ import annotations
 
@@ -61,6 +61,6 @@ class MeshFeed:
                 yield Batch(batch.deltas, dict(watermarks), max(clocks, default=None))
 
     def notes(self) -> list[str]:
-        """What could not be read, for readers of the results."""
+        """A note on events that could not be read, for readers of the results."""
         drops = {reason: count for reason, count in self._drops.items() if reason != "interruption"}
         return [f"{count} events could not be taken: {reason}" for reason, count in drops.items()]

@@ -77,7 +77,7 @@ def query(
 ) -> None:
     """Run a sequence query over events in their order of arrival: results early, corrected, and final.
 
-    Of a scenario, what its detectors derive can be asked for too. With --json one line of JSON for each change.
+    A query over a scenario can read the results of its detectors, too. With --json one line of JSON for each change.
 
     A file's events are called as the file is, unless a mapping names them; several files are several types.
 
@@ -173,7 +173,7 @@ def _text(text: str) -> str:
 def _batches(
     plan: SequenceQuery, data: QueryInput, hierarchy: Hierarchy, follow: bool, size: int, repeats: Repeats
 ) -> Iterable[Batch]:
-    """What the query runs over: the events of a node, of files that grow, or of a recording and then its end."""
+    """The input of the query: the events of a node, of files that grow, or of a recording and then its end."""
     if data.address:
         return MeshFeed(data.address, data.types, [type_name(each) for each in plan.subscribes])
     if follow:
@@ -258,7 +258,7 @@ class _Lines:
             self._screen.print(line, markup=False, soft_wrap=True)
 
     def ends(self) -> None:
-        """What there was to show has been shown, all of it, or as much as was asked for."""
+        """All results have been shown, or as many as were asked for."""
         if self._results is not None:
             self._results.is_whole = True
 

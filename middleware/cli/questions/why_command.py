@@ -106,7 +106,7 @@ def _fitting(past: Past, asked: ResultFilter, words: list[str]) -> list[Event]:
 
 
 class ResultFilter:
-    """What a result is to be like."""
+    """The conditions on a result."""
 
     def __init__(self, result_type: EventType, words: list[str]) -> None:
         self.result_type = result_type
@@ -152,7 +152,7 @@ class ResultFilter:
 def _from_logs(
     plan: Scenario, asked: ResultFilter, folders: list[Path] | None, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
-    """What the logs know of results of that type; which events were late; and what is not kept any more."""
+    """The content of the logs on results of that type; which events were late; and what is not kept any more."""
     from middleware.cli.runs.live import step
     from middleware.provenance.known_past import Past
     from middleware.runtime.scenario import state_folder
@@ -193,7 +193,7 @@ def _from_logs(
 def _from_trace(
     plan: Scenario, asked: ResultFilter, trace: Path, screen: Console
 ) -> tuple[Past, Mapping[str, Collection[Identity]], list[str]]:
-    """The same of a trace: it is run, in its order of arrival, by those detectors that count."""
+    """Answer from a trace: it is run, in its order of arrival, by those detectors that count."""
     from middleware.cli.runs.live import step
     from middleware.provenance.known_past import closure
     from middleware.recordings.traces import load_trace, read_trace

@@ -69,7 +69,7 @@ def why_waiting(
 
 
 class MeshWaits(msgspec.Struct):
-    """What the nodes of a mesh say that they wait for; ``silent``: a line for each that does not answer."""
+    """The reports of the nodes of a mesh on what they wait for; ``silent``: a line for each that does not answer."""
 
     nodes: list[NodeStatus]
     silent: list[str] = []

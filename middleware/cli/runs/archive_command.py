@@ -130,7 +130,7 @@ def _as_stream(plan: Scenario) -> list[str]:
 
 
 class ArchiveSummary(NamedTuple):
-    """What --json writes. ``seconds``: without the start of Spark. ``oracle_equal``: None without --check."""
+    """The output of --json. ``seconds``: without the start of Spark. ``oracle_equal``: None without --check."""
 
     results: dict[str, int]
     failed: list[str]

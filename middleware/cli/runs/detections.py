@@ -1,4 +1,4 @@
-"""What a run has found: detections by type, early and final, and the latest ones."""
+"""The findings of a run: detections by type, early and final, and the latest ones."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Detections(msgspec.Struct):
 
 
 def found_by_type(collector: Collector, derived: Sequence[str]) -> dict[str, Detections]:
-    """What came of each derived type, of those of which nothing came, too. O(finals)."""
+    """The number of results per derived type, including types with none. O(finals)."""
     found = {name: Detections() for name in derived}
     for name, changes in collector.changes.items():
         each = found.setdefault(name, Detections())
@@ -79,7 +79,7 @@ def pictured(
     latencies: Mapping[str, Mapping[str, DetectionLatency]],
     newest: Sequence[tuple[str, str, str]],
 ) -> Iterator[RenderableType]:
-    """What a run has found, for people: the ``results`` by type, with their latencies by mode, then the ``newest`` lines."""
+    """The findings of a run, for people: the ``results`` by type, with their latencies by mode, then the ``newest`` lines."""
     shown = [name for name in results if name in found] or list(found)
     chosen = sorted(sorted(shown, key=lambda name: -found[name].final)[:_ROWS])
     rows = [_row(name, found[name], [each.get(name) for each in latencies.values()]) for name in chosen]

@@ -1,4 +1,4 @@
-"""What a run shows while it runs: a live table on a terminal, and a line every few seconds where there is none."""
+"""The display of a run under way: a live table on a terminal, and a line every few seconds where there is none."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def step(screen: Console, text: str, every: float = _EVERY) -> Iterator[None]:
 
 @contextmanager
 def steps(screen: Console, every: float = _EVERY) -> Iterator[Callable[[str], None]]:
-    """The same for one step after the other: the caller says with which one it begins, and so ends the one before."""
+    """Show one step after another: the caller announces each step, which ends the one before."""
     with ExitStack() as stack:
         current = stack.enter_context(ExitStack())
 
@@ -119,7 +119,7 @@ def _repeated(report: Callable[[], None], every: float) -> Iterator[None]:
 
 
 def fields_of(event: Event) -> str:
-    """What an event says, without its stamp, in a line."""
+    """The fields of an event, without its stamp, in a line."""
     names = field_names(event.__class__)
     values = ((name, getattr(event, name)) for name in names)
     return ", ".join(f"{name}={value:.2f}" if isinstance(value, float) else f"{name}={value}" for name, value in values)

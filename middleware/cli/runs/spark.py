@@ -14,7 +14,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", pretty_exceptio
 
 @app.callback()
 def spark() -> None:
-    """What a cluster of Spark needs to run Slackline's jobs."""
+    """The needs of a cluster of Spark to run Slackline's jobs."""
 
 
 @app.command()

@@ -40,7 +40,7 @@ _TIME = re.compile(r"(?<=\bts=)\d{18,19}\b")
 
 
 class RunOutcome(msgspec.Struct):
-    """What one run left behind. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
+    """The outcome of one run. ``ledgers``: by node, a copy of its late ledger, if there is anything in it."""
 
     mode: str
     feed: FeedReport
@@ -296,7 +296,7 @@ def show(result: ScenarioSummary, screen: Console, units: bool = False) -> None:
 
 
 def _less(result: ScenarioSummary) -> str:
-    """What the oracle did without, too."""
+    """The events that the oracle did without, too."""
     runs = result.runs.values()
     count = max(sum(one.count for one in run.skipped) + sum(run.lost.values()) for run in runs)
     if not count:

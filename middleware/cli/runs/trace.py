@@ -198,7 +198,7 @@ def parse_speed(text: str) -> float | None:
 
 
 def _ended(error: TraceError) -> BaseException:
-    """What to end the command with: a run that broke on the way is another matter than bad input."""
+    """The exit code of the command: a run that broke on the way is another matter than bad input."""
     from middleware.spark.session import FailedRunError
 
     if not isinstance(error, FailedRunError):

@@ -33,7 +33,7 @@ class _Schema(NamedTuple):
     parsed: Any
     name: str
     unit: int
-    """Of ``ts``, ns."""
+    """The unit of ``ts``, ns."""
 
 
 class Avro:
@@ -128,7 +128,8 @@ def _schema(file: Path) -> _Schema:
 
 
 def _danger(kind: Any, above: tuple[str, ...], known: dict[str, Any]) -> str:
-    """What lets a few damaged bytes crash the library, or fill the memory; empty if nothing does. No event has such a field.
+    """The part of a schema with which a few damaged bytes crash the library, or fill the memory; empty if there is none. No
+    event has such a field.
 
     ``above``: the names of the records that it is in. ``known``: the types with a name that came before.
     """

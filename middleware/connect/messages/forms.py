@@ -50,7 +50,7 @@ Column = Callable[[list[Any]], Iterable[Any]]
 
 
 class _Leaf(NamedTuple):
-    """What stands at the end of a path."""
+    """The value at the end of a path."""
 
     type: Any
     default: Any = NODEFAULT
@@ -86,7 +86,7 @@ def form(event_type: EventType, paths: Mapping[str, Path], times: Times) -> Read
 
 
 def _decoder(event_type: EventType, paths: Mapping[str, Path]) -> tuple[Callable[[bytes], Any], list[Column]]:
-    """What decodes a message into a form, and what takes each field of the type out of forms. Raises _NoFormError."""
+    """The decoder of a message into a form, and the reader of each field of the type. Raises _NoFormError."""
     *own, _, _, _, _ = msgspec.structs.fields(event_type)
     if event_type.__struct_config__.tag is not None or hasattr(event_type, "__post_init__"):
         raise _NoFormError
@@ -105,7 +105,7 @@ def _decoder(event_type: EventType, paths: Mapping[str, Path]) -> tuple[Callable
 
 
 _Tree = dict[str, "_Leaf | _Tree"]
-"""What is looked for in an object, or, if its keys are positions, in a list."""
+"""The keys to look for in an object, or, if they are positions, in a list."""
 
 
 def _put(tree: _Tree, path: Path, leaf: _Leaf) -> list[str]:
@@ -152,7 +152,7 @@ def _list(tree: _Tree) -> Any:
 
 
 def _column(names: list[str], leaf: _Leaf) -> Column:
-    """What takes the values of a leaf out of forms; what has a default may lie in objects that are not there."""
+    """The reader of the values of a leaf; values with a default may lie in objects that are not there."""
     *above, last = names
     if not last.isdecimal():
         get: Callable[[Any], Any] = attrgetter(".".join(names))

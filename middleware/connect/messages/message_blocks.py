@@ -14,7 +14,7 @@ Row = tuple[Any, ...]
 """The values of an event's fields, in their order: its own, then ts, id, source and level."""
 
 Blocks = list[tuple[BlockHead, bytes]]
-"""What goes in one frame, see ``Publisher.publish_blocks``."""
+"""The blocks of one frame, see ``Publisher.publish_blocks``."""
 
 TS_INDEX, _ID, _SOURCE = -4, -3, -2
 _ROWS_A_FRAME = 4_096

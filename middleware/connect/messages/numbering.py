@@ -1,7 +1,7 @@
 """Numbers for messages whose server gives them none: consecutive, and the same for a message that comes again.
 
 Nodes remember the ids they have seen as intervals: consecutive numbers cost them nothing, digests would cost memory for ever.
-What is on disk is only added to, a row for each batch: an index over keys there would be written anew in most of its pages with
+The file on disk only grows, by a row for each batch: an index over keys there would be written anew in most of its pages with
 each batch. The index is here, in memory: some 140 bytes for each message that is known.
 """
 

@@ -130,7 +130,7 @@ class MessageReader:
         return [msgspec.convert(row, event_type) for event_type, row in zip(types, rows, strict=True)], unread
 
     def blocks(self, messages: Messages, reached: dict[str, int] | None = None) -> tuple[list[Blocks], list[UnreadableMessage]]:
-        """The same events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
+        """Return the events as blocks, and the messages that are none. ``reached``: gets the latest time of each source."""
         types, rows, unread = self._rows(messages, reached)
         return list(frames(types, rows)), unread
 
@@ -285,7 +285,7 @@ def _second(text: str) -> int:
 
 
 def _found(record: object, path: tuple[str, ...]) -> Any:
-    """What stands at a path; _ABSENT if nothing does."""
+    """The value at a path; _ABSENT if there is none."""
     for part in path:
         if isinstance(record, dict) and part in record:
             record = record[part]

@@ -1,4 +1,5 @@
-"""What a source is: messages from a server beside the mesh, each with an identity, acknowledged only once they are stored."""
+"""The interface of a source: messages from a server beside the mesh, each with an identity, acknowledged only once they are
+stored."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ class Messages(msgspec.Struct, frozen=True, gc=False):
 
 
 class SourceSpec(NamedTuple):
-    """What a source is made from, besides its own options.
+    """The settings that a source is made from, besides its own options.
 
     ``address``, ``name``
         where the server is, and what the input is called there: its session, its group.
@@ -95,7 +96,7 @@ class SourceSpec(NamedTuple):
 class Source(Protocol):
     """A connection to a server that has messages. It is made from a SourceSpec and serves until the server is lost.
 
-    Whatever was not acknowledged comes again from the next one that is made. All its methods, and what makes it, raise
+    Messages that were not acknowledged come again from the next source that is made. All its methods, and what makes it, raise
     UnreachableError if another attempt may help, and SourceError if none will.
     """
 

@@ -8,7 +8,7 @@ from math import sqrt
 import msgspec
 
 Sighting = tuple[Hashable, int]
-"""What it is (players, team: whatever must agree), and when (ns)."""
+"""The fields that must agree (players, team), and the time (ns)."""
 
 Span = tuple[float, float]
 """Lower and upper end."""

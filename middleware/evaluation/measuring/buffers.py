@@ -47,6 +47,6 @@ def event_sizes(detectors: Mapping[str, Detector], events: Iterable[Event]) -> S
 
 
 def buffered(waiting: Mapping[str, int], held: Mapping[str, int], sizes: Sizes) -> BufferSizes:
-    """What the buffers of all units hold, given how many events each unit keeps."""
+    """The size of the buffers of all units, given how many events each unit keeps."""
     parts = (sum(count * sizes.get(name, 0.0) for name, count in counts.items()) for counts in (waiting, held))
     return BufferSizes(*parts)

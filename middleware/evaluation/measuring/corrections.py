@@ -67,7 +67,7 @@ class AffectedEvents(msgspec.Struct, frozen=True):
 
 
 def affected(run: CountedRun, scenario: Scenario) -> AffectedEvents:
-    """What a counted run touched, for the retraction table (DEBS'13, 5.4)."""
+    """The work of a counted run, for the retraction table (DEBS'13, 5.4)."""
     executed, snapshots = (sum(getattr(unit, what) for unit in run.units) for what in ("executed", "snapshots"))
     return AffectedEvents(run.mode, corrected(run.units, scenario), executed, snapshots, run.cpu, run.seconds)
 

@@ -46,7 +46,7 @@ class Parts(msgspec.Struct, frozen=True):
 
 
 def parts(hierarchy: Hierarchy, seen: SeenIds) -> Parts:
-    """What is kept now. O(all that is kept): it copies and encodes everything, so ask seldom."""
+    """The state that is kept now. O(all that is kept): it copies and encodes everything, so ask seldom."""
     units = [_of_unit(unit) for unit in hierarchy.units]
     waiting, held, snapshots, published = (sum(each) for each in zip(*units, strict=True))
     return Parts(waiting, held, snapshots, published, len(_encode(seen.state())))

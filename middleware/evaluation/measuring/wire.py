@@ -1,4 +1,4 @@
-"""What corrections cost on the wire: each withdrawn result sent by itself, or by a counter (DEBS'13, section 4.3.1).
+"""The cost of corrections on the wire: each withdrawn result sent by itself, or by a counter (DEBS'13, section 4.3.1).
 
 With full retraction a unit withdraws everything behind the disturbed event. Its results are numbered as they are published, one
 series for each key, so that one record says it all: the last number that still stands. A reader that numbers what it gets does

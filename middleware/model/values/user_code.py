@@ -114,7 +114,7 @@ def found(name: str, contents: tuple[str, ...]) -> Code:
 
 
 def _contents(kind: type) -> tuple[str, ...]:
-    """The types of a class's attributes, as far as the class declares them."""
+    """The fields or members of a class, as far as the class declares them."""
     if isinstance(kind, EnumMeta):
         members: dict[str, Any] = dict(kind.__members__)
         values = {name: member.value for name, member in members.items()}

@@ -79,7 +79,7 @@ class Follower:
         return [event for _, table in tables for event in self._numbered(table)]
 
     def _block(self) -> bytes:
-        """What comes next: with a whole line, unless there is none, or it is too long."""
+        """The next bytes: with a whole line, unless there is none, or it is too long."""
         if self._text is None and not self._begin():
             return b""
         assert self._text is not None
@@ -99,7 +99,7 @@ class Follower:
         return block + b"\n" if block else self._block()
 
     def _without_rest(self, block: bytes) -> bytes:
-        """What comes without the rest of a line that is too long."""
+        """The bytes without the rest of a line that is too long."""
         if not self._is_inside:
             return block
         rest = block.find(b"\n") + 1
@@ -145,7 +145,7 @@ class Follower:
 
 
 def followed(followers: Sequence[Follower]) -> Iterator[list[Event]]:
-    """What comes, without an end; an empty list whenever nothing has come for a while."""
+    """The lines as they come, without an end; an empty list whenever nothing has come for a while."""
     while True:
         found = [event for follower in followers for event in follower.take()]
         yield found

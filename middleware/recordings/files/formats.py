@@ -57,7 +57,7 @@ def is_text(file: Path) -> bool:
 def batches(file: Path, columns: Sequence[str] | None = None, topics: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
     """The rows of a file that is not text; ``columns``: only these. Raises TraceError if it cannot be read.
 
-    Of MCAP, the messages of ``topics``: their values as texts, by names as JSON lines have them, and ``STAMPS``.
+    For MCAP, it reads the messages of ``topics``: their values as texts, by names as JSON lines have them, and ``STAMPS``.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -160,7 +160,7 @@ def _first_batch(file: Path, topics: Sequence[str]) -> pa.Table:
 
 
 def _schema(file: Path) -> pa.Schema:
-    """The columns of a file without rows. Of MCAP, those that all messages have: the others come with them."""
+    """The columns of a file without rows. For MCAP, these are the columns that all messages have: the others come with them."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -1,4 +1,4 @@
-"""What the columns of a table hold, found from its first rows: the mapping of a file that has none."""
+"""The content of a table's columns, found from its first rows: the mapping of a file that has none."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TIMES = ("ts", "timestamp", "time", "datetime", "event_time", "date", "t", "publish_time")
-"""What columns of times are called, in small letters, the likeliest first."""
+"""The names of columns of times, in small letters, the likeliest first."""
 
 _DELIMITERS = (";", "\t", "|", ",")
 
@@ -90,7 +90,7 @@ def mapping_of(table: pa.Table, type_name: str, where: str, fields: dict[str, Ma
 def mapping_for(file: Path, type_name: str, fields: dict[str, MappedField]) -> Mapping:
     """The mapping of a file whose rows are events of a class; of MCAP, the messages of the topic that is called as the class.
 
-    Of results that we wrote, only the rows of that class are. Raises TraceError, also if they are of another one alone.
+    In results that we wrote, only the rows of that class are. Raises TraceError, also if they are of another one alone.
     """
     is_mcap = format_of(file) == "mcap"
     topics = (type_name,) if is_mcap and type_name in topics_of(file) else ()
@@ -139,7 +139,7 @@ def _types_of(table: pa.Table, mapping: Mapping) -> list[str]:
 
 
 def kinds_of(table: pa.Table, as_numbers: bool = False) -> dict[str, Kind]:
-    """What each column holds: int, float, bool or str; texts by what they all look like. Others are skipped.
+    """The kind of each column: int, float, bool or str; texts by what they all look like. Others are skipped.
 
     Whole numbers that would not be the same ones as int64, or of which the texts differ where the numbers do not (007 and 7),
     are names, so texts: as numbers, different ones would be one. ``as_numbers``: they are to be computed with.

@@ -82,7 +82,7 @@ def _check_alike(mappings: Sequence[Mapping]) -> None:
 
 
 def parser_of(file: Path, mapping: Mapping) -> tuple[Parse, Quotes | None]:
-    """What parses whole lines of a text file, and how rows go over lines (CSV).
+    """The parser of whole lines of a text file, and how rows go over lines (CSV).
 
     Raises TraceError if columns are missing.
     """

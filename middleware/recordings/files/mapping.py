@@ -1,4 +1,4 @@
-"""What a mapping file says: which columns of a table become which event, written in TOML::
+"""The content of a mapping file: which columns of a table become which event, written in TOML::
 
 type = "weather.Reading"
 delimiter = ","                                  # CSV only

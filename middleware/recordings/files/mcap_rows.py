@@ -68,7 +68,7 @@ def rows_of(file: Path, patterns: Collection[str] = ()) -> Iterator[dict[str, An
 
 
 def _decoder(file: Path, channel: Channel, schema: Schema | None) -> Decode:
-    """What makes rows of a channel's messages. Raises TraceError for an encoding that cannot be read."""
+    """The maker of rows from a channel's messages. Raises TraceError for an encoding that cannot be read."""
     if channel.message_encoding == "json":
         return _decode
     found = None

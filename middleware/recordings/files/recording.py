@@ -99,7 +99,7 @@ def check_type_name(name: str) -> str:
 class NumberingByTime:
     """Ids by order of occurrence within each source, from 0; equal times in the order of the recording.
 
-    Of several types with events of one source, the ids of one follow those of the types that come before it by name. Events
+    If several types have events of one source, the ids of a type follow those of the types before it by name. Events
     of a type that has ids keep them; the others of their sources come behind the largest of these.
     """
 

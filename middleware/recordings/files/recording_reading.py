@@ -80,7 +80,7 @@ def read_events(recording: Recording, types: EventTypes) -> tuple[list[Event], S
 def read_columns(recording: Recording, types: EventTypes) -> tuple[ArrivedColumns, StagingResult]:
     """All events of a recording in order of arrival, as a trace of it has them; and what was read. O(n log n).
 
-    Of those that arrived together, types come in their order in the recording. Raises TraceError if its rows do not fit the
+    Types of events that arrived together come in their order in the recording. Raises TraceError if its rows do not fit the
     types.
     """
     import numpy as np

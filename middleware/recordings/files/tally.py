@@ -1,4 +1,4 @@
-"""What is counted while a recording is read: fields and rows by type, lines, and the lines skipped."""
+"""The counts made while a recording is read: fields and rows by type, lines, and the lines skipped."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class ChunkReport:
 
 
 def staged(reports: Sequence[ChunkReport], recording: Recording) -> StagingResult:
-    """What the reports on all chunks amount to. Raises TraceError if the recording is empty."""
+    """The sum of the reports on all chunks. Raises TraceError if the recording is empty."""
     fields: dict[str, dict[str, str]] = {}
     rows: dict[str, int] = {}
     for report in reports:
@@ -101,5 +101,5 @@ class ChunkTally:
         self._lines += part.lines
 
     def report(self) -> ChunkReport:
-        """What was counted."""
+        """The counts."""
         return ChunkReport(self._fields, self._rows, self._lines, self._bad_count, self._bad)

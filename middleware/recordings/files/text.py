@@ -28,7 +28,7 @@ BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 16 << 20
 """A longer line is a broken one, and is never in memory as a whole."""
 BOM = b"\xef\xbb\xbf"
-"""What some programs put before a text in UTF-8."""
+"""The mark that some programs put before a text in UTF-8."""
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 """How a text in UTF-16 begins."""
 PACKED = (".gz", ".bz2")
@@ -316,7 +316,7 @@ _ROWS = b"slackline:rows"
 
 
 def of_rows(table: pa.Table, rows: int) -> pa.Table:
-    """What a parser gives that has passed over some rows: the others, and how many there were."""
+    """The answer of a parser that has skipped some rows: the others, and how many there were."""
     return table.replace_schema_metadata({_ROWS: str(rows)})
 
 
@@ -326,7 +326,7 @@ def _rows_of(table: pa.Table) -> int:
 
 
 def hopeless(block: bytes, parse: Parse, quotes: Quotes | None = None) -> str | None:
-    """What is wrong with ``HOPELESS`` rows spread evenly over a block; None if one of them is good, or there are fewer.
+    """The fault of ``HOPELESS`` rows spread evenly over a block; None if one of them is good, or there are fewer.
 
     At most ``HOPELESS`` parses, and one if the first line is good; salvaging a block without a good line takes two per line.
     The lines are spread, so that a recording that begins with a thousand broken lines is still read.

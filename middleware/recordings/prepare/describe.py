@@ -94,7 +94,7 @@ _LARGER = {10**3: "a thousand", 10**6: "a million", 10**9: "a thousand million"}
 
 
 def trace_warnings(name: str, times: TypeTrace, is_mapped: bool) -> list[str]:
-    """What is likely to be wrong with a type's events: clashes, and times that would be of our days in another unit."""
+    """The likely faults of a type's events: clashes, and times that would be of our days in another unit."""
     found = []
     if times.clashes:
         found.append(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 STAMP = Event.__struct_fields__
-"""What every event has: ts, id, source and level."""
+"""The fields of every event: ts, id, source and level."""
 
 _AVRO = {"int": int, "long": int, "float": float, "double": float, "string": str, "boolean": bool, "bytes": bytes}
 _JSON = {"integer": int, "number": float, "string": str, "boolean": bool}

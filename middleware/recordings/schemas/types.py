@@ -44,7 +44,8 @@ def event_type(name: str, fields: Mapping[str, Any], doc: str = "") -> EventType
 
 
 def declared_fields(kind: EventType) -> dict[str, MappedField]:
-    """What a table is to give for each field of a class, by name. Raises EventError for a field that no column can hold."""
+    """The type that a table must give for each field of a class, by name. Raises EventError for a field that no column can
+    hold."""
     found: dict[str, MappedField] = {}
     for name, hint in fields_of(kind).items():
         bare = get_args(hint)[0] if get_origin(hint) is Annotated else hint

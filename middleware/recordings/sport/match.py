@@ -61,7 +61,8 @@ def positions(match: TrackingDataset) -> pa.Table:
 
 
 def actions(match: EventDataset) -> pa.Table:
-    """What people saw, as columns of ``soccer.Action``: what it was and its result (in kloppy's words), who did it where (m).
+    """The actions that people saw, as columns of ``soccer.Action``: the kind and its result (in kloppy's words), who did it
+    where (m).
 
     ``team`` is home, away or "", ``receiver`` that of a pass. An event without a recorded position has x and y of 0 and
     ``placed`` false. O(events).

@@ -51,7 +51,7 @@ _HIT = 2.5
 
 
 def ball_motions(ts: npt.NDArray[np.int64], positions: Floats, longest: float) -> Floats:
-    """The same for a ball whose positions are noisy: at 25 frames a second, differences of differences are mostly noise.
+    """The motion of a ball whose positions are noisy: at 25 frames a second, differences of differences are mostly noise.
 
     A contact is where velocity, over three frames before and after, changes by 2.5 m/s at least, and most of the frames around.
     There the acceleration is that of a contact of 40 ms; around it, it is zero. Velocity is the mean over up to two frames to

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _INDEX = "__index_level_0__"
-"""What Arrow calls the index of a pandas frame that has no name."""
+"""Arrow's name for the index of a pandas frame that has no name."""
 
 
 def is_frame(value: object) -> bool:

@@ -155,7 +155,7 @@ class AsyncPublisher(_Asynchronous[Publisher]):
 class AsyncSubscriber(_Asynchronous[Subscriber]):
     """``Subscriber`` for asyncio, made with the same arguments.
 
-    What a cancelled ``receive`` would have given, or one whose time is up, the next one gives: nothing is lost, and nothing
+    The next ``receive`` gives what a cancelled one, or one whose time was up, would have given: nothing is lost, and nothing
     counts as taken that was not given.
     """
 
@@ -163,7 +163,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         super().__init__(partial(Subscriber, address, types, **options))
         self._receiving: asyncio.Future[Any] | None = None
         self._receive: Callable[..., Any] = self.receive
-        """What the call under way is one of."""
+        """The kind of the call under way."""
         self._had_ended = False
         """Whether all had ended when the call under way began: else the end may be in what it has not given yet."""
 
@@ -189,7 +189,7 @@ class AsyncSubscriber(_Asynchronous[Subscriber]):
         return await self._received(self._client.receive_tables, timeout, {})
 
     async def _received(self, receive: Callable[..., T], timeout: float | None, nothing: T, until_end: bool = False) -> T:
-        """What the call under way gives. It is not ended when nobody waits any more: then the next one waits for it.
+        """The result of the call under way. It is not ended when nobody waits any more: then the next one waits for it.
 
         ``until_end``: if all has ended once it is its turn, nothing more is waited for.
         """

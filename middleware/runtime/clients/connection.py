@@ -1,4 +1,4 @@
-"""What Publisher and Subscriber share: one durable link to one node, kept alive while the program does other things."""
+"""The base of Publisher and Subscriber: one durable link to one node, kept alive while the program does other things."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ class Connection:
     def close(self) -> None:
         """Say goodbye, once everything sent has arrived or two seconds have passed.
 
-        What a publisher could not deliver by then is lost, and logged as an error: ``flush`` before, which waits.
+        Events that a publisher could not deliver by then are lost, and logged as an error: ``flush`` before, which waits.
 
         Calls in other threads that wait for the node raise NetworkError.
         """

@@ -30,7 +30,8 @@ class Inquiry(Connection):
         super().__init__("subscriber", address, [encode(Interest(1))], name=None, keys=keys, node=node, patience=patience)
 
     def ask(self, timeout: float = PATIENCE) -> Status:
-        """What its streams wait for now, and its vitals. Raises NetworkError if no answer comes within ``timeout`` seconds."""
+        """The causes for which its streams wait now, and its vitals. Raises NetworkError if no answer comes within ``timeout``
+        seconds."""
         deadline = time.monotonic_ns() + round(timeout * SECOND)
         with self._lock:
             self._number += 1

@@ -25,7 +25,7 @@ _NOBODYS = 2**62
 
 
 class Extent(NamedTuple):
-    """What a node's log holds of a reader: its line; the offset after which the log begins; the one that the reader has."""
+    """The state of a reader in a node's log: its line; the offset after which the log begins; the one that the reader has."""
 
     line: int
     oldest: int
@@ -100,7 +100,7 @@ class LogReader(Subscriber):
         return self._readable(self._subscription.deltas(self._next(timeout)))
 
     def _readable(self, found: T) -> T:
-        """What was found. Raises EventError if some of the log's events are none of the class: they would be omitted."""
+        """Return ``found``. Raises EventError if some of the log's events are none of the class: they would be omitted."""
         drops = {why: count for why, count in self._subscription.drops.items() if why != "interruption"}
         if not drops:
             return found
@@ -157,7 +157,7 @@ def extent(
     keys: Keys | None = None,
     node: str | None = None,
 ) -> Extent:
-    """What the log of the node at ``address`` holds. Raises NetworkError, also if the node keeps no log.
+    """The state of the log of the node at ``address``. Raises NetworkError, also if the node keeps no log.
 
     ``resume``
         a durable name: from now on the node keeps this type under it; the offset is that of what was committed last.

@@ -33,7 +33,7 @@ class Nudge:
         return True
 
     def clear(self) -> None:
-        """What is to be done soon is done."""
+        """Tasks that are due soon are done."""
         while not self._words.empty():
             self.wait(0)
 

@@ -66,7 +66,8 @@ class Subscriber(Connection):
         ``disconnect`` holds nobody up: a node with a log serves it from there, any other drops the subscription.
     ``resume``
         a durable name: a node with a log keeps its offset while this program is away, so that the next subscriber of that name
-        resumes after what was taken. What ``receive`` gave counts as taken when it is called again, or at ``commit``.
+        resumes after what was taken. The changes that ``receive`` gave count as taken when it is called again, or at
+        ``commit``.
     ``after``
         order key of the last final known to be taken, if a sink with that name has stored it; it takes precedence over
         the node's offset. If a sink has less than was committed (an old copy, say), the node sends the rest again, as
@@ -198,7 +199,7 @@ class Subscriber(Connection):
         )
 
     def receive_table(self, timeout: float | None = None) -> pa.Table:
-        """The same for a subscriber of a single event type: one table, without rows if none came in time."""
+        """Receive one table of a single event type, without rows if none came in time."""
         name, event_type = self._subscription.only_type()
         found = self.receive_tables(timeout).get(name)
         return found if found is not None else empty_table(event_type, self.consistency == "early")
@@ -212,7 +213,7 @@ class Subscriber(Connection):
         self._commit(None)
 
     def commit_upto(self, event: Event) -> None:
-        """The same where an iteration over finals stops at this event: those behind it come again."""
+        """Commit where an iteration over finals stops at this event: those behind it come again."""
         self._commit(event)
 
     def _ended(self) -> None:
@@ -274,7 +275,8 @@ class Subscriber(Connection):
         is_enough: Callable[[T], bool],
         of_rest: Callable[[list[Change]], T],
     ) -> T:
-        """What ``read`` makes of what arrives next, once it is enough or time is up; ``of_rest`` of what an iteration has left.
+        """Return the result of ``read`` on the next arrivals, once they are enough or time is up; ``of_rest`` reads what an
+        iteration has left.
 
         One call at a time: changes are read in order of arrival, and no call commits the changes that another one returned.
         """

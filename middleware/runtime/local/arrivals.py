@@ -84,8 +84,8 @@ class ArrivedColumns:
         return np.concatenate([np.array([ranks[name] for name in names], np.int64)[codes] for names, codes in coded])
 
     def in_total_order(self) -> tuple[ArrivedColumns, bool] | None:
-        """The same in total order, and whether any have the same time. None if some arrive after one that happened later, or
-        are not raw. O(n), O(n log n) where those of one time come in another order.
+        """Return the arrivals in total order, and whether any have the same time. None if some arrive after one that happened
+        later, or are not raw. O(n), O(n log n) where those of one time come in another order.
         """
         import numpy as np
 
@@ -108,7 +108,7 @@ class ArrivedColumns:
         return times, times if self._order is None else times[self._order]
 
     def _ordered(self, order: Array) -> ArrivedColumns:
-        """The same with the events in another order: each type's own come one after the other."""
+        """Return the arrivals in another order: each type's own come one after the other."""
         import numpy as np
 
         kinds = self._kinds(order)
@@ -117,7 +117,7 @@ class ArrivedColumns:
         return ArrivedColumns(taken, None if len(taken) == 1 else np.argsort(np.argsort(kinds, kind="stable"), kind="stable"))
 
     def _kinds(self, order: Array) -> Array:
-        """Of which of the columns each event is."""
+        """The index of the columns that each event belongs to."""
         import numpy as np
 
         return np.searchsorted(np.cumsum([len(columns) for columns in self._columns]), order, "right")

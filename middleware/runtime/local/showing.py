@@ -1,4 +1,4 @@
-"""What a run shows in a notebook: a page with a chart, a table of results, a drawing. Pure; libraries come on demand."""
+"""The display of a run in a notebook: a page with a chart, a table of results, a drawing. Pure; libraries come on demand."""
 
 from __future__ import annotations
 

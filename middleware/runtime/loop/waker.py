@@ -19,7 +19,7 @@ class Waker:
         self._is_closed = False
 
     def wake(self) -> None:
-        """Never waits. What the thread is woken for has to be there by now."""
+        """Never waits. The work for which the thread is woken has to be there by now."""
         with self._lock:
             if not self.is_set and not self._is_closed:
                 os.write(self._other, b"!")

@@ -32,7 +32,7 @@ _log = structlog.get_logger()
 
 
 class Sight(msgspec.Struct, frozen=True):
-    """What a thread was doing: the detector, the event (type, source:id and time; no payload), and the line of code."""
+    """The work of a thread: the detector, the event (type, source:id and time; no payload), and the line of code."""
 
     detector: str = "unknown"
     of: str = "unknown"
@@ -97,7 +97,7 @@ class Watchdog:
 
 
 def seen_in(frame: FrameType) -> Sight:
-    """What can be seen in the frames of a thread, from the innermost out. O(depth)."""
+    """The work as seen in the frames of a thread, from the innermost out. O(depth)."""
     detector = event = ""
     for each in _outwards(frame):
         values = each.f_locals

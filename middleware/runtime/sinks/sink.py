@@ -34,8 +34,8 @@ from middleware.runtime.storage.trust import make_private
 class Sink(Protocol):
     """A destination of events. ``position``: the order key of the last final it has, None if it has none or cannot know.
 
-    A connector is made from an address, the name of its position, and options of its own. What makes it, and its methods, raise
-    UnreachableError if another attempt may help, made anew, and SinkError if none will.
+    A connector is made from an address, the name of its position, and options of its own. Its maker and its methods raise
+    UnreachableError if another attempt with a new sink may help, and SinkError if none will.
     """
 
     position: SinkPosition | None

@@ -22,7 +22,7 @@ ADVICE = (
 )
 
 Lacks = Literal["", "end", "all"]
-"""What a log lacks: nothing; its end; or all, because it is another log than the last one here."""
+"""The missing part of a log: nothing; its end; or all, because it is another log than the last one here."""
 
 _log = structlog.get_logger()
 
@@ -64,7 +64,7 @@ class Examination:
         self._file, self._connection, self._witness, self._line = file, connection, witness, line
 
     def result(self, is_new: bool) -> tuple[Lacks, LogEnd]:
-        """What the log lacks, and the last record from which it can continue. Records after a hole are deleted.
+        """The missing part of the log, and the last record from which it can continue. Records after a hole are deleted.
         O(records after the checkpoint)."""
         checkpoint = self._total("SELECT max(number) FROM checkpoint")
         total = self._sum_of(checkpoint) if checkpoint else self._line

@@ -48,7 +48,7 @@ FORMAT = 3
 """The format of the file; any other is refused."""
 
 _WAL_VERSION = 3_007_000
-"""What the header of a log written ahead says (https://sqlite.org/walformat.html)."""
+"""The fields of the header of a log written ahead (https://sqlite.org/walformat.html)."""
 
 RETRY = 1.0
 """Seconds after which a disk that refused is asked again."""

@@ -136,7 +136,7 @@ class Archive(Mapping[str, "DataFrame"]):
         return found
 
     def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
-        """What runs where, in lines; ``rows``: numbers of raw events by type, for what it costs."""
+        """The stages with their detectors, in lines; ``rows``: numbers of raw events by type, for what it costs."""
         return self.plan.explain(rows)
 
 

@@ -148,7 +148,8 @@ class ArchivePlan:
         return any(reads.intersection(self.detectors[self.names[number]].publishes) for number in self.stages[below - 1])
 
     def explain(self, rows: Mapping[str, int] | None = None) -> list[str]:
-        """What runs where, in lines. ``rows``: how many events there are of raw types, by name, as far as that is known."""
+        """The stages with their detectors, in lines. ``rows``: how many events there are of raw types, by name, as far as that
+        is known."""
         known_rows = rows or {}
         lines = []
         for level, stage in enumerate(self.stages, 1):

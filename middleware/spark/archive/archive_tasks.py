@@ -1,4 +1,5 @@
-"""What executors do: blocks of events, sorted by lane and total order, go through the detectors; results come out as blocks."""
+"""The tasks of executors: blocks of events, sorted by lane and total order, go through the detectors; results come out as
+blocks."""
 
 from __future__ import annotations
 
@@ -70,7 +71,7 @@ def _key(plan: ArchivePlan, number: int) -> Callable[[Event], Key] | None:
 
 
 class _LanesInOrder:
-    """The lanes of a detector, one after another. Of each no more is kept than its state before the events at hand.
+    """The lanes of a detector, one after another. No more is kept of each than its state before the events at hand.
 
     Where the detector raises, its lane goes back to that, and is run with its history from there on.
     """

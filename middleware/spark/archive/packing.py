@@ -45,7 +45,7 @@ _LANES = 65_536
 """Lanes of a detector that a task remembers."""
 
 Row = tuple[int, int, int, int, bytes]
-"""What ``PACKED`` has."""
+"""The columns of ``PACKED``."""
 
 
 class PackRaw:

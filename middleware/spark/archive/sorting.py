@@ -116,7 +116,7 @@ def _has_level(batch: pa.RecordBatch) -> bool:
 
 
 def by_type(piece: Piece) -> Piece:
-    """The same rows, in one batch for each type and set of columns."""
+    """Return the rows in one batch for each type and set of columns."""
     import pyarrow as pa
 
     kinds: dict[tuple[int, tuple[str, ...]], list[pa.RecordBatch]] = {}

@@ -1,4 +1,4 @@
-"""What a task of an archive gives: its results as blocks, for who reads them and for the archive, and what was skipped."""
+"""The output of a task of an archive: its results as blocks, for who reads them and for the archive, and what was skipped."""
 
 from __future__ import annotations
 

@@ -26,7 +26,8 @@ _COORDINATOR = "coordinator"
 
 @dataclass(frozen=True)
 class Meeting:
-    """What a partition needs to connect: the address and, unless it is loopback, its own keys and that of the coordinator."""
+    """The data that a partition needs to connect: the address and, unless it is loopback, its own keys and that of the
+    coordinator."""
 
     address: str
     own: KeyPair | None = None

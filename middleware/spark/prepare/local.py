@@ -23,7 +23,7 @@ LARGEST = 512 << 20
 
 
 def is_small(recording: Recording) -> bool:
-    """Whether the recording's files are small enough to try. What they hold may still be too much: see TooLargeError."""
+    """Whether the recording's files are small enough to try. Their content may still be too much: see TooLargeError."""
     return sum(path.stat().st_size for path in {Path(file) for file in recording.file_of} if path.is_file()) <= LARGEST
 
 

@@ -81,5 +81,5 @@ def _read(options: Options, part: LogRange) -> Iterator[pa.RecordBatch]:
 
 
 def _next(reader: LogReader, options: Options, timeout: float) -> pa.RecordBatch:
-    """What arrives next, as rows; none if nothing does in time."""
+    """The next arrivals, as rows; none if nothing arrives in time."""
     return batch_of(options.target.event_type, options.consistency, reader.deltas(timeout))

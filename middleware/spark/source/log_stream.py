@@ -1,7 +1,7 @@
 """Reading the log of a node as a stream: micro-batches between positions that Spark keeps in its checkpoint.
 
-The driver reads, and hands the rows of a batch to its task. What follows a position is the same whenever it is read: early
-changes come in the order of the log, finals in the total order. So a position is an offset of the log, and what to skip
+The driver reads, and hands the rows of a batch to its task. The rows after a position are the same whenever they are read:
+early changes come in the order of the log, finals in the total order. So a position is an offset of the log, and what to skip
 after it; and a batch that Spark runs again is the number of rows between two positions, read again.
 """
 
@@ -88,7 +88,7 @@ class Tail:
         self._rows, self._where, self._clock = rows, where, clock
         self._skip = start.skip
         self._waiting: pa.RecordBatch = rows([])
-        """What came, and lies behind the position."""
+        """The rows that came, and lie behind the position."""
         self._reached: tuple[int, int, SinkPosition | None] = (start.line, start.offset, start.mark)
 
     def take(self, most: int, until: int | None = None) -> list[pa.RecordBatch]:

@@ -32,7 +32,7 @@ _A_BATCH = 2**32
 
 @dataclass
 class WriteReport(WriterCommitMessage):
-    """What a task has published."""
+    """The number of events that a task has published."""
 
     events: int
 

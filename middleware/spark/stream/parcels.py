@@ -75,7 +75,7 @@ class _ResultChange(NamedTuple):
 
 
 def of_results(plan: StreamPlan, origin: int, batches: list[Batch], watermarks: Mapping[str, int]) -> Iterator[Parcel]:
-    """What a shard published in a micro-batch, and its watermarks, for the shards of higher stages that read them."""
+    """The results of a shard in a micro-batch, and its watermarks, for the shards of higher stages that read them."""
     stage = plan.group_of(origin).stage
     changes: dict[int, list[_ResultChange]] = {}
     by_shard: dict[int, dict[str, int]] = {}
@@ -110,7 +110,7 @@ def rows_in(parcels: Iterable[Parcel]) -> Iterator[list[Any]]:
 
 @dataclass
 class ParcelBatch:
-    """What a shard gets in a micro-batch.
+    """The input of a shard in a micro-batch.
 
     ``events``
         raw events, in any order.
@@ -130,7 +130,7 @@ class ParcelBatch:
 
 
 def arrived(plan: StreamPlan, parcels: Iterable[Parcel]) -> ParcelBatch:
-    """What the parcels of a micro-batch to one shard hold, whatever order they come in."""
+    """The content of the parcels of a micro-batch to one shard, whatever order they come in."""
     found = ParcelBatch()
     rounds: dict[int, dict[str, Delta]] = {}
     types = plan.plan.types

@@ -1,4 +1,4 @@
-"""What executors do in a stream: raw events are hashed to shards; these take, stage by stage, what a micro-batch has."""
+"""The tasks of executors in a stream: raw events are hashed to shards; these take, stage by stage, what a micro-batch has."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class HashRaw:
 class StageProcessor(StatefulProcessor):
     """A stage: a shard for each group of parcels, whose state is in Spark's store, which commits it with the micro-batch.
 
-    What is for higher stages, and rows of the output, pass through; out of the highest stage come rows.
+    Parcels for higher stages, and rows of the output, pass through; out of the highest stage come rows.
     """
 
     def __init__(self, plan: bytes, stage: int) -> None:

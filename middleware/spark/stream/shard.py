@@ -33,7 +33,7 @@ A bucket is written when one of its lanes has changed.
 
 _TOGETHER = 1_000_000
 FORMAT = "4"
-"""Of the state; another one is refused."""
+"""The version of the state; another one is refused."""
 
 
 class OutputRow(NamedTuple):
@@ -85,7 +85,7 @@ class Shard:
             for name in self._hierarchy.subscriptions - raw
         }
         self.published: list[Batch] = []
-        """What came of the last ``take``, in sequence."""
+        """The outputs of the last ``take``, in sequence."""
 
     @property
     def watermarks(self) -> dict[str, int]:
@@ -262,7 +262,7 @@ def _json(event: Event) -> str:
 
 
 def _spelled(value: Any) -> Any:
-    """The same with floats that JSON does not know as texts."""
+    """Return the value with floats that JSON does not know as texts."""
     if isinstance(value, float) and not isfinite(value):
         return "NaN" if isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, dict):

@@ -153,7 +153,7 @@ class StreamPlan:
         return lines if len(lines) > 1 else [_shards_text(self.groups[0])]
 
     def explain(self) -> Iterator[str]:
-        """What runs where, in lines."""
+        """The stages with their detectors, in lines."""
         for group in self.groups:
             reads = dict.fromkeys(t for name in group.names for t in self.plan.detectors[name].subscribes)
             names, types = ", ".join(group.names), ", ".join(map(type_name, reads))

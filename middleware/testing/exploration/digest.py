@@ -36,7 +36,7 @@ _ROWS = frozenset({tuple, list, deque})
 
 
 def digest(state: Any) -> int:
-    """The same number for states from which the same can happen. O(objects)."""
+    """A number that is equal for states from which the same can happen. O(objects)."""
     parts: list[str] = []
     _write(state, parts.append, {})
     return xxhash.xxh3_64_intdigest("".join(parts).encode())

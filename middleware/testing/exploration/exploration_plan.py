@@ -43,7 +43,7 @@ class SubscriberPlan(msgspec.Struct, frozen=True):
 
 
 class ExplorationPlan(msgspec.Struct, frozen=True):
-    """What an exploration starts from.
+    """The start of an exploration.
 
     ``nodes``: all are peers of each other. ``readers``: nodes with a detector that reads the raw type. ``durable``: nodes with
     a log. ``cuts``: how often a link may lose what is under way. ``restarts``: how often a node of ``mortal`` may crash and

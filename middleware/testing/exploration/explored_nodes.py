@@ -38,7 +38,7 @@ class Raw(Event, frozen=True):
 
 
 class Derived(Event, frozen=True):
-    """What the detectors would publish; they only promise."""
+    """The results that the detectors would publish; they only promise."""
 
     value: int
 

@@ -21,10 +21,10 @@ from middleware.testing.exploration.publishers import ExploredPublisher
 from middleware.testing.exploration.subscribers import ExploredSubscriber
 
 Step = tuple[str, ...]
-"""What happens: (kind, who, ...)."""
+"""A happening: (kind, who, ...)."""
 
 Group = tuple[tuple[Hashable, Parts], ...]
-"""What one step of a node sends to another: (channel on which it arrives, message)."""
+"""A message that one step of a node sends to another: (channel on which it arrives, message)."""
 
 TICK = 100 * MILLISECOND
 """How much time passes with each step: links try again after as much, and no publisher is idle before the plan is over."""
@@ -350,7 +350,7 @@ class ExploredWorld:
                 )
 
     def _check_read(self) -> None:
-        """Whatever a subscriber has got, it knows by now whether the event was withdrawn."""
+        """A subscriber knows by now whether the event was withdrawn."""
         gone = {(name, number) for name, publisher in self.publishers.items() for number in publisher.withdrawn}
         for name, subscriber in self.subscribers.items():
             if subscriber.is_attached and (wrong := subscriber.stands & gone):

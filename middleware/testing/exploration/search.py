@@ -35,8 +35,8 @@ class SearchOutcome(msgspec.Struct):
 def explore(
     plan: ExplorationPlan, most: int = 1_000_000, seed: int | None = None, tell: Callable[[SearchOutcome], None] | None = None
 ) -> SearchOutcome:
-    """Visit every world that the plan leads to, at most ``most``. Depth first: memory grows with the length of one way. Of each
-    world, only its digest is kept.
+    """Visit every world that the plan leads to, at most ``most``. Depth first: memory grows with the length of one way. Only
+    the digest of each world is kept.
 
     ``seed``: the order in which steps are tried, where not all worlds can be visited. ``tell``: is called now and then.
     """

@@ -147,7 +147,7 @@ class Spans(Operator):
 
 
 class ClosedSpans(Spans):
-    """The same, but publishes a window only once time has passed it."""
+    """Counts as ``Spans`` does, but publishes a window only once time has passed it."""
 
     is_open = False
 
@@ -255,7 +255,7 @@ class Unruly(Detector):
 
 
 class UnrulyByKey(Unruly):
-    """The same with a key function that is no better."""
+    """Is as unruly by key, with a key function that is no better."""
 
     key = staticmethod(_wild_key)  # type: ignore[assignment]
 
@@ -289,7 +289,7 @@ class Slotted(_Counted):
 
 
 class SlottedByKey(Slotted):
-    """The same by sensor."""
+    """``Slotted`` with one instance a sensor."""
 
     key = "sensor"
 

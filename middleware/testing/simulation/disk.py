@@ -17,7 +17,7 @@ from middleware.durability.checkpoint import Piece
 from middleware.durability.durable_core import Write
 
 DAMAGES = ("flip a byte", "cut log", "older log", "older folder")
-"""What may happen to a log while its node is down: a byte of a record changes; the last records are gone, with the
+"""The damages of a log while its node is down: a byte of a record changes; the last records are gone, with the
 checkpoints among them (the write-ahead file was cut, emptied or removed); the log is an older copy, with today's witness,
 or with one as old."""
 
@@ -79,7 +79,7 @@ class Disk:
         self._begin(_Page(write.record.number, last, encode_record(write.record), write.pieces, write.needed), now)
 
     def write_piece(self, piece: Piece, now: int) -> None:
-        """The same for a further piece of a checkpoint."""
+        """Write a further piece of a checkpoint."""
         self._begin(_Page(pieces=[piece]), now)
 
     def _begin(self, page: _Page, now: int) -> None:
@@ -116,7 +116,7 @@ class Disk:
             self._checkpoint = self._begun
 
     def crash(self) -> None:
-        """The node is gone. Of the writes under way, a prefix was done; the next one is torn, which counts as not begun."""
+        """The node is gone. A prefix of the writes under way was done; the next one is torn, which counts as not begun."""
         for _ in range(self._random.randint(0, len(self._under_way)) if not self.is_full else 0):
             self._keep(self._under_way.popleft())
         self.lost += sum(page.record is not None for page in self._under_way)

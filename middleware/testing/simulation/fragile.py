@@ -30,7 +30,7 @@ class Fragile(Operator):
 
 
 def sound(detectors: Mapping[str, Detector]) -> dict[str, Detector]:
-    """The same detectors, but none of them stops."""
+    """Return the detectors so that none of them stops."""
     return {name: each.sound if isinstance(each, Fragile) else each for name, each in detectors.items()}
 
 

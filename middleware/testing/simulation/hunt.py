@@ -33,7 +33,7 @@ class WorldOutcome(msgspec.Struct):
 
 
 def play(plan: WorldPlan, most: float = ENDLESS) -> WorldOutcome:
-    """Run a world and check it. Whatever it raises is a failure: a simulated world has no outside. So is a world without end.
+    """Run a world and check it. Every exception is a failure: a simulated world has no outside. So is a world without end.
 
     ``most``: seconds of processor time that it may take.
     """

@@ -1,6 +1,6 @@
 """A simulated network for the pure cores: virtual time, a seed, and links that lose, repeat, delay and reorder messages.
 
-The same brokers and links that run behind sockets run here. One seed gives one history, so a failure can be replayed.
+The brokers and links that run behind sockets run here. One seed gives one history, so a failure can be replayed.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ class SimulatedNode:
         self.name = name
         self.closed: list[Disconnection] = []
         self.batches: list[Batch] = []
-        """What the detectors have been given."""
+        """The events that the detectors have been given."""
         epoch = simulation.now + 1
         rests = derives if isinstance(derives, Mapping) else {}
         self.broker = Broker(
@@ -254,7 +254,7 @@ class SimulatedPublisher(_SimulatedClient):
         self.waiting.extend(self._publication.frames(events))
 
     def publish_columns(self, events: Sequence[Event]) -> None:
-        """The same as columns, however few they are: see ``Publisher.publish_tables``."""
+        """Publish columns, however few rows they have: see ``Publisher.publish_tables``."""
         import numpy as np
 
         by_type = grouped(events)

@@ -1,4 +1,4 @@
-"""What publishers say (their changes) in a simulated world, and the events that stand where some of it was refused."""
+"""The changes of publishers in a simulated world, and the events that are left where some of these were refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def claim(change: str, event: Event) -> Claim:
 
 
 def claim_of(change: SourceChange) -> Claim:
-    """The same for a change that a publisher sends."""
+    """A change of a publisher as it is listed."""
     return claim("insert" if type(change) is Insert else "revise" if type(change) is Revise else "retract", change.event)
 
 
@@ -50,7 +50,7 @@ def accepted_events(
 
     Each event has at most one revision, and one withdrawal after it; repeats change nothing.
     Changes that came together are refused together: then the listed withdrawal is that of the first content.
-    Of several events with one identity, the first stands, or is refused: the first that is sent, or the one that ``came_first``
+    The first of several events with one identity is kept, or refused: the first that is sent, or the one that ``came_first``
     (None: the first one was rejected).
     """
     changes = list(changes)

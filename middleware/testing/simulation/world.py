@@ -35,7 +35,7 @@ LONGEST = 600 * SECOND
 
 
 WALL = SECOND
-"""What a correct wall clock shows when the simulation begins: the events have about that time."""
+"""The time of a correct wall clock when the simulation begins: the events have about that time."""
 
 _ORDINARY = 2_000
 """The allowed lateness (ns) never exceeds this with the delays of a world, except through outliers, or late events of several

@@ -152,7 +152,7 @@ class WorldSource:
 
     @property
     def so_far(self) -> list[SourceChange]:
-        """What it has sent in all its lives."""
+        """The events that it has sent in all its lives."""
         return self.plan.says[: self._furthest]
 
     @property

@@ -48,7 +48,7 @@ def made_hard(plan: WorldPlan, is_mixed: bool, by_clock: bool) -> None:
 
 
 def _let_watermarks_shift(plan: WorldPlan, rng: random.Random) -> None:
-    """What is final depends on the largest delays, also of results sent early by an alpha that no log has; then nodes crash.
+    """The finals depend on the largest delays, also of results sent early by an alpha that no log has; then nodes crash.
 
     A node that replays its steps and computes anew what was final would get something else; even more so because it comes
     back with another allowed lateness.
@@ -223,8 +223,8 @@ def _let_readers_leave(plan: WorldPlan, rng: random.Random) -> None:
 def _let_publishers_come_and_go(plan: WorldPlan, rng: random.Random) -> bool:
     """One publisher stays; beside it, others end the same types and leave, and new ones come, at any node.
 
-    What a new one says is newer than all that anyone has promised when its first events are taken: later, the one that stays
-    promises more, which must not make the new one's events late anywhere.
+    The events of a new one are newer than all that anyone has promised when the first of them are taken: later, the one that
+    stays promises more, which must not make the new one's events late anywhere.
     """
     staying = rng.choice([each for each in plan.sources if each.says])
     staying.promises = staying.offers = staying.lasts = True
