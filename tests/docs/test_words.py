@@ -1,5 +1,6 @@
 """One word for one thing: what decision 038 renamed is not called by its former name anywhere."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -35,7 +36,7 @@ WORDS = {
     "stand_in|stood_in|StoodIn": "idle_promise",
 }
 
-ROOMS = r"middleware/.*"
+ROOMS = r"(middleware|tests)/.*"
 """Rooms that are rid of the words below, which are plain English elsewhere, or are still to be replaced there."""
 
 ROOM_WORDS = {
@@ -62,6 +63,12 @@ ROOM_EXCEPT = {
     r"middleware/(broker/broker|link/link|runtime/node|runtime/clients/subscriber)\.py": ("said", "Bye says goodbye"),
     r"middleware/cli/queries/.*": ("prompt", "where people type"),
     r"middleware/cli/main\.py": ("prompt", "where people type"),
+    r"tests/unit/(broker/test_(broker|link)|observe/test_metric_families)\.py": ("said", "the message Bye says goodbye"),
+    r"tests/system/test_(restart_in_order|status)\.py": ("said", "the message Bye says goodbye"),
+    r"tests/system/test_view\.py": ("heard", "an element of the page"),
+    r"tests/unit/soccer/test_soccer_running\.py": ("standing", "a pace of players"),
+    r"tests/property/cql/test_(fuzz|recognize)\.py": ("prompt|go on", "a module where people type; a message"),
+    r"tests/docs/test_words\.py": (".*", "this list"),
 }
 
 _SOCCER = "players rest, guard goals and have rivals"
@@ -111,6 +118,27 @@ def test_a_room_is_rid_of_a_word(word: str) -> None:
                 if any(not any(re.fullmatch(words, hit) for words in allowed) for hit in hits):
                     found.append(f"{where}:{number}")
     assert not found, f"{word}: say {ROOM_WORDS[word]} (house, section 5): {', '.join(found[:20])}"
+
+
+NOUNLESS = re.compile(r"(?:^|(?<=[.?!]\s))(?:What|Whatever|The same|Of)\b[^.?!]*[.:!]")
+"""The beginnings of sentences without a noun as their subject; a question may begin so."""
+
+NOUNLESS_ROOMS = r"middleware/(broker|runtime/(node|transport))|detectors/(window|cql/(query_operators|partitions))"
+"""Where such sentences still are."""
+
+
+def test_a_docstring_says_what_it_speaks_of() -> None:
+    found = []
+    for path in files():
+        where = str(path.relative_to(ROOT))
+        if path.suffix != ".py" or where.startswith(("tests", "docs", "tools", "scenarios")) or re.match(NOUNLESS_ROOMS, where):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+                paragraphs = re.split(r"\n\s*\n", node.value.value)
+                if any(NOUNLESS.search(" ".join(paragraph.split())) for paragraph in paragraphs):
+                    found.append(f"{where}:{node.lineno}")
+    assert not found, f"give these sentences a noun as their subject (house, section 6): {', '.join(found[:20])}"
 
 
 def test_no_former_word_names_a_file() -> None:

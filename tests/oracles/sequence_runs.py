@@ -130,12 +130,12 @@ class Runs:
                 at = bisect_left(entries, first, key=lambda entry: entry.event.ts)
                 while at < len(entries) and entries[at].event.ts <= last:
                     if 0 in entries[at].places:
-                        for match in self._standing(entries, at):
+                        for match in self._matches_from(entries, at):
                             found[self._identify(match)] = match
                     at += 1
         return found
 
-    def _standing(self, entries: list[RunEntry], start: int) -> Iterator[Match]:
+    def _matches_from(self, entries: list[RunEntry], start: int) -> Iterator[Match]:
         plan = self._plan
         if plan.trails and entries[start].event.ts > self._emitted - plan.within:
             return

@@ -54,7 +54,7 @@ def ping(ts: int, source: str = "p", number: int | None = None) -> Event:
 
 
 class Node(SimulatedNode):
-    """A node with a detector; keeps what was turned away."""
+    """A node with a detector; keeps what was rejected."""
 
     def __init__(self, simulation: Simulation, name: str = "a", peers: Iterable[str] = (), here: bool = True) -> None:
         self.hierarchy = Hierarchy([Echo()], None if here else [], Policies())

@@ -126,12 +126,12 @@ def _entry(name: str, value: float, baseline: float, unit: str) -> dict[str, Any
 def _ratios(real: list[Trial], grid: list[Cell]) -> list[dict[str, Any]]:
     """Baseline 1: as many arrivals as results."""
     unit = "arrivals/result"
-    calm = [e.ratio for e in real if e.rate < REAL_RATES[-1] and e.early <= CALM] or [
+    sustained = [e.ratio for e in real if e.rate < REAL_RATES[-1] and e.early <= CALM] or [
         min(real, key=lambda each: each.early).ratio
     ]
     high = {each.workers: each.ratio for each in grid if each.rate == RATES[-1]}
     return [
-        _entry("flow.ratio", max(calm), 1.0, unit),
+        _entry("flow.ratio", max(sustained), 1.0, unit),
         _entry("flow.ratio.extreme", max(each.ratio for each in real), 1.0, unit),
         _entry("flow.ratio.virtual", max(each.ratio for each in grid if each.rate < RATES[-1]), 1.0, unit),
         _entry("flow.ratio.virtual.extreme", max(high.values()), 1.0, unit),

@@ -138,6 +138,6 @@ def _hold_against_the_sequential_run(sink: Sink, given: Sequence[Event]) -> None
     expected = [(result.ts, *result.fields) for result in sequential(flow(updates=False).nodes, given)]
     got: list[Any] = sorted(sink.results, key=lambda event: (event.ts, event.cause))
     if [(each.ts, each.word, each.page, each.places, each.rank, each.before) for each in got] != expected:
-        raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(expected)} wanted")
+        raise RunError(f"the index is not that of the sequential run: {len(got)} postings, {len(expected)} expected")
     if sink.barrier.violations:
         raise RunError(f"final postings were changed: {dict(sink.barrier.violations)}")

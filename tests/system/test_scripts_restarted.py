@@ -111,10 +111,12 @@ def life(folder, number):
         thread.join()
     return got
 
-wanted = [event.text for event in run(steps, [switch()]).finals["Switch"]]
+expected = [event.text for event in run(steps, [switch()]).finals["Switch"]]
 """
 
-SCRIPT = DEFINITIONS + "\nnumber = int(sys.argv[2])\nassert life(sys.argv[1], number) == wanted[2 * number - 2 : 2 * number]\n"
+SCRIPT = (
+    DEFINITIONS + "\nnumber = int(sys.argv[2])\nassert life(sys.argv[1], number) == expected[2 * number - 2 : 2 * number]\n"
+)
 
 
 def _life(script: Path, folder: Path, number: int) -> subprocess.CompletedProcess[str]:
@@ -155,7 +157,11 @@ def test_the_state_of_a_notebook_is_of_its_classes_after_a_restart(tmp_path: Pat
     again = DEFINITIONS[DEFINITIONS.index("class Mode") : DEFINITIONS.index("steps =")]
     ends = "node.stop()\n        thread.join()"
     for number in (1, 2):
-        cells = [DEFINITIONS, f"cell = {again!r}", f"assert life('state', {number}) == wanted[{2 * number - 2} : {2 * number}]"]
+        cells = [
+            DEFINITIONS,
+            f"cell = {again!r}",
+            f"assert life('state', {number}) == expected[{2 * number - 2} : {2 * number}]",
+        ]
         cells[0] = cells[0].replace(ends, f"exec(cell, globals())\n        {ends}")
         notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells])
         nbclient.NotebookClient(notebook, timeout=100, resources={"metadata": {"path": str(tmp_path)}}).execute()

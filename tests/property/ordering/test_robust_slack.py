@@ -142,10 +142,10 @@ def test_delays_of_all_sources_that_grow_tenfold_are_followed_within_a_minute_an
 @pytest.mark.parametrize("lag", [5 * SECOND, 60 * SECOND])
 def test_a_lag_that_most_sources_have_is_followed_though_none_of_it_is_in_time(lag: int):
     rng = random.Random(6)
-    prompt = rows(rng, 150, 0, sources=3)
+    punctual = rows(rng, 150, 0, sources=3)
     lagging = [(at + lag, ts, f"slow-{source}") for at, ts, source in rows(rng, 150, 0, sources=3)]
     unit = a_unit()
-    feed(unit, events_of([*prompt, *lagging]))
+    feed(unit, events_of([*punctual, *lagging]))
     lost = [late.event.ts for late in unit.late]
     assert lag <= unit.clock.k <= lag + STEP and max(lost) < START + lag, "but for what was final before any of it came"
 

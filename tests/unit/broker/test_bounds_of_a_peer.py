@@ -202,7 +202,7 @@ class Shares:
 
     def step(self, waiting: list[list[tuple[ByHand, list[Ping]]]], until: int) -> Counter[str]:
         """Take messages as ZeroMQ gives them: one of each connection in turn. Returns the events of each source in the batch;
-        those up to ``until`` are late for the detector, as are those that are turned away."""
+        those up to ``until`` are late for the detector, as are those that are rejected."""
         self.now += MILLISECOND
         while waiting and self.broker.received < self.STEP:
             connection = waiting.pop(0)
@@ -236,7 +236,7 @@ def test_what_is_rejected_fills_a_step_as_what_is_taken_does() -> None:
     assert [step["honest"] for step in steps] == [20, *[30] * 6], "as many messages as of the other in each step"
 
 
-@pytest.mark.parametrize("by_detector", [True, False], ids=["late for a detector", "turned away"])
+@pytest.mark.parametrize("by_detector", [True, False], ids=["late for a detector", "rejected"])
 def test_late_events_cost_the_credit_of_who_sent_them_and_of_no_one_else(by_detector: bool) -> None:
     shares = Shares()
     evil, honest = (ByHand(shares.broker, "publisher", name, 0) for name in ("evil", "honest"))

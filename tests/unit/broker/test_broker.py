@@ -300,7 +300,7 @@ def test_a_change_that_rests_on_a_rejected_one_is_rejected_too(ingress: Ingress)
     ingress.admit(*block([at(50)]), decode=True)
     promised, further = Bounds(90), Bounds(90, 500)
     assert revised(ingress, at(50), at(150), promised) == []
-    again = Ingress(TYPES, EventCodec(TYPES), Counter())  # a later life, which only knows what was turned away
+    again = Ingress(TYPES, EventCodec(TYPES), Counter())  # a later life, which only knows what was rejected
     again.restore_rejection(ingress.rejected[0])
     for each in (ingress, again):
         assert revised(each, at(150), at(160), promised) == []

@@ -1,4 +1,4 @@
-"""Values travel without names: blocks whose type has other fields where they were made, or in another order, are refused."""
+"""Values are sent without names: blocks whose type has other fields where they were made, or in another order, are refused."""
 
 from __future__ import annotations
 

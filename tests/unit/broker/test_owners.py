@@ -68,7 +68,7 @@ class Client:
 
 
 class Talk:
-    """A broker and its clients, step by step. ``rights``: by the name of the key. ``rejected``: what the broker turned away."""
+    """A broker and its clients, step by step. ``rights``: by the name of the key. ``rejected``: what the broker rejected."""
 
     def __init__(self, rights: dict[str, Rights] | None = None, log: Log | None = None, types: EventTypes = TYPES) -> None:
         self.rights, self.keys = rights or {}, dict[object, str]()

@@ -23,7 +23,7 @@ TYPES = EventTypes([Ping, Pong])
 
 
 class WatchedNode(SimulatedNode):
-    """A simulated node that keeps what its broker turned away. ``rejected``: all of it, in order."""
+    """A simulated node that keeps what its broker rejected: ``rejected``, in order."""
 
     def __init__(self, simulation: Simulation, name: str, peers: str = "", reads: str = "", derives: str = "") -> None:
         process = self.pongs if derives else None

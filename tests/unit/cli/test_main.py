@@ -36,7 +36,7 @@ COMMAND_MODULE = """
 
     def say(word: str) -> None:
         "Say a word."
-        print("said", word)
+        print("printed", word)
 
     def bad() -> None:
         raise ScenarioError("match.toml: nodes[1].name: two nodes are named 'left'\\nrename one")
@@ -89,7 +89,7 @@ def test_overview_imports_no_language_and_no_library_for_data() -> None:
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["say", "hello"], "said hello\n"),
+        (["say", "hello"], "printed hello\n"),
         (["trace", "info"], "info ran\n"),
         (["trace", "feed", "--count", "3"], "feed ran 3\n"),
     ],

@@ -66,7 +66,7 @@ class Log(Event):
 
 
 class Logged(Event):
-    said: str
+    text: str
 
 
 class Logs(Detector):
@@ -214,14 +214,14 @@ def test_what_does_not_fit_is_reported(source, complaint: str) -> None:
 def test_an_empty_text_of_a_frame_is_a_text() -> None:
     texts = ["", None, "a"]
     frame = pd.DataFrame({"ts": [1, 2, 3], "level_": 1, "celsius": 1.0, "note": texts})
-    assert [event.said for event in run(frame, [Logs()]).finals["Logs"]] == [f"1 1.0 {text}" for text in texts]
+    assert [event.text for event in run(frame, [Logs()]).finals["Logs"]] == [f"1 1.0 {text}" for text in texts]
 
 
 @pytest.mark.parametrize("made", [polars.DataFrame, pa.table, pd.DataFrame])
 def test_nan_is_what_is_missing_where_something_may_be(made) -> None:
     """Frames of polars and Arrow tell NaN from null; infinity is neither."""
     columns = {"ts": [1, 2], "level_": [math.nan, 4.0], "celsius": [1.0, math.nan], "note": ["a", "b"]}
-    assert [event.said for event in run(made(columns), [Logs()]).finals["Logs"]] == ["None 1.0 a", "4 None b"]
+    assert [event.text for event in run(made(columns), [Logs()]).finals["Logs"]] == ["None 1.0 a", "4 None b"]
     with pytest.raises(TraceError, match="row 1: celsius is not a finite number"):
         run(made(columns | {"celsius": [1.0, math.inf]}), [Logs()])
     with pytest.raises(TraceError, match="row 1: celsius is"):
@@ -232,7 +232,7 @@ def test_nan_is_what_is_missing_where_something_may_be(made) -> None:
 def test_texts_of_polars_by_number(kind) -> None:
     frame = polars.DataFrame({"ts": [1, 2], "level_": 1, "celsius": 1.0, "note": ["dry", "wet"]})
     found = run(frame.with_columns(polars.col("note").cast(kind)), [Logs()]).finals["Logs"]
-    assert [event.said for event in found] == ["1 1.0 dry", "1 1.0 wet"]
+    assert [event.text for event in found] == ["1 1.0 dry", "1 1.0 wet"]
 
 
 @pytest.mark.parametrize(("unit", "stray"), [(1, 0), (10**9, 0), (10**9, 30)])
@@ -284,7 +284,7 @@ def test_fields_that_may_be_none_are_where_a_cell_is_empty_or_null(tmp_path: Pat
     )
     for source in (table, table.to_pandas(), tmp_path / "log.csv", tmp_path / "log.jsonl"):
         found = run(source, [Logs()]).finals["Logs"]
-        assert [event.said for event in found] == ["4 None a", "None 1.5 b", "6 None None"]
+        assert [event.text for event in found] == ["4 None a", "None 1.5 b", "6 None None"]
     fields = {name: {"column": name, "type": kind} for name, kind in (("level_", "int"), ("celsius", "float"), ("note", "str"))}
     mapping = {"type": "Log", "ts": {"column": "ts", "unit": "ns"}, "source": {"value": "s"}, "fields": fields}
     with pytest.raises(TraceError, match="line 0 of the table: celsius is missing"):

@@ -1,4 +1,4 @@
-"""Expressions travel: pickled, copied, or sent to an executor, a tree is what it was."""
+"""Expressions go between processes: pickled, copied, or sent to an executor, a tree is what it was."""
 
 from __future__ import annotations
 

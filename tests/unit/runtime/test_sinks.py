@@ -270,7 +270,7 @@ def test_outputs_that_share_a_file_have_marks_of_their_own(tmp_path: Path) -> No
     file = str(tmp_path / "results.sqlite")
     with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
         fast.take(goals(5, 9))
-        assert slow.position is None, "it would leave out what the other has not had"
+        assert slow.position is None, "it would omit what the other has not had"
         slow.take([Odd("mine", 0.5, ts=1, id=1, source="a")])
     with closing(open_sink(file, "goals")) as fast, closing(open_sink(file, "odds")) as slow:
         assert (fast.position, slow.position) == (ORDER(goals(9, 9)[0]), (1, 0, "a", 1))

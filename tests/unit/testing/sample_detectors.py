@@ -307,7 +307,7 @@ class ForgetfulGetState(Base):
 
 
 class SharedByKeys(Base):
-    """Its snapshot leaves out a list, which all keys of one detector then share."""
+    """Its snapshot omits a list, which all keys of one detector then share."""
 
     key = "device"
 
