@@ -30,9 +30,9 @@ What they are together stands in [architecture.md](architecture.md).
 def page() -> str:
     """The page as it should be."""
     lines = [_HEAD]
-    for top, said in _TOPS.items():
+    for top, text in _TOPS.items():
         for folder in sorted({file.parent for file in (ROOT / top).rglob("*.py")}):
-            lines += _folder(folder, said if folder == ROOT / top else "")
+            lines += _folder(folder, text if folder == ROOT / top else "")
             if folder == ROOT / _CORE.parent:
                 lines += _crate(_CORE)
             if folder == ROOT / _BASELINES.parent:
@@ -48,11 +48,11 @@ def _crate(folder: Path) -> Iterator[str]:
     yield ""
 
 
-def _folder(folder: Path, said: str) -> Iterator[str]:
+def _folder(folder: Path, text: str) -> Iterator[str]:
     package = folder / "__init__.py"
     yield f"## {folder.relative_to(ROOT)}/"
     yield ""
-    yield said or _python(package)
+    yield text or _python(package)
     yield ""
     for file in sorted(folder.glob("*.py")):
         if file != package:

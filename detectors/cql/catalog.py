@@ -123,7 +123,7 @@ def make_event_type(name: str, schema: Schema) -> EventType:
 
 
 def schema_of(event_type: EventType, span: TextSpan) -> Schema:
-    """The schema of a Python event type; fields that the language has no type for are left out."""
+    """The schema of a Python event type; fields that the language has no type for are omitted."""
     found = []
     for name, hint in fields_of(event_type).items():
         members = kind_of_members(hint)

@@ -31,8 +31,10 @@ class Stream:
         always give the same outputs for the same value: it is called again to learn its outputs when the value is withdrawn.
         ``gives`` is the type of an output, if the function's annotations do not say.
         """
-        said = element(function) if gives is None else gives
-        return self._then(FlowNode(FlowNodeKind.MAP, name or name_of(function, "map"), function, accepted(function), said))
+        given_type = element(function) if gives is None else gives
+        return self._then(
+            FlowNode(FlowNodeKind.MAP, name or name_of(function, "map"), function, accepted(function), given_type)
+        )
 
     def filter(self, predicate: Callable[[Value], bool], *, name: str | None = None) -> Stream:
         """Keep the values for which ``predicate`` holds."""
@@ -81,24 +83,30 @@ class Stream:
         grouped = joined._then(FlowNode(FlowNodeKind.GROUP, called, key_of(key), accepted(fold, 1), window=2))
         combined = grouped._then(FlowNode(FlowNodeKind.MAP, f"{called}.combine", combine(safe, key)))
         cycle.close(combined._then(FlowNode(FlowNodeKind.MAP, f"{called}.states", states_of)))
-        said = gives if gives is not None else fold_outputs(fold)
-        results = combined._then(FlowNode(FlowNodeKind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=said))
+        given_type = gives if gives is not None else fold_outputs(fold)
+        results = combined._then(FlowNode(FlowNodeKind.MAP, f"{called}{OUTPUTS}", outputs_of, gives=given_type))
         grouped._node.fused = FusedFold(safe, key, results._node)
         return results
 
     def alongside(
-        self, told: Stream, *, key: Callable[[Value], Key], shards: int = 16, gives: Annotation = None, name: str = "alongside"
+        self,
+        broadcast: Stream,
+        *,
+        key: Callable[[Value], Key],
+        shards: int = 16,
+        gives: Annotation = None,
+        name: str = "alongside",
     ) -> Stream:
-        """Each value beside the last one of ``told`` before it: plain tuples (value, told), None if there was none yet.
+        """Each value beside the last one of ``broadcast`` before it: plain tuples (value, last), None if there was none yet.
 
-        ``told`` is broadcast: rules, rates or tables that change seldom, and that every part needs. This stream is spread by
-        ``key`` over ``shards`` shards, which lie on all parts; each value of ``told`` is copied to all of them. More parts than
-        shards are of no use.
+        ``broadcast`` goes to all parts: rules, rates or tables that change seldom, and that every part needs. This
+        stream is spread by ``key`` over ``shards`` shards, which lie on all parts; each value of ``broadcast`` is
+        copied to all of them. More parts than shards are of no use.
         """
         if not isinstance(shards, int) or shards < 1:
             raise FlowError(f"{name!r} of {self._node.name!r}: shards={shards!r}; it is a number, at least 1")
         mine = self.map(spread(key, shards), gives=placed_type(self._node.gives), name=f"{name}.spread")
-        copies = told.map(copied(shards), gives=placed_type(told._node.gives), name=f"{name}.broadcast")
+        copies = broadcast.map(copied(shards), gives=placed_type(broadcast._node.gives), name=f"{name}.broadcast")
         return mine.union(copies).stateful(remember, key=shard_of, gives=gives or tuple, name=name)
 
     def sink(self, event_type: EventType, fields: Callable[[Value], Iterable[Value]] | None = None) -> None:

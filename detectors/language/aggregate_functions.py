@@ -28,7 +28,7 @@ class QueryAggregate(NamedTuple):
     """An aggregate in a query.
 
     ``fold``
-        makes the aggregate of the values (NULLs left out; pairs if it takes two arguments).
+        makes the aggregate of the values (NULLs skipped; pairs if it takes two arguments).
     ``kind``
         the kind of its result; NULL if no value is left.
     ``is_partial``
@@ -258,11 +258,11 @@ def _unique_reals(values: Sequence[float]) -> list[float]:
 
 
 def _aggregate(known: str, name: str, arguments: list[Code], is_star: bool, span: TextSpan) -> QueryAggregate:
-    wanted = 2 if known in _PAIRS else 0 if is_star else 1
+    expected = 2 if known in _PAIRS else 0 if is_star else 1
     if is_star and known != "count":
         raise QueryError(f"{name}(*) means nothing: name what is to be aggregated", span)
-    if len(arguments) != wanted:
-        raise QueryError(f"{name} takes {wanted or 'one'} argument{'s' * (wanted == 2)}, not {len(arguments)}", span)
+    if len(arguments) != expected:
+        raise QueryError(f"{name} takes {expected or 'one'} argument{'s' * (expected == 2)}, not {len(arguments)}", span)
     decisive = arguments[known in ("argmin", "argmax")].type if arguments else Type.NULL
     folds = _OF_REALS if decisive in REALS else _FOLDS
     if known in _COUNTS:
@@ -283,7 +283,7 @@ def _aggregate(known: str, name: str, arguments: list[Code], is_star: bool, span
 
 
 def values_code(frame: CodeFrame, arguments: Sequence[Code], variable: str, events: str) -> Expression:
-    """The list of values that an aggregate takes from the events: NULLs left out, pairs for two arguments.
+    """The list of values that an aggregate takes from the events: NULLs skipped, pairs for two arguments.
 
     Arguments may assign names on the way, which Python allows in a comprehension's condition but not in its iterable.
     """

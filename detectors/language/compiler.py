@@ -322,8 +322,8 @@ class Analysis:
         if function.is_variadic:
             parameters += parameters[-1:] * (count - len(parameters))
         if not least <= count <= len(parameters):
-            wanted = f"{least} or more" if function.is_variadic else " or ".join({str(least), str(len(parameters))})
-            raise QueryError(f"{node.name} takes {wanted} arguments, not {count}", node.span)
+            expected = f"{least} or more" if function.is_variadic else " or ".join({str(least), str(len(parameters))})
+            raise QueryError(f"{node.name} takes {expected} arguments, not {count}", node.span)
         codes = [self.visit(argument) for argument in node.arguments]
         shared: Type | None = Type.NULL
         for code, parameter in zip(codes, parameters, strict=False):

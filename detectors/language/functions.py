@@ -24,7 +24,7 @@ class Function(NamedTuple):
     ``result``
         its type; ``SAME`` and ``NUMBER`` stand for the type of the arguments with that mark.
     ``optional``
-        how many of the last parameters may be left out.
+        how many of the last parameters may be omitted.
     ``is_variadic``
         whether the last parameter may be repeated.
     ``is_partial``

@@ -80,10 +80,10 @@ def _finder(segment: list[str | None]) -> Callable[[str, int, int], int]:
     """Finds the first match of a segment between two places of a text: the function gives its end, or -1."""
     size = len(segment)
     if None not in segment:
-        wanted = "".join(filter(None, segment))
+        literal = "".join(filter(None, segment))
 
         def find(text: str, start: int, end: int) -> int:
-            at = text.find(wanted, start, end)
+            at = text.find(literal, start, end)
             return at + size if at >= 0 else -1
 
         return find

@@ -123,9 +123,9 @@ class _Inquiry:
                 lines += [f"    fails {self._values(test, self._bound(match))}" for test in failed]
             return lines
         ruled = [(self._ruled_out(match), match) for _, match in best]
-        standing = [match for by, match in ruled if by is None]
-        if standing:
-            found = f"{len(standing)} of them match, such as {_shown(standing[0])}"
+        valid = [match for by, match in ruled if by is None]
+        if valid:
+            found = f"{len(valid)} of them match, such as {_shown(valid[0])}"
             if self._plan.strategy is Strategy.ANY:
                 return [*lines, found]
             return [*lines, f"{found}; but under {self._plan.strategy} a run takes what comes first"]

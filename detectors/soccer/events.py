@@ -311,7 +311,7 @@ class DeadBall(SoccerEvent, frozen=True):
 
 
 class Restart(SoccerEvent, frozen=True):
-    """Play goes on: the first touch after a dead ball. ``stopped`` is how long it had stood still."""
+    """Play resumes: the first touch after a dead ball. ``stopped`` is how long it had stood still."""
 
     restart: str
     team: str

@@ -16,7 +16,7 @@ LANES = ("right", "centre", "left")
 
 
 def tenths(value: float) -> float:
-    """A figure rounded to 0.1, as what is noisy beyond it is told; without a negative zero, which is another content."""
+    """A figure rounded to 0.1, as its further digits are noise; without a negative zero, which is another content."""
     return round(value, 1) + 0.0
 
 

@@ -60,7 +60,7 @@ class Setup(msgspec.Struct, frozen=True):
 
 
 Setting = str | Mapping[str, object] | Setup
-"""How a detector is told its setup: the name of one below, the path of a TOML file, a table from one, or the record."""
+"""How a detector gets its setup: the name of one below, the path of a TOML file, a table from one, or the record."""
 
 
 def setup_of(setting: Setting) -> Setup:

@@ -144,5 +144,5 @@ def soccer(setup: Setting = "generated") -> dict[str, Detector]:
 
 
 def _made(kind: type[Detector], setup: Setup) -> Detector:
-    """A detector of this kind, told the setup if it asks for one."""
+    """A detector of this kind, with the setup if it asks for one."""
     return kind(**({"setup": setup} if "setup" in signature(kind).parameters else {}))

@@ -173,8 +173,8 @@ class Dominances(Detector):
     @classmethod
     def examples(cls) -> list[AttackOutcome]:
         """Input that shows what it does (for ``slackline check``): one team leads, then the other."""
-        told = ("A", "shot"), ("B", "cross"), ("B", "goal"), ("A", "nothing"), ("A", "goal")
-        return [AttackOutcome(team, what, "play", SECOND, ts=SECOND * 20 * k) for k, (team, what) in enumerate(told, 1)]
+        outcomes = ("A", "shot"), ("B", "cross"), ("B", "goal"), ("A", "nothing"), ("A", "goal")
+        return [AttackOutcome(team, what, "play", SECOND, ts=SECOND * 20 * k) for k, (team, what) in enumerate(outcomes, 1)]
 
 
 class MatchPhases(Detector):
@@ -187,7 +187,7 @@ class MatchPhases(Detector):
     def __init__(self) -> None:
         self.team = ""
         self.behind: dict[str, bool] = {}
-        self.told = ("", "")
+        self.published = ("", "")
 
     def on_event(self, event: Dominance | Score) -> MatchPhase | None:
         if isinstance(event, Score):
@@ -195,9 +195,9 @@ class MatchPhases(Detector):
         else:
             self.team = event.team
         now = self.team, "chasing" if self.behind.get(self.team) else "in control"
-        if not self.team or now == self.told:
+        if not self.team or now == self.published:
             return None
-        self.told = now
+        self.published = now
         return MatchPhase(*now, ts=event.ts)
 
 
@@ -220,11 +220,11 @@ class MatchFigures(Detector):
     def on_event(self, event: SoccerEvent) -> list[MatchStatistics] | None:
         minute, before = event.ts // MINUTE, self.minute
         self.minute = minute
-        told = self._told(event.ts) if before is not None and minute > before else None
+        results = self._statistics(event.ts) if before is not None and minute > before else None
         self._count(event)
-        return self._told(event.ts) if isinstance(event, MatchPhase) else told
+        return self._statistics(event.ts) if isinstance(event, MatchPhase) else results
 
-    def _told(self, ts: int) -> list[MatchStatistics]:
+    def _statistics(self, ts: int) -> list[MatchStatistics]:
         rows = ((team, self.counts[team], self.shares[team]) for team in self._teams)
         return [MatchStatistics(team=team, **counts, share=share, ts=ts) for team, counts, share in rows]  # type: ignore[arg-type]
 

@@ -36,7 +36,7 @@ WORDS = {
     "stand_in|stood_in|StoodIn": "idle_promise",
 }
 
-ROOMS = r"(middleware|tests)/.*"
+ROOMS = r"(middleware|tests|scenarios/soccer)/.*|detectors/(?!window/|cql/(query_operators|partitions)/).*"
 """Rooms that are rid of the words below, which are plain English elsewhere, or are still to be replaced there."""
 
 ROOM_WORDS = {
@@ -66,8 +66,11 @@ ROOM_EXCEPT = {
     r"tests/unit/(broker/test_(broker|link)|observe/test_metric_families)\.py": ("said", "the message Bye says goodbye"),
     r"tests/system/test_(restart_in_order|status)\.py": ("said", "the message Bye says goodbye"),
     r"tests/system/test_view\.py": ("heard", "an element of the page"),
-    r"tests/unit/soccer/test_soccer_running\.py": ("standing", "a pace of players"),
-    r"tests/property/cql/test_(fuzz|recognize)\.py": ("prompt|go on", "a module where people type; a message"),
+    r"(detectors/soccer/players/player|tests/unit/soccer/test_soccer)_running\.py": ("standing", "a pace of players"),
+    r"(detectors/cql/planning|tests/property/cql)/(test_)?(fuzz|recognize)\.py": (
+        "prompt|go on",
+        "a module where people type; a message",
+    ),
     r"tests/docs/test_words\.py": (".*", "this list"),
 }
 

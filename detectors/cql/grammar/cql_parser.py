@@ -328,7 +328,7 @@ class StatementBuilder(ExpressionBuilder):
         return Call(plain(name).lower(), (argument,), is_distinct=True, span=span_of(name))
 
     def call_filtered(self, name: Token, *parts: SyntaxNode | Token) -> SyntaxNode:
-        """Aggregates leave NULLs out, so what the filter leaves out is NULL."""
+        """Aggregates skip NULLs, so the filter turns the values that it skips into NULL."""
         _check_aggregate(name, "FILTER")
         *arguments, condition = parts
         shown = [Literal(1, Type.INT) if isinstance(each, Token) else each for each in arguments]

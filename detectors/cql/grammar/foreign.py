@@ -31,7 +31,7 @@ _FOREIGN = (
     (r"\b(ILIKE)\b", "write lower(x) LIKE 'abc%'"),
     (
         r"(?:^|;)\s*(UPDATE|DELETE|DROP|ALTER|TRUNCATE|CREATE\s+(?:VIEW|INDEX))\b",
-        "streams are made by CREATE STREAM and added to by INSERT INTO a SELECT ...; what was said is not changed",
+        "streams are made by CREATE STREAM and added to by INSERT INTO a SELECT ...; statements are not changed later",
     ),
 )
 _PATTERNS = [(re.compile(pattern, re.IGNORECASE), advice) for pattern, advice in _FOREIGN]

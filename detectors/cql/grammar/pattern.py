@@ -98,7 +98,7 @@ def _may_be_empty(part: Part) -> bool:
 def program(part: Part, span: TextSpan = NOWHERE) -> tuple[Step, ...]:
     """The steps of a pattern. Raises QueryError if it may match no row, or is too long."""
     if _may_be_empty(part):
-        raise QueryError("this pattern may match no row at all: leave out * or ?, or write +", span)
+        raise QueryError("this pattern may match no row at all: omit * or ?, or write +", span)
     steps: list[Step] = []
     _write(part, {name: number for number, name in enumerate(variables(part))}, steps, span)
     return (*steps, None)
@@ -136,7 +136,7 @@ def _write_choice(parts: Sequence[Part], numbers: dict[str, int], steps: list[St
 
 def _write_repeat(part: Repeat, numbers: dict[str, int], steps: list[Step], span: TextSpan) -> None:
     if (part.most is None or part.most > 1) and _may_be_empty(part.part):
-        raise QueryError("this repeats what may be no row at all: leave out one of the quantifiers", span)
+        raise QueryError("this repeats what may be no row at all: omit one of the quantifiers", span)
     for _ in range(part.least):
         _write(part.part, numbers, steps, span)
     forks = []

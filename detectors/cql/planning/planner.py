@@ -478,22 +478,22 @@ class Planner:
             kept = _without_ts(columns)
             schema = checked_schema([(each, code.kind, at) for each, code, at in kept])
             return self.catalog.add(name, schema, span), tuple(code for _, code, _ in kept)
-        wanted: Schema = tuple(each for each in target.schema if each.name != TS)
-        if enums := [each.name for each in wanted if each.is_enum]:
+        expected: Schema = tuple(each for each in target.schema if each.name != TS)
+        if enums := [each.name for each in expected if each.is_enum]:
             raise QueryError(f"{target.name} cannot be written: {', '.join(enums)} of it is an enum, which is only read", span)
-        unfilled = sorted(set(field_names(target.event_type)) - {each.field for each in wanted})
+        unfilled = sorted(set(field_names(target.event_type)) - {each.field for each in expected})
         if unfilled:
             raise QueryError(
                 f"{target.name} has fields that its schema does not: {', '.join(unfilled)}; it cannot be written", span
             )
-        given = columns if len(wanted) == len(columns) else _without_ts(columns)
-        if len(wanted) != len(given):
+        given = columns if len(expected) == len(columns) else _without_ts(columns)
+        if len(expected) != len(given):
             raise QueryError(
-                f"{target.name} has {len(wanted)} attributes ({', '.join(f'{a.name} {a.kind}' for a in wanted)}), "
+                f"{target.name} has {len(expected)} attributes ({', '.join(f'{a.name} {a.kind}' for a in expected)}), "
                 f"and this query gives {len(given)}",
                 span,
             )
-        return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(wanted, given, strict=True))
+        return target, tuple(_fitted(own, code, at, target, frame) for own, (_, code, at) in zip(expected, given, strict=True))
 
     def _add(self, plan: Plan, target: CatalogStream, span: TextSpan) -> None:
         upstream = list(plan.sources)

@@ -38,8 +38,8 @@ def element(function: Callable[..., object]) -> Annotation:
 
 def fold_outputs(fold: Callable[..., object]) -> Annotation:
     """The type of one output of a fold, whose annotation is ``tuple[State, Iterable[Output]]``; None if there is none."""
-    said = _hints(fold).get("return")
-    arguments = get_args(said) if get_origin(said) is tuple else ()
+    hint = _hints(fold).get("return")
+    arguments = get_args(hint) if get_origin(hint) is tuple else ()
     return _element(arguments[1]) if len(arguments) == 2 else None
 
 
@@ -64,18 +64,18 @@ def _hints(function: object) -> dict[str, Annotation]:
         return {}
 
 
-def _element(said: Annotation) -> Annotation:
-    if said is None or said is types.NoneType or said is Any:
+def _element(hint: Annotation) -> Annotation:
+    if hint is None or hint is types.NoneType or hint is Any:
         return None
-    origin: object = get_origin(said)
-    arguments = get_args(said)
+    origin: object = get_origin(hint)
+    arguments = get_args(hint)
     if origin in (Union, types.UnionType):
         rest = [each for each in arguments if each is not types.NoneType]
-        return _element(rest[0]) if len(rest) == 1 else said
+        return _element(rest[0]) if len(rest) == 1 else hint
     if origin in _MANY:
         return None if arguments[0] is Any else arguments[0]
     if origin is tuple and len(arguments) == 2 and arguments[1] is Ellipsis:
         return arguments[0]
-    if said in (list, tuple, *_MANY) or origin is tuple:
+    if hint in (list, tuple, *_MANY) or origin is tuple:
         return None
-    return said
+    return hint

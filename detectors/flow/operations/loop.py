@@ -21,7 +21,7 @@ from middleware.model.errors import ENDING
 from middleware.model.event import Key, Value
 
 DEEPEST = 200
-"""The most operations that an item may have passed. A cycle that feeds back more than state would go on for ever."""
+"""The most operations that an item may have passed. A cycle that feeds back more than state would never end."""
 
 _Place = tuple[Position, int]
 """A position at one of the operations of the loop (by rank)."""

@@ -92,5 +92,5 @@ def states_of(value: Value) -> list[Value]:
 
 
 def outputs_of(value: Value) -> list[Value]:
-    """Keep everything but states: the items that go on."""
+    """Keep everything but states: the items that flow on."""
     return [] if value.__class__ is State else [value]

@@ -20,7 +20,7 @@ class FieldKind(NamedTuple):
 
 
 def resolved(name: str, types: EventTypes) -> str | None:
-    """The full name of a type: a namespace may be left out if only one type has the name."""
+    """The full name of a type: a namespace may be omitted if only one type has the name."""
     if name in types:
         return name
     tails = [known for known in types if known.rpartition(".")[2] == name]

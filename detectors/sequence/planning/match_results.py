@@ -98,20 +98,20 @@ def _name(item: ReturnItem) -> str:
 def _fitted(compiled: list[Valued], declared: EventType, result: ReturnClause) -> list[Valued]:
     """The values in the order of the fields of a declared type. Raises QueryError if they do not fit."""
     by_name = {name: (name, value, item) for name, value, item in compiled}
-    wanted = {name: column.kind for name, column in columns(declared).items() if name in own_fields(declared)}
-    if missing := [name for name in wanted if name not in by_name]:
-        raise QueryError(f"{result.type} needs {', '.join(missing)} (its fields are {', '.join(wanted)})", result.span)
+    expected = {name: column.kind for name, column in columns(declared).items() if name in own_fields(declared)}
+    if missing := [name for name in expected if name not in by_name]:
+        raise QueryError(f"{result.type} needs {', '.join(missing)} (its fields are {', '.join(expected)})", result.span)
     for name, value, item in compiled:
-        if name not in wanted:
-            raise QueryError(f"{result.type} has no field {name} (its fields are {', '.join(wanted)})", item.value.span)
-        code, own = value.code, wanted[name]
+        if name not in expected:
+            raise QueryError(f"{result.type} has no field {name} (its fields are {', '.join(expected)})", item.value.span)
+        code, own = value.code, expected[name]
         if own.type is not Type.ANY and not converts(code.type, own.type):
             hint = f"CAST({item.value} AS {own})"
             raise QueryError(f"{result.type}.{name} is a {own}, and this is a {code.type}: {hint}", item.value.span)
         if code.nullable and not own.nullable:
             hint = f"write coalesce({item.value}, ...), or declare the field as {name}: ... | None"
             raise QueryError(f"{item.value} may be NULL, but {result.type}.{name} may not: {hint}", item.value.span)
-    return [by_name[name] for name in wanted]
+    return [by_name[name] for name in expected]
 
 
 def _made(name: str, fields: list[tuple[str, Any]]) -> EventType:

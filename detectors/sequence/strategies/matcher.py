@@ -79,7 +79,7 @@ class Matcher:
         partition = self._partition(key)
         is_late = partition.add(step, event, self._algorithm is Algorithm.SORT)
         if is_late or step.place + 1 == len(self._plan.steps):  # an event in time completes a match only as its last event
-            for match in self._standing(partition, self._search(partition, step.place, event)):
+            for match in self._not_ruled_out(partition, self._search(partition, step.place, event)):
                 changes.make(match)
         if self._plan.trails and step.place == 0:
             self._pushed += 1
@@ -90,7 +90,7 @@ class Matcher:
         if not step.negated:
             if partition is not None and (at := partition.positive[step.place].index(event)) is not None:
                 held = partition.positive[step.place].events[at]
-                for match in self._standing(partition, self._search(partition, step.place, held)):
+                for match in self._not_ruled_out(partition, self._search(partition, step.place, held)):
                     changes.withdraw(match)
                 partition.remove(step, event)
             return
@@ -135,11 +135,11 @@ class Matcher:
         search.ceilings[last] = ts + within
         if step.place:
             search.ceilings[step.place - 1] = ts - 1
-        for match in self._standing(partition, search):
+        for match in self._not_ruled_out(partition, search):
             if self._rules_out(step, event, match):
                 yield match
 
-    def _standing(self, partition: StackPartition, search: Search) -> Iterator[Match]:
+    def _not_ruled_out(self, partition: StackPartition, search: Search) -> Iterator[Match]:
         """The matches of a search that are complete and not ruled out by a negative."""
         plan = self._plan
         if plan.trails and not plan.steps[0].kleene:
@@ -183,7 +183,7 @@ class Matcher:
             search.floors = [ts] * len(search.floors)
             if not self._plan.steps[0].kleene:
                 search.ceilings[0] = ts
-            for match in self._standing(partition, search):
+            for match in self._not_ruled_out(partition, search):
                 if first_of(match).ts == ts:
                     changes.make(match)
 

@@ -60,7 +60,7 @@ class TeamPossessions(Detector):
 
 
 class DeadBalls(Detector):
-    """Level 5. Play stops when the ball crosses a line, and goes on with the next touch. O(1) an event.
+    """Level 5. Play stops when the ball crosses a line, and resumes with the next touch. O(1) an event.
 
     Reads BallInGoal, BallOverGoalLine, BallOverTouchLine and PlayerHitsBall; publishes DeadBall with the restart that
     the laws of the game give (by who touched it last), then Restart.

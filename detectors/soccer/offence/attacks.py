@@ -91,19 +91,19 @@ class BuildUps(Detector):
 
     def __init__(self) -> None:
         self.thirds: dict[str, list[tuple[int, str]]] = {}
-        self.told = -1
+        self.published = -1
 
     def on_event(self, event: PassSequence | BallZone) -> BuildUp | None:
         thirds = self.thirds.get(event.team, [])
         if isinstance(event, BallZone):
             self.thirds[event.team] = [*thirds, (event.ts, event.third)][-self.LONGEST :]
             return None
-        if event.began == self.told or not thirds or thirds[-1][1] != FINAL:
+        if event.began == self.published or not thirds or thirds[-1][1] != FINAL:
             return None
         first = next((third for ts, third in reversed(thirds) if ts <= event.began), "")
         if first != OWN:
             return None
-        self.told = event.began
+        self.published = event.began
         return BuildUp(event.team, event.ball, event.passes, event.ts - event.began, ts=event.ts)
 
     @classmethod

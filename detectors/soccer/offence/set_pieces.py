@@ -72,7 +72,7 @@ class SetPieces(Detector):
 class FreeKicks(Detector):
     """Level 6. Free kicks. Reads BallAtRest, BallMoves, PlayerHitsBall, DeadBall and Restart; publishes FreeKick for the
     touch of a ball that has lain still for five seconds since somebody touched it, unless it had gone out, and for a Restart
-    that is said to be one. O(1) an event.
+    that is published as one. O(1) an event.
     """
 
     subscribes, publishes = (BallAtRest, BallMoves, PlayerHitsBall, DeadBall, Restart), (FreeKick,)

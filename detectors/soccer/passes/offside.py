@@ -82,7 +82,7 @@ class LineBreaks(OnField):
 class OffsidePositions(OnField):
     """Level 5. Players behind the last line. Reads PlayerPlace, BallPlace and DefensiveLine; publishes OffsidePosition when
     a player in the opponents' half is 0.5 m nearer to their goal line than both their last line and the ball, and
-    OnsideAgain when he is not any more. Judged when he is heard of (twice a second). O(1) an event.
+    OnsideAgain when he is not any more. Judged when his position comes (twice a second). O(1) an event.
     """
 
     subscribes, publishes = (PlayerPlace, BallPlace, DefensiveLine), (OffsidePosition, OnsideAgain)

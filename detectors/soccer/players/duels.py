@@ -166,7 +166,7 @@ class Crowds(Detector):
 
 class Markings(Detector):
     """Level 4. Opponents close by. Reads PlayerPlace; publishes Marked when the nearest opponent comes within 2 m of a
-    player, and Unmarked when none is within 3 m any more. Judged when a player is heard of (twice a second). O(players).
+    player, and Unmarked when none is within 3 m any more. Judged when a player's position comes (twice a second). O(players).
     """
 
     subscribes, publishes = (PlayerPlace,), (Marked, Unmarked)

@@ -136,27 +136,27 @@ class PlayerMotions(Detector):
         self.y: list[float] = []
         self.vx: list[float] = []
         self.vy: list[float] = []
-        self.heard = 0
+        self.reported = 0
 
     def on_event(self, event: LimbMotion) -> PlayerMotion | None:
         limb = self.sensors.index(event.sensor) if event.sensor in self.sensors else self._join(event.sensor)
         self.seen[limb] = event.ts
         self.x[limb], self.y[limb], self.vx[limb], self.vy[limb] = event.x, event.y, event.vx, event.vy
         bit, every = 1 << limb, (1 << len(self.sensors)) - 1
-        twice = self.heard & bit
-        self.heard |= bit
-        if not twice and self.heard != every:
+        twice = self.reported & bit
+        self.reported |= bit
+        if not twice and self.reported != every:
             return None
-        self.heard = bit if twice else 0
+        self.reported = bit if twice else 0
         return self._middle(event)
 
     def _join(self, sensor: int) -> int:
-        """A limb heard of for the first time: its slot. The round ends with it, so that the next begins with the first limb."""
+        """The slot of a limb that is new. The round ends with it, so that the next begins with the first limb."""
         self.sensors.append(sensor)
         self.seen.append(0)
         for column in (self.x, self.y, self.vx, self.vy):
             column.append(0.0)
-        self.heard = (1 << len(self.sensors)) - 1 >> 1
+        self.reported = (1 << len(self.sensors)) - 1 >> 1
         return len(self.sensors) - 1
 
     def _middle(self, event: LimbMotion) -> PlayerMotion:

@@ -40,8 +40,8 @@ def seen(seed: int, seconds: float, variety: Variety | None = None) -> tuple[lis
     for player in range(22):
         places = np.column_stack([bodies[:, player], np.zeros(frames)])
         found += _track(_number(player + 1), number, places, random)
-    told = [replace(each, player=_number(each.player), other=_number(each.other)) for each in story]
-    return sorted(found, key=lambda event: (event.ts, event.source)), told
+    numbered = [replace(each, player=_number(each.player), other=_number(each.other)) for each in story]
+    return sorted(found, key=lambda event: (event.ts, event.source)), numbered
 
 
 def _number(player: int) -> int:
@@ -50,7 +50,7 @@ def _number(player: int) -> int:
 
 
 def _alive(story: list[Happening], frames: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[bool]:
-    """Of each frame, whether play goes on, or soon will."""
+    """For each frame, whether play is on, or soon will be."""
     stops = [each for each in story if each.kind in ("out", "foul", "restart")]
     times = [each.end for each in stops]
     alive = []

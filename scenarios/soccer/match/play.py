@@ -178,7 +178,7 @@ class Match:
         self.chasers[first] = self.way[index][:2]
 
     def _gap(self, i: int) -> float:
-        """How far the ball is from player ``i`` now: within a tick he goes on as he went."""
+        """How far the ball is from player ``i`` now: within a tick he keeps his motion."""
         body, ahead = self.bodies[i], self.step % _STEPS * STEP
         return hypot(body.x + body.vx * ahead - self.ball.x, body.y + body.vy * ahead - self.ball.y)
 
