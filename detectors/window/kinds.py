@@ -1,20 +1,19 @@
 """Kinds of windows: which windows there are, given the events so far. Pure; content is (start, end] throughout.
 
-A late event must revise exactly the results it touches. So each kind says, before and after a change, which windows there are
-in the region that the change can touch; the difference is published. Time passes by stepping from one end to the ``next``.
+A late event must revise exactly the results it touches. So each kind says at which ends a change may touch windows, and which
+windows there are at an end, before and after the change. Time passes by stepping from one end to the ``next``.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from detectors.window.aggregation.monoid import Monoid
 from detectors.window.content import Content, SessionContent
 from middleware.model.errors import WindowError
-from middleware.model.event import END, MAX_TS, Order, Value
+from middleware.model.event import END, NEVER, Order, Value
 
 
 class WindowSpan(NamedTuple):
@@ -52,16 +51,39 @@ class WindowKind(Generic[Held]):
         """New, empty content for the windows of one key."""
         return Content(monoids)  # type: ignore[return-value]
 
-    def region(self, content: Held, times: list[int]) -> Any:
-        """The region that changes at these times can touch, the same before and after them. Times are sorted."""
+    def touched(self, content: Held, times: list[int], upto: int) -> set[int]:
+        """The ends up to ``upto`` at which changes at these times may make, alter or remove windows. Times are sorted.
+
+        The ends for content before the changes serve for content after them as well, and the other way round.
+        """
+        touched, done = {end for ts in times if (end := self.end(content, ts)) <= upto}, NEVER
+        for ts in times:
+            until = min(self.until(ts), upto)
+            touched.update(self.ends(content, max(done, ts - 1), until))
+            done = max(done, until)
+        return touched
+
+    def end(self, content: Held, ts: int) -> int:
+        """The first end of a window that an event at ``ts`` may be in."""
+        return ts
+
+    def until(self, ts: int) -> int:
+        """The last such end."""
         raise NotImplementedError
 
-    def inside(self, content: Held, region: Any, upto: int) -> Iterable[WindowSpan]:
-        """The windows of a region with ends not after ``upto``."""
+    def ends(self, content: Held, after: int, upto: int) -> Iterator[int]:
+        """The ends after ``after`` and not after ``upto``."""
+        end = self.next(content, after)
+        while end is not None and end <= upto:
+            yield end
+            end = self.next(content, end)
+
+    def next(self, content: Held, after: int) -> int | None:
+        """The earliest end after ``after`` at which there may be windows."""
         raise NotImplementedError
 
-    def next(self, content: Held, after: int) -> list[WindowSpan]:
-        """All windows with the earliest end after ``after``."""
+    def at(self, content: Held, end: int) -> Iterator[WindowSpan]:
+        """The windows that end at ``end``, if any do."""
         raise NotImplementedError
 
     def droppable(self, content: Held, final: int) -> int:
@@ -93,13 +115,6 @@ def end_at(ts: int, every: int, offset: int) -> int:
     return offset - (offset - ts) // every * every
 
 
-def _timed(content: Content, start: int, end: int) -> Iterator[WindowSpan]:
-    """The window (start, end], if it is not empty."""
-    first = content.first_after(start)
-    if first is not None and first <= end:
-        yield WindowSpan(start, end, start + 1, end, (start, end))
-
-
 @dataclass(frozen=True)
 class Hopping(WindowKind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
@@ -118,36 +133,28 @@ class Hopping(WindowKind[Content]):
 
     sizes: ClassVar[tuple[int, ...]] = ()
 
-    def end(self, ts: int) -> int:
-        """The first end that is not before ``ts``."""
+    def end(self, content: Content, ts: int) -> int:
         return end_at(ts, self.every, self.offset)
 
-    def region(self, content: Content, times: list[int]) -> list[int]:
-        return sorted({end for ts in times for end in range(self.end(ts), ts + self.retention, self.every)})
+    def touched(self, content: Content, times: list[int], upto: int) -> set[int]:
+        touched: set[int] = set()
+        for ts in times:
+            touched.update(range(self.end(content, ts), min(ts + self.retention, upto + 1), self.every))
+        return touched
 
-    def inside(self, content: Content, region: list[int], upto: int) -> Iterator[WindowSpan]:
-        for end in region:
-            if end <= upto:
-                yield from self._at(content, end)
+    def next(self, content: Content, after: int) -> int | None:
+        end = self.end(content, after + 1)
+        first = content.first_after(end - self.retention)
+        return None if first is None else max(end, self.end(content, first))
 
-    def next(self, content: Content, after: int) -> list[WindowSpan]:
-        end = self.end(after + 1)
-        while True:
-            first = content.first_after(end - self.retention)
-            if first is None:
-                return []
-            end = max(end, self.end(first))
-            windows = list(self._at(content, end))
-            if windows:
-                return windows
-            end += self.every  # between windows that are further apart than long
-
-    def _at(self, content: Content, end: int) -> Iterator[WindowSpan]:
+    def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
         for size in self.sizes:
-            yield from _timed(content, end - size, end)
+            first = content.first_after(end - size)
+            if first is not None and first <= end:
+                yield WindowSpan(end - size, end, end - size + 1, end, (end - size, end))
 
     def droppable(self, content: Content, final: int) -> int:
-        return content.after(self.end(final + 1) - self.retention)
+        return content.after(self.end(content, final + 1) - self.retention)
 
 
 def Tumbling(size: int, offset: int = 0) -> Hopping:
@@ -167,30 +174,16 @@ class Sliding(WindowKind[Content]):
         object.__setattr__(self, "sizes", _sizes(self.size))
         object.__setattr__(self, "retention", max(self.sizes))
 
-    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
-        """Disjoint intervals [from, to) of times."""
-        intervals: list[tuple[int, int]] = []
-        for ts in times:
-            if intervals and ts <= intervals[-1][1]:
-                intervals[-1] = intervals[-1][0], ts + self.retention
-            else:
-                intervals.append((ts, ts + self.retention))
-        return intervals
+    def until(self, ts: int) -> int:
+        return ts + self.retention - 1
 
-    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
-        for start, end in region:
-            ts = content.first_after(start - 1)
-            while ts is not None and ts < end and ts <= upto:
-                yield from self._at(ts)
-                ts = content.first_after(ts)
+    def next(self, content: Content, after: int) -> int | None:
+        return content.first_after(after)
 
-    def next(self, content: Content, after: int) -> list[WindowSpan]:
-        ts = content.first_after(after)
-        return [] if ts is None else list(self._at(ts))
-
-    def _at(self, ts: int) -> Iterator[WindowSpan]:
-        for size in self.sizes:
-            yield WindowSpan(ts - size, ts, ts - size + 1, ts, (ts - size, ts))
+    def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
+        if content.first_after(end - 1) == end:
+            for size in self.sizes:
+                yield WindowSpan(end - size, end, end - size + 1, end, (end - size, end))
 
     def droppable(self, content: Content, final: int) -> int:
         return content.after(final + 1 - self.retention)
@@ -212,36 +205,27 @@ class Session(WindowKind[SessionContent]):
     def content(self, monoids: Iterable[Monoid]) -> SessionContent:
         return SessionContent(monoids, self.gap)
 
-    def region(self, content: SessionContent, times: list[int]) -> list[tuple[int, int]]:
-        """Intervals [first, last] of times: each change, with the sessions it is part of or adjoins."""
-        intervals: list[tuple[int, int]] = []
+    def touched(self, content: SessionContent, times: list[int], upto: int) -> set[int]:
+        """A change at a time, and the events next to it, belong to all sessions that it touches, before it and after it."""
+        touched = set(times)
         for ts in times:
-            first, last = ts, ts
-            place = content.after(ts - self.gap - 1)
-            if place < len(content) and content.orders[place][0] <= ts + self.gap:
-                first = min(ts, content.first(content.orders[place][0]))
-                last = max(ts, content.last(content.orders[content.after(ts + self.gap) - 1][0]))
-            if intervals and first <= intervals[-1][1] + self.gap:  # they may become one session
-                intervals[-1] = min(first, intervals[-1][0]), max(last, intervals[-1][1])
-            else:
-                intervals.append((first, last))
-        return intervals
+            before, after = content.before(ts), content.after(ts)
+            if before:
+                touched.add(content.orders[before - 1][0])
+            if after < len(content):
+                touched.add(content.last(content.orders[after][0]))
+        return {last + self.gap for last in touched if last + self.gap <= upto}
 
-    def inside(self, content: SessionContent, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
-        for low, high in region:
-            first = content.first_after(low - 1)
-            while first is not None and first <= high:
-                last = content.last(first)
-                if last + self.gap <= upto:
-                    yield self._window(first, last)
-                first = content.first_after(last)
-
-    def next(self, content: SessionContent, after: int) -> list[WindowSpan]:
+    def next(self, content: SessionContent, after: int) -> int | None:
         ts = content.first_after(after - self.gap)
-        return [] if ts is None else [self._window(content.first(ts), content.last(ts))]
+        return None if ts is None else content.last(ts) + self.gap
 
-    def _window(self, first: int, last: int) -> WindowSpan:
-        return WindowSpan(first, last + self.gap, first, last, (first,))
+    def at(self, content: SessionContent, end: int) -> Iterator[WindowSpan]:
+        last = end - self.gap
+        following = content.first_after(last - 1)
+        if following == last and content.last(last) == last:
+            first = content.first(last)
+            yield WindowSpan(first, end, first, last, (first,))
 
     def droppable(self, content: SessionContent, final: int) -> int:
         ts = content.first_after(final - self.gap)
@@ -271,31 +255,22 @@ class Landmark(WindowKind[Content]):
                 raise WindowError(f"period ({self.period}) must be a multiple of every ({self.every})")
         object.__setattr__(self, "retention", self.period or 0)
 
-    def region(self, content: Content, times: list[int]) -> list[tuple[int, int]]:
-        """Intervals (from, to] of times: from a change to the next landmark."""
-        intervals: list[tuple[int, int]] = []
-        for ts in times:
-            until = END if self.period is None else self._landmark(ts) + self.period
-            if ts > self.since and not (intervals and intervals[-1][1] == until):
-                intervals.append((self._end(ts) - self.every, until))
-        return intervals
-
-    def inside(self, content: Content, region: list[tuple[int, int]], upto: int) -> Iterator[WindowSpan]:
-        for after, until in region:
-            windows = self.next(content, after)
-            while windows and windows[0].end <= min(until, upto):
-                yield from windows
-                windows = self.next(content, windows[0].end)
-
-    def next(self, content: Content, after: int) -> list[WindowSpan]:
-        first = content.first_after(max(self.since, self._end(after + 1) - self.every))
-        if first is None:
-            return []
-        start, end = self._landmark(first), self._end(first)
-        return [WindowSpan(start, end, start + 1, end, (start, end))]
-
-    def _end(self, ts: int) -> int:
+    def end(self, content: Content, ts: int) -> int:
         return end_at(ts, self.every, self.since)
+
+    def until(self, ts: int) -> int:
+        if ts <= self.since:
+            return self.since
+        return END if self.period is None else self._landmark(ts) + self.period
+
+    def next(self, content: Content, after: int) -> int | None:
+        first = content.first_after(max(self.since, self.end(content, after + 1) - self.every))
+        return None if first is None else self.end(content, first)
+
+    def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
+        if self.next(content, end - 1) == end:
+            start = self._landmark(end)
+            yield WindowSpan(start, end, start + 1, end, (start, end))
 
     def _landmark(self, ts: int) -> int:
         if self.period is None:
@@ -329,50 +304,29 @@ class Counted(WindowKind[Content]):
     def __post_init__(self) -> None:
         _checked(size=self.size, every=self.every)
 
-    def region(self, content: Content, times: list[int]) -> list[tuple[Order, Order | None]]:
-        """Intervals of the total order (None: its end), so far that windows after them were not touched before, either."""
+    def touched(self, content: Content, times: list[int], upto: int) -> set[int]:
         reach = self.size + len(times) if self.every == 1 else len(content)
-        intervals: list[tuple[Any, Any]] = []
+        touched, done = set(times), 0
         for ts in times:
-            place = content.after(ts) + reach
-            until = content.orders[place] if place < len(content) else None
-            if intervals and (intervals[-1][1] is None or (ts,) <= intervals[-1][1]):
-                intervals[-1] = intervals[-1][0], until
-            else:
-                intervals.append(((ts,), until))
-        return intervals
+            start, done = max(done, content.before(ts)), max(done, content.after(ts) + reach)
+            touched.update([order[0] for order in content.orders[start:done]])
+        return {ts for ts in touched if ts <= upto}
 
-    def inside(self, content: Content, region: list[tuple[Order, Order | None]], upto: int) -> Iterator[WindowSpan]:
-        for low, high in region:
-            place = bisect_left(content.orders, low)
-            stop = len(content) if high is None else bisect_left(content.orders, high)
-            for number in range(self._next(content, place), stop, self.every):
-                if content.orders[number][0] <= upto:
-                    yield self._window(content, number)
+    def next(self, content: Content, after: int) -> int | None:
+        number = self._next(content, content.after(after))
+        return content.orders[number][0] if number < len(content) else None
 
-    def next(self, content: Content, after: int) -> list[WindowSpan]:
-        numbers = range(self._next(content, content.after(after)), len(content), self.every)
-        end = content.orders[numbers[0]][0] if numbers else MAX_TS
-        return [self._window(content, number) for number in numbers if content.orders[number][0] == end]
+    def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
+        for number in range(self._next(content, content.before(end)), content.after(end), self.every):
+            first, last = content.orders[max(0, number - self.size + 1)], content.orders[number]
+            yield WindowSpan(first[0], end, first, last, last)
 
     def _next(self, content: Content, place: int) -> int:
         """The number of the first entry from ``place`` on that ends a window."""
         return place + -(content.dropped + place + 1) % self.every
-
-    def _window(self, content: Content, number: int) -> WindowSpan:
-        first, last = content.orders[max(0, number - self.size + 1)], content.orders[number]
-        return WindowSpan(first[0], last[0], first, last, last)
 
     def droppable(self, content: Content, final: int) -> int:
         return max(0, content.after(final) - self.size + 1)
 
     def due(self, content: Content) -> int:
         return content.orders[self.size - 1][0] if len(content) >= self.size else END
-
-
-def following(kind: WindowKind[Held], content: Held, after: int, upto: int) -> Iterator[list[WindowSpan]]:
-    """The windows that end after ``after`` and not after ``upto``: all windows with the same end at a time."""
-    windows = kind.next(content, after)
-    while windows and windows[0].end <= upto:
-        yield windows
-        windows = kind.next(content, windows[0].end)

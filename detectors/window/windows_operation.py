@@ -8,12 +8,10 @@ from __future__ import annotations
 import traceback
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 
 from detectors.outcomes import difference, packed, unpacked, withheld
 from detectors.window.agenda import Agenda
 from detectors.window.content import Content, Values, WindowEntry
-from detectors.window.kinds import WindowSpan, following
 from detectors.window.windows_plan import WindowsPlan
 from middleware.model.change import Delta
 from middleware.model.errors import ENDING
@@ -37,7 +35,7 @@ class WindowChanges:
 
 
 class WindowsOperation(Operation):
-    """Runs ``Windows``: compares the results in the region that a change touches, before and after it."""
+    """Runs ``Windows``: compares the results at the ends that a change touches, before and after it."""
 
     def __init__(self, plan: WindowsPlan, name: str, level: int) -> None:
         super().__init__()
@@ -106,15 +104,15 @@ class WindowsOperation(Operation):
                 return  # the event was in no window, and is forgotten already
             content = self._contents[key] = self._kind.content(self._monoids)
         times = changes.times()
-        region = self._kind.region(content, times) if times[0] <= self._upto else None
-        before = self._results(key, content, region)
+        ends = sorted(self._kind.touched(content, times, self._upto)) if times[0] <= self._upto else ()
+        before = self._made(key, content, ends)
         self._held -= len(content)
         if changes.gone:
             content.remove(changes.gone)
         if changes.come:
             content.insert(changes.come)
         self._held += len(content)
-        changed = difference(before, self._results(key, content, region))
+        changed = difference(before, self._made(key, content, ends))
         out.inserts.extend(changed.inserts)
         out.revises += changed.revises
         out.retracts += changed.retracts
@@ -126,30 +124,26 @@ class WindowsOperation(Operation):
         if key not in self._old:
             self._age(key, content, NEVER)
 
-    def _results(self, key: Key, content: Content, region: Any) -> list[Event]:
-        if region is None:
-            return []
-        return self._made(key, content, self._kind.inside(content, region, self._upto))
-
-    def _made(self, key: Key, content: Content, windows: Iterable[WindowSpan]) -> list[Event]:
+    def _made(self, key: Key, content: Content, ends: Iterable[int]) -> list[Event]:
+        """The results of the windows with these ends."""
         source, level = self._origin.source, self._origin.level
         shown = self._shown[key]
         rows = []
-        for window in windows:
-            number = self._origin.id(key, *window.known_by)
-            values = content.results(window.low, window.high)
-            stamp = window.end, number, source, level
-            parts = (*shown, window.start, window.end, *values, *stamp)
-            rows.append(tuple([parts[place] for place in self._layout]))
-        return self._plan.events(rows)
+        for end in ends:
+            for window in self._kind.at(content, end):
+                number = self._origin.id(key, *window.known_by)
+                values = content.results(window.low, window.high)
+                parts = (*shown, window.start, end, *values, end, number, source, level)
+                rows.append(tuple([parts[place] for place in self._layout]))
+        return self._plan.events(rows) if rows else []
 
     # Time.
 
     def _schedule(self, key: Key, content: Content, upto: int) -> None:
         """Have a key visited when its next window after ``upto`` ends."""
-        windows = self._kind.next(content, upto)
-        if windows:
-            self._due.put(key, windows[0].end)
+        end = self._kind.next(content, upto)
+        if end is not None:
+            self._due.put(key, end)
 
     def _pass(self, upto: int, out: Delta) -> None:
         """Publish the windows that end up to ``upto``."""
@@ -157,8 +151,7 @@ class WindowsOperation(Operation):
             return
         for key in self._due.due(upto):
             content = self._contents[key]
-            for windows in following(self._kind, content, self._upto, upto):
-                out.inserts.extend(self._made(key, content, windows))
+            out.inserts.extend(self._made(key, content, self._kind.ends(content, self._upto, upto)))
             self._schedule(key, content, upto)
         self._upto = upto
 

@@ -45,7 +45,7 @@ class Watched(WindowKind):
     def __init__(self, kind):
         self.kind, self.asked = kind, 0
         self.retention, self.content = kind.retention, kind.content
-        self.region, self.inside, self.next, self.due = kind.region, kind.inside, kind.next, kind.due
+        self.touched, self.ends, self.next, self.at, self.due = kind.touched, kind.ends, kind.next, kind.at, kind.due
 
     def droppable(self, content, final):
         self.asked += 1
