@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from detectors.window.aggregation.monoid import Monoid
-from detectors.window.content import Content, SessionContent
+from detectors.window.content import Content, SortedPlaces
 from middleware.model.errors import WindowError
 from middleware.model.event import END, NEVER, Order, Value
 
@@ -32,7 +32,7 @@ class WindowSpan(NamedTuple):
     known_by: tuple[Value, ...]
 
 
-Held = TypeVar("Held", bound=Content)
+Held = TypeVar("Held", bound=SortedPlaces)
 
 
 class WindowKind(Generic[Held]):
@@ -47,20 +47,22 @@ class WindowKind(Generic[Held]):
     retention = 0
     goes_by_rank: ClassVar[bool] = False
 
-    def content(self, monoids: Iterable[Monoid]) -> Held:
+    def content(self, monoids: Iterable[Monoid]) -> Content:
         """New, empty content for the windows of one key."""
-        return Content(monoids)  # type: ignore[return-value]
+        return Content(monoids)
 
     def touched(self, content: Held, times: list[int], upto: int) -> set[int]:
         """The ends up to ``upto`` at which changes at these times may make, alter or remove windows. Times are sorted.
 
         The ends for content before the changes serve for content after them as well, and the other way round.
         """
-        touched, done = {end for ts in times if (end := self.end(content, ts)) <= upto}, NEVER
+        touched: set[int] = set()
+        done = NEVER
         for ts in times:
-            until = min(self.until(ts), upto)
-            touched.update(self.ends(content, max(done, ts - 1), until))
-            done = max(done, until)
+            end, until = self.end(content, ts), min(self.until(ts), upto)
+            if end <= until:
+                touched.update((end,), self.ends(content, max(done, end - 1), until))
+                done = max(done, until)
         return touched
 
     def end(self, content: Held, ts: int) -> int:
@@ -115,8 +117,32 @@ def end_at(ts: int, every: int, offset: int) -> int:
     return offset - (offset - ts) // every * every
 
 
+class HoppingEnds(WindowKind[Held]):
+    """The ends of windows every ``every``, none of them longer than ``retention``."""
+
+    every: int
+    offset: int
+
+    def end(self, content: Held, ts: int) -> int:
+        return end_at(ts, self.every, self.offset)
+
+    def touched(self, content: Held, times: list[int], upto: int) -> set[int]:
+        touched: set[int] = set()
+        for ts in times:
+            touched.update(range(self.end(content, ts), min(ts + self.retention, upto + 1), self.every))
+        return touched
+
+    def next(self, content: Held, after: int) -> int | None:
+        end = self.end(content, after + 1)
+        first = content.first_after(end - self.retention)
+        return None if first is None else max(end, self.end(content, first))
+
+    def droppable(self, content: Held, final: int) -> int:
+        return content.after(min(final, self.end(content, final + 1) - self.retention))
+
+
 @dataclass(frozen=True)
-class Hopping(WindowKind[Content]):
+class Hopping(HoppingEnds[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
     Several sizes share their content: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.
@@ -133,28 +159,11 @@ class Hopping(WindowKind[Content]):
 
     sizes: ClassVar[tuple[int, ...]] = ()
 
-    def end(self, content: Content, ts: int) -> int:
-        return end_at(ts, self.every, self.offset)
-
-    def touched(self, content: Content, times: list[int], upto: int) -> set[int]:
-        touched: set[int] = set()
-        for ts in times:
-            touched.update(range(self.end(content, ts), min(ts + self.retention, upto + 1), self.every))
-        return touched
-
-    def next(self, content: Content, after: int) -> int | None:
-        end = self.end(content, after + 1)
-        first = content.first_after(end - self.retention)
-        return None if first is None else max(end, self.end(content, first))
-
     def at(self, content: Content, end: int) -> Iterator[WindowSpan]:
         for size in self.sizes:
             first = content.first_after(end - size)
             if first is not None and first <= end:
                 yield WindowSpan(end - size, end, end - size + 1, end, (end - size, end))
-
-    def droppable(self, content: Content, final: int) -> int:
-        return content.after(self.end(content, final + 1) - self.retention)
 
 
 def Tumbling(size: int, offset: int = 0) -> Hopping:
@@ -190,7 +199,7 @@ class Sliding(WindowKind[Content]):
 
 
 @dataclass(frozen=True)
-class Session(WindowKind[SessionContent]):
+class Session(WindowKind[SortedPlaces]):
     """Runs of events, none more than ``gap`` (ns) after the one before; known by the time of their first event.
 
     A session ends ``gap`` after its last event: only then can no more events belong to it.
@@ -202,37 +211,48 @@ class Session(WindowKind[SessionContent]):
         _checked(gap=self.gap)
         object.__setattr__(self, "retention", self.gap)
 
-    def content(self, monoids: Iterable[Monoid]) -> SessionContent:
-        return SessionContent(monoids, self.gap)
+    def content(self, monoids: Iterable[Monoid]) -> Content:
+        return Content(monoids, self.gap)
 
-    def touched(self, content: SessionContent, times: list[int], upto: int) -> set[int]:
+    def touched(self, content: SortedPlaces, times: list[int], upto: int) -> set[int]:
         """A change at a time, and the events next to it, belong to all sessions that it touches, before it and after it."""
-        touched = set(times)
+        touched = {ts for ts in times if ts + self.gap <= upto}
         for ts in times:
+            if ts > upto:
+                break
             before, after = content.before(ts), content.after(ts)
             if before:
                 touched.add(content.orders[before - 1][0])
             if after < len(content):
-                touched.add(content.last(content.orders[after][0]))
+                touched.add(self._last(content, after))
         return {last + self.gap for last in touched if last + self.gap <= upto}
 
-    def next(self, content: SessionContent, after: int) -> int | None:
-        ts = content.first_after(after - self.gap)
-        return None if ts is None else content.last(ts) + self.gap
+    @staticmethod
+    def _last(content: SortedPlaces, place: int) -> int:
+        """The time of the last event of the session that this one is in."""
+        return content.orders[content.run(content.orders[place][0])[1] - 1][0]
 
-    def at(self, content: SessionContent, end: int) -> Iterator[WindowSpan]:
-        last = end - self.gap
-        following = content.first_after(last - 1)
-        if following == last and content.last(last) == last:
-            first = content.first(last)
-            yield WindowSpan(first, end, first, last, (first,))
+    def next(self, content: SortedPlaces, after: int) -> int | None:
+        place = content.after(after - self.gap)
+        return self._last(content, place) + self.gap if place < len(content) else None
 
-    def droppable(self, content: SessionContent, final: int) -> int:
+    def at(self, content: SortedPlaces, end: int) -> Iterator[WindowSpan]:
+        low, high = self.places(content, end)
+        if low < high:
+            first = content.orders[low][0]
+            yield WindowSpan(first, end, first, end - self.gap, (first,))
+
+    def places(self, content: SortedPlaces, end: int) -> tuple[int, int]:
+        """The places [low, high) of the session that ends there; nowhere if none does."""
+        low, high = content.run(end - self.gap)
+        return (low, high) if low < high and content.orders[high - 1][0] == end - self.gap else (0, 0)
+
+    def droppable(self, content: SortedPlaces, final: int) -> int:
         ts = content.first_after(final - self.gap)
-        return len(content) if ts is None else content.after(content.first(ts) - 1)
+        return len(content) if ts is None else content.run(ts)[0]
 
-    def due(self, content: SessionContent) -> int:
-        return content.last(content.starts[0]) + self.gap if content else END
+    def due(self, content: SortedPlaces) -> int:
+        return self._last(content, 0) + self.gap if content else END
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """Finds where windows end and which of them a change touches, looking at no more of a partition than necessary.
 
-``TimedCuts`` are due when time passes a boundary. Other cuts are made by tuples: by their number (``TupleCuts``), by an
-application time of their own (``ClockCuts``), or by their distance from the first of their window (``DeltaCuts``).
+``TimedCuts`` and ``SessionCuts`` are due when time passes their end; ``window.kinds`` says which ends a change touches. Other
+cuts are made by tuples: by their number (``TupleCuts``), by an application time of their own (``ClockCuts``), or by their
+distance from the first of their window (``DeltaCuts``).
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import NamedTuple
 
 from detectors.cql.grammar import statements as s
 from detectors.cql.partitions.tuple_timeline import TupleTimeline, WindowKey
-from detectors.cql.planning.window_plans import Measure, Point, Shape, WindowPlan
-from detectors.window.kinds import end_at
-from middleware.model.event import Event, Order, Value
+from detectors.cql.planning.window_plans import Measure, Point, Shape, WindowExtent, WindowPlan
+from detectors.window.kinds import HoppingEnds, Session, WindowKind, end_at
+from middleware.model.event import END, MAX_TS, NEVER, Event, Order, Value
 
 
 class Cut(NamedTuple):
@@ -38,17 +39,18 @@ class _Cuts:
 
     def __init__(self, plan: WindowPlan) -> None:
         self.plan = plan
-        self.slide = plan.slide.amount
+        self.every = plan.slide.amount
         self._size = plan.size
+        self.offset = plan.phase
         self._least = plan.start  # the first boundary, if there is one
         if plan.shape is Shape.LANDMARK and plan.lower is not None:
-            self._least = plan.lower + self.slide
+            self._least = plan.lower + self.every
 
     def boundary(self, time: int, least: int | None) -> int:
         """The first boundary at or after a time; ``least``, if given, is the first of all."""
         if least is None:
-            return end_at(time, self.slide, self.plan.phase)
-        return max(least, end_at(time, self.slide, least))
+            return end_at(time, self.every, self.offset)
+        return max(least, end_at(time, self.every, least))
 
     def low(self, timeline: TupleTimeline, count: int, ts: int, clock: int | None) -> tuple[int, int | None]:
         """The first tuple of a window that ends with the first ``count``, and its lower bound.
@@ -82,144 +84,88 @@ class _Cuts:
         return self.low(timeline, settled, ts, timeline.clock_before(settled))[0]
 
 
-class TimedCuts(_Cuts):
-    """Boundaries ``phase`` + k * slide in event time."""
+class TimedCuts(_Cuts, WindowKind[TupleTimeline]):
+    """Windows that end at boundaries ``phase`` + k * slide in event time."""
 
     def __init__(self, plan: WindowPlan) -> None:
         super().__init__(plan)
-        self._length = plan.size.amount if plan.size is not None and plan.size.measure is Measure.TS else None
+        self._is_anchored = plan.is_anchored
 
-    def end(self, ts: int, timeline: TupleTimeline) -> int:
-        """The first boundary at or after a time."""
-        if self.plan.upper is not None:
-            return self.plan.upper
+    def end(self, timeline: TupleTimeline, ts: int) -> int:
         return self.boundary(ts, self._first(timeline))
 
     def _first(self, timeline: TupleTimeline) -> int | None:
         """The first boundary of all, if there is one. The first of anchored windows starts with the first tuple."""
-        if self.plan.is_anchored and timeline.first is not None:
-            return timeline.first + self.slide - max(self.plan.slide.tick, 1)
-        return self._least
-
-    def touched(self, timeline: TupleTimeline, places: list[Order], emitted: int) -> set[int]:
-        """The boundaries to check after tuples at these places came or went.
-
-        Those up to ``emitted`` whose windows may have changed, and the first after it; ``following`` gives the others.
-        """
-        plan = self.plan
-        if plan.shape is Shape.FIXED:
-            assert plan.upper is not None
-            lower = plan.lower or 0
-            return {plan.upper} if any(lower < order[0] <= plan.upper for order in places) else set()
-        touched: set[int] = set()
-        if self._length is None:
-            start = timeline.before(min(places)[0])
-            times = {event.ts for event in timeline.events[start:]} | {order[0] for order in places}
-            return {self.end(ts, timeline) for ts in times}
-        more = self.slide if plan.on_change else 0
-        for ts in {order[0] for order in places}:
-            first, end = self.end(ts, timeline), ts + self._length + more
-            touched.update(range(first, min(end, emitted + 1), self.slide))
-            coming = first + max(0, -((first - emitted - 1) // self.slide)) * self.slide
-            if coming < end:
-                touched.add(coming)
-        return touched
-
-    def following(self, timeline: TupleTimeline, boundary: int) -> int | None:
-        """The next boundary with a tuple in its window, if windows are measured in time."""
-        if self._length is None:
-            return None
-        coming = self.end(boundary + 1, timeline)
-        first = timeline.first_after(coming - self._length)
-        return None if first is None else max(coming, self.end(first, timeline))
+        first = timeline.first if self._is_anchored else None
+        return self._least if first is None else first + self.every - max(self.plan.slide.tick, 1)
 
     def cut(self, timeline: TupleTimeline, boundary: int) -> Cut | None:
         """The window that ends at a boundary, or None if there is nothing to report."""
         high = timeline.after(boundary)
-        if self.plan.shape is not Shape.FIXED and not self._is_news(timeline, boundary, high):
+        if not self._is_news(timeline, boundary, high):
             return None
         low, lower = self.low(timeline, high, boundary, timeline.clock_before(high))
         bounds = lower, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
     def _is_news(self, timeline: TupleTimeline, boundary: int, high: int) -> bool:
-        """Whether to report the window: always, only if it differs from the one before, or if tuples have come since."""
-        before, first = boundary - self.slide, timeline.first
-        if self._length is None:
-            is_first = boundary == self._first(timeline)  # all earlier tuples are new to it
-            return high > (0 if is_first else timeline.after(before))
-        if not self.plan.on_change or (first is not None and before < self.end(first, timeline)):
+        """Whether to report the window that ends there with the first ``high`` tuples."""
+        raise NotImplementedError
+
+
+class BoundaryCuts(TimedCuts):
+    """Windows that have no length in time: there is one at each boundary before which tuples have come since the last."""
+
+    def until(self, ts: int) -> int:
+        return END
+
+    def next(self, timeline: TupleTimeline, after: int) -> int | None:
+        least = self._first(timeline)
+        end = self.boundary(after + 1, least)
+        first = timeline.first_after(NEVER if end == least else end - self.every)
+        return None if first is None else self.boundary(first, least)
+
+    def _is_news(self, timeline: TupleTimeline, boundary: int, high: int) -> bool:
+        return self.next(timeline, boundary - 1) == boundary
+
+    def droppable(self, timeline: TupleTimeline, final: int) -> int:
+        return self.kept(timeline, timeline.after(final - self.every), final)
+
+
+class HoppingCuts(TimedCuts, HoppingEnds[TupleTimeline]):
+    """Windows of a length of time: at each boundary, or where they change; or the one of a FIXED clause."""
+
+    def __init__(self, plan: WindowPlan) -> None:
+        super().__init__(plan)
+        if plan.upper is not None and plan.lower is not None:
+            self._least, self.every, self._size = plan.upper, 2 * MAX_TS, WindowExtent(Measure.TS, plan.upper - plan.lower)
+        assert self._size is not None
+        self._length = self._size.amount
+        self._is_compared = plan.on_change and plan.upper is None
+        self.retention = self._length + (self.every if self._is_compared else 0)  # the next window differs from one of its own
+
+    def _is_news(self, timeline: TupleTimeline, boundary: int, high: int) -> bool:
+        if not self._is_compared:
+            return True
+        if self.end(timeline, boundary) != boundary:
+            return False  # the anchor has moved since it was one
+        before, first = boundary - self.every, timeline.first
+        if first is not None and before < self.end(timeline, first):
             return True  # there was no window before
         low, low_before = timeline.after(boundary - self._length), timeline.after(before - self._length)
         return low != low_before or high != timeline.after(before)
 
-    def needed(self, timeline: TupleTimeline, final: int) -> int:
-        """How many of the first tuples only final windows need."""
-        if self.plan.shape is Shape.FIXED:
-            assert self.plan.upper is not None
-            settled = timeline.after(final)
-            return settled if self.plan.upper <= final else self.landmark(timeline, settled)
-        if self._length is not None:
-            return timeline.after(final - self._length - (self.slide if self.plan.on_change else 0))
-        return self.kept(timeline, timeline.after(final - self.slide), final)
 
-
-class SessionCuts:
-    """Sessions end a gap after their last tuple: only then can no more tuples belong to them. O(session) each."""
-
-    def __init__(self, plan: WindowPlan) -> None:
-        self.plan = plan
-        self.gap = plan.slide.amount
-
-    def touched(self, timeline: TupleTimeline, places: list[Order], emitted: int) -> set[int]:
-        """Where sessions end or ended that these places are in, or next to."""
-        touched: set[int] = set()
-        for ts in {order[0] for order in places}:
-            before, after = timeline.before(ts), timeline.after(ts)
-            touched.add(ts + self.gap)
-            if before:
-                touched.add(timeline.events[before - 1].ts + self.gap)
-            if after < len(timeline):
-                touched.add(timeline.events[self._end(timeline, after) - 1].ts + self.gap)
-        return touched
-
-    def _end(self, timeline: TupleTimeline, at: int) -> int:
-        """The place after the session that the tuple at a place is in."""
-        events, gap, at = timeline.events, self.gap, at + 1
-        while at < len(events) and events[at].ts - events[at - 1].ts <= gap:
-            at += 1
-        return at
-
-    def _start(self, timeline: TupleTimeline, at: int) -> int:
-        """The first place of the session that ends before a place."""
-        events, gap, at = timeline.events, self.gap, at - 1
-        while at and events[at].ts - events[at - 1].ts <= gap:
-            at -= 1
-        return at
-
-    @staticmethod
-    def following(timeline: TupleTimeline, boundary: int) -> int | None:
-        """None: every end is known from the tuples that it follows."""
-        return None
+class SessionCuts(Session):
+    """Sessions of tuples."""
 
     def cut(self, timeline: TupleTimeline, boundary: int) -> Cut | None:
         """The session that ends at a time, or None if none does."""
-        last = boundary - self.gap
-        high = timeline.after(last)
-        if not high or timeline.events[high - 1].ts != last:
+        low, high = self.places(timeline, boundary)
+        if low == high:
             return None
-        if high < len(timeline) and timeline.events[high].ts <= boundary:
-            return None
-        low = self._start(timeline, high)
         bounds = timeline.events[low].ts, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds)
-
-    def needed(self, timeline: TupleTimeline, final: int) -> int:
-        """How many of the first tuples only final sessions need."""
-        count = timeline.after(final - self.gap)
-        if count and count < len(timeline) and timeline.events[count].ts - timeline.events[count - 1].ts <= self.gap:
-            return self._start(timeline, count)
-        return count
 
 
 class TupleCuts(_Cuts):
@@ -247,7 +193,7 @@ class TupleCuts(_Cuts):
 
     def _reach(self, timeline: TupleTimeline, order: Order) -> int:
         size = self._size
-        if self.slide > 1 or size is None or size.measure is Measure.CLOCK:
+        if self.every > 1 or size is None or size.measure is Measure.CLOCK:
             return len(timeline)
         if size.measure is Measure.COUNT:
             end = min(len(timeline), timeline.place(order) + size.amount + 1)
@@ -274,7 +220,7 @@ class TupleCuts(_Cuts):
             if self._is_joint and at + 1 < len(timeline) and self._same(timeline, at, at + 1):
                 continue
             before, passed = passed, timeline.dropped + at + 1
-            if passed // self.slide > before // self.slide:
+            if passed // self.every > before // self.every:
                 yield self._cut(timeline, at)
 
     def _cut(self, timeline: TupleTimeline, at: int) -> Cut:
@@ -284,7 +230,7 @@ class TupleCuts(_Cuts):
         last = event if self.plan.is_over else None
         return Cut(timeline.orders[at], event.ts, low, high, (lower, event.ts), (event.source, event.id), last)
 
-    def needed(self, timeline: TupleTimeline, final: int) -> int:
+    def droppable(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         return self.kept(timeline, timeline.after(final), final)
 
@@ -313,7 +259,7 @@ class ClockCuts(_Cuts):
             return [upper] if shown <= upper < now else []
         first = self.boundary(shown, self._least)
         if size is not None and size.measure is Measure.CLOCK:
-            return range(first, min(now, shown + size.amount), self.slide)  # later ones are empty
+            return range(first, min(now, shown + size.amount), self.every)  # later ones are empty
         return [first] if first < now else []  # later ones are the same
 
     def _cut(self, timeline: TupleTimeline, at: int, boundary: int) -> Cut | None:
@@ -325,7 +271,7 @@ class ClockCuts(_Cuts):
             lower = None  # it is not a time of that clock
         return Cut((timeline.orders[at], boundary), closing.ts, low, at, (lower, boundary), (boundary,)) if at > low else None
 
-    def needed(self, timeline: TupleTimeline, final: int) -> int:
+    def droppable(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need."""
         settled = timeline.after(final)
         if not settled:
@@ -422,6 +368,6 @@ class DeltaCuts:
         bounds = (first.ts, timeline.events[high - 1].ts)
         return Cut(timeline.orders[low], closing.ts, low, high, bounds, (first.source, first.id))
 
-    def needed(self, timeline: TupleTimeline, final: int) -> int:
+    def droppable(self, timeline: TupleTimeline, final: int) -> int:
         """How many of the first tuples only final windows need: those in all windows closed by a final tuple."""
         return max(self._starts(timeline, 0, timeline.after(final)), default=0)

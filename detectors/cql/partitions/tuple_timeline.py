@@ -57,8 +57,8 @@ class TupleTimeline(SortedPlaces):
         "trees",
     )
 
-    def __init__(self, clock_of: Callable[[Event], int] | None) -> None:
-        super().__init__()
+    def __init__(self, clock_of: Callable[[Event], int] | None, gap: int = 0) -> None:
+        super().__init__(gap)
         self.events: list[Event] = []
         self.clocks: list[int] = []
         self.anchor: int | None = None
@@ -85,19 +85,14 @@ class TupleTimeline(SortedPlaces):
                 self.trees = None
         if retracts:
             places = sorted(map(ORDER, retracts))
-            at = list(map(self.place, places))
-            assert [self.orders[place] for place in at] == places, "a tuple is withdrawn that was forgotten"
-            take_out(self.orders, at)
-            take_out(self.events, at)
+            take_out(self.events, self.take(places))
         if inserts:
             inserts = sorted(inserts, key=ORDER)
             orders = list(map(ORDER, inserts))
-            if not self.orders or self.orders[-1] < orders[0]:
-                self.orders += orders
+            at = self.put(orders)
+            if at is None:
                 self.events += inserts
             else:
-                at = list(map(self.place, orders))
-                put_in(self.orders, at, orders)
                 put_in(self.events, at, inserts)
             places += orders
         if self._clock_of is not None:
@@ -153,8 +148,8 @@ class TupleTimeline(SortedPlaces):
             if self.clocks:
                 self._clock_before = self.clocks[count - 1]
                 del self.clocks[:count]
-            self.dropped += count
-            del self.events[:count], self.orders[:count]
+            self.drop(count)
+            del self.events[:count]
             if not self.events:
                 self.opened = None
         done = [key for key, results in self.published.items() if results[0].ts <= final]
@@ -176,7 +171,8 @@ class TupleTimeline(SortedPlaces):
         """Restore a state that ``plain`` has made plain values of, except for the prefix."""
         rows, self.dropped, self.anchor, self._clock_before, published = state
         self.events = unpack(rows)
-        self.orders = list(map(ORDER, self.events))
+        self.orders, self.starts = [], []
+        self.put(list(map(ORDER, self.events)))
         self.clocks = []
         if self._clock_of is not None:
             self._set_clocks(0)

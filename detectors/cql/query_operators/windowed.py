@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
 from contextlib import suppress
 from heapq import heappop, heappush
 
 from detectors.cql.changes import unpacker
 from detectors.cql.partitions import trees
-from detectors.cql.partitions.cuts import ClockCuts, Cut, DeltaCuts, SessionCuts, TimedCuts, TupleCuts
+from detectors.cql.partitions.cuts import (
+    BoundaryCuts,
+    ClockCuts,
+    Cut,
+    DeltaCuts,
+    HoppingCuts,
+    SessionCuts,
+    TimedCuts,
+    TupleCuts,
+)
 from detectors.cql.partitions.tuple_timeline import TupleTimeline, WindowKey, plain
 from detectors.cql.planning.query_plan import WindowQueryPlan
 from detectors.cql.planning.window_plans import Measure, Shape, WindowPlan
@@ -18,7 +26,7 @@ from detectors.cql.query_operators.relation import evaluation, parting, single_r
 from detectors.cql.query_operators.stepped_queries import SteppedQuery, can_run
 from detectors.outcomes import difference
 from middleware.model.change import Delta
-from middleware.model.event import END, IDENTITY, NEVER, Event, Value
+from middleware.model.event import END, IDENTITY, NEVER, Event, Order, Value
 from middleware.model.identity import canonical
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
@@ -53,6 +61,7 @@ class WindowedOperation(Operation):
         self._tree_plan = trees.tree_plan(plan)
         self._clock_of = frame.function("e", window.clock.value) if window.clock is not None else None
         self._timed = _cuts_by_time(window) if window.is_timed else None
+        self._gap = window.slide.amount if window.shape is Shape.SESSION else 0
         self._made = None if window.is_timed else _cuts_by_tuples(plan)
         self._timelines: dict[_Key, TupleTimeline] = {}
         self._due: dict[int, dict[_Key, None]] = {}  # dicts, for an order that is the same in every process
@@ -70,7 +79,7 @@ class WindowedOperation(Operation):
             if timeline is None:
                 if not self._can_name(key, retracts, inserts):
                     continue
-                timeline = self._timelines[key] = TupleTimeline(self._clock_of)
+                timeline = self._timelines[key] = TupleTimeline(self._clock_of, self._gap)
             self._held += len(inserts) - len(retracts)
             self._changed += len(inserts) + len(retracts)
             first = timeline.first
@@ -79,7 +88,7 @@ class WindowedOperation(Operation):
                 if self.plan.window.is_anchored and timeline.first != first:
                     self._move_anchor(key, timeline)
                 else:
-                    self._mark(key, self._timed.touched(timeline, places, self._emitted))
+                    self._touch(key, timeline, places)
             elif self._made is not None:
                 for start, end in self._made.touched(timeline, places):
                     self._redo(key, timeline, start, end, out)
@@ -104,42 +113,40 @@ class WindowedOperation(Operation):
 
     # windows that are due when time passes
 
-    def _mark(self, key: _Key, boundaries: Iterable[int]) -> None:
-        """Have these windows evaluated, once time has passed them."""
-        due = self._due
-        for boundary in boundaries:
-            keys = due.get(boundary)
+    def _touch(self, key: _Key, timeline: TupleTimeline, places: list[Order]) -> None:
+        """Have the windows evaluated that changes at these places touch, and the next one to come."""
+        assert self._timed is not None
+        if min(places)[0] <= self._emitted:
+            for end in self._timed.touched(timeline, sorted({order[0] for order in places}), self._emitted):
+                self._mark(key, end)
+        self._mark(key, self._timed.next(timeline, self._emitted))
+
+    def _mark(self, key: _Key, boundary: int | None) -> None:
+        """Have the windows evaluated that end there, once time has passed it."""
+        if boundary is not None and boundary <= END:  # a FIXED clause has no other windows
+            keys = self._due.get(boundary)
             if keys is None:
-                keys = due[boundary] = {}
+                keys = self._due[boundary] = {}
                 heappush(self._heap, boundary)
             keys[key] = None
 
     def _move_anchor(self, key: _Key, timeline: TupleTimeline) -> None:
         """Re-anchor all windows of the partition, as its first tuple is another. Final windows have a final anchor."""
-        assert self._timed is not None
-        self._mark(key, timeline.keys)
+        for boundary in timeline.keys:
+            self._mark(key, boundary)
         if timeline.events:
-            self._mark(key, self._timed.touched(timeline, timeline.orders, self._emitted))
+            self._touch(key, timeline, timeline.orders)
 
     def _report(self, before: int, out: Delta) -> None:
         """Evaluate the windows that are due; each that ends after ``before``, and so is new, makes the next one due."""
-        heap, due = self._heap, self._due
-        while heap and heap[0] <= self._emitted:
+        heap, due, timed = self._heap, self._due, self._timed
+        while timed is not None and heap and heap[0] <= self._emitted:
             boundary = heappop(heap)
             for key in due.pop(boundary):
                 timeline = self._timelines[key]
-                assert self._timed is not None
-                cut = self._timed.cut(timeline, boundary) if self._is_boundary(timeline, boundary) else None
-                self._publish(key, timeline, boundary, cut, out)
-                coming = self._timed.following(timeline, boundary) if boundary > before else None
-                if coming is not None:
-                    self._mark(key, (coming,))
-
-    def _is_boundary(self, timeline: TupleTimeline, boundary: int) -> bool:
-        """Whether windows end there; boundaries move with the anchor."""
-        if not isinstance(self._timed, TimedCuts) or not self.plan.window.is_anchored:
-            return True
-        return bool(timeline.events) and self._timed.end(boundary, timeline) == boundary
+                self._publish(key, timeline, boundary, timed.cut(timeline, boundary), out)
+                if boundary > before:
+                    self._mark(key, timed.next(timeline, boundary))
 
     # windows that tuples make
 
@@ -213,7 +220,7 @@ class WindowedOperation(Operation):
         assert cuts is not None
         plan, window, final = self._tree_plan, self.plan.window, self._final
         if window.shape is not Shape.LANDMARK or isinstance(cuts, DeltaCuts | SessionCuts):
-            return cuts.needed(timeline, final)
+            return cuts.droppable(timeline, final)
         if plan is None or not plan.sums_up:
             return 0
         slide = window.slide.amount if self._timed is not None else 0
@@ -252,7 +259,7 @@ class WindowedOperation(Operation):
         timelines, due, self._emitted, self._final, self._held, self._changed = state
         self._timelines = {}
         for key, saved, prefix in timelines:
-            timeline = self._timelines[key] = TupleTimeline(self._clock_of)
+            timeline = self._timelines[key] = TupleTimeline(self._clock_of, self._gap)
             unpack = unpacker(self.plan.source.event_type)
             timeline.restore(saved, unpack, unpacker(self.plan.target.event_type))
             if prefix is not None and self._tree_plan is not None:
@@ -263,7 +270,10 @@ class WindowedOperation(Operation):
 
 
 def _cuts_by_time(window: WindowPlan) -> TimedCuts | SessionCuts:
-    return SessionCuts(window) if window.shape is Shape.SESSION else TimedCuts(window)
+    if window.shape is Shape.SESSION:
+        return SessionCuts(window.slide.amount)
+    is_long = window.shape is Shape.FIXED or (window.size is not None and window.size.measure is Measure.TS)
+    return HoppingCuts(window) if is_long else BoundaryCuts(window)
 
 
 def _cuts_by_tuples(plan: WindowQueryPlan) -> TupleCuts | ClockCuts | DeltaCuts:

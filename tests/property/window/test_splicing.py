@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from detectors import splicing
 from detectors.cql.partitions.tuple_timeline import TupleTimeline
 from detectors.window import CONCAT, SUM
-from detectors.window.content import Content, SessionContent, WindowEntry
+from detectors.window.content import Content, WindowEntry
 from middleware.model.event import ORDER, Event
 
 TIMES = st.lists(st.integers(0, 60), max_size=12)
@@ -57,7 +57,7 @@ def played(steps, insert, remove):
 @settings(deadline=None)
 @given(STEPS, st.integers(1, 9))
 def test_content_is_what_came_and_runs_begin_behind_gaps(steps, gap):
-    contents = [Content([SUM.of(int), CONCAT]), SessionContent([SUM.of(int), CONCAT], gap)]
+    contents = [Content([SUM.of(int), CONCAT]), Content([SUM.of(int), CONCAT], gap)]
 
     def insert(events):
         for content in contents:

@@ -3,7 +3,7 @@
 import pytest
 
 from detectors.window import CONCAT, COUNT, Counted, Hopping, Landmark, Session, Sliding, Tumbling, Windows
-from detectors.window.content import SessionContent, WindowEntry
+from detectors.window.content import Content, WindowEntry
 from detectors.window.kinds import WindowKind
 from middleware import Delta, Event
 
@@ -64,14 +64,14 @@ def test_forgetting_looks_at_keys_a_few_times_an_event_however_many_there_are(ki
 
 
 def test_runs_know_where_they_begin():
-    content = SessionContent([], 5)
+    content = Content([], 5)
     for ts in (0, 4, 20, 9, 30):
         content.insert([WindowEntry((ts, 0, "", ts), ())])
     assert content.starts == [0, 20, 30]
     content.insert([WindowEntry((ts, 0, "", ts), ()) for ts in (25, 14, 17)])
-    assert content.starts == [0] and (content.first(30), content.last(0)) == (0, 30)
+    assert content.starts == [0] and content.run(30) == (0, 8) == content.run(0)
     content.remove([(20, 0, "", 20)])
-    assert content.starts == [0, 25] and (content.last(4), content.first(30)) == (17, 25)
+    assert content.starts == [0, 25] and content.run(4) == (0, 5) and content.run(30) == (5, 7)
     content.drop(5)
     assert content.starts == [25]
     content.drop(2)
