@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 _AGAIN = 0.02
 """Seconds until the work is cancelled again: Spark cancels the jobs that run, and knows none that are still to come."""
 
-_PATIENCE = 5.0
+_PATIENCE = 10.0
 """Seconds that cancelled work has to clean up; work that waits for nothing of Spark may take longer."""
 
 
