@@ -192,8 +192,8 @@ pub fn exact(number: i64) -> Result<f64, Unsure> {
 }
 
 impl Value {
-    pub fn compare(&self, sign: Sign, other: &Self) -> Decided {
-        Ok(Self::Bool(match (self, other) {
+    pub fn compare(&self, sign: Sign, other: &Self) -> Result<bool, Unsure> {
+        Ok(match (self, other) {
             (Self::Int(one), Self::Int(other)) => sign.holds(one, other),
             (Self::Float(one), Self::Float(other)) => sign.holds(one, other),
             (Self::Int(one), Self::Float(other)) => sign.holds(&exact(*one)?, other),
@@ -205,7 +205,7 @@ impl Value {
             (Self::Other, _) | (_, Self::Other) => return Err(Unsure),
             (Self::Null, other) | (other, Self::Null) => sign.holds_for_null(*other == Self::Null)?,
             _ => return Err(Unsure),
-        }))
+        })
     }
 
     pub fn compute(&self, operation: Arithmetic, other: &Self) -> Decided {
@@ -296,15 +296,15 @@ mod tests {
     #[test]
     fn numbers_beyond_64_bits_are_compared() {
         for (sign, above, below) in [(Sign::Below, true, false), (Sign::From, false, true), (Sign::Unequal, true, true)] {
-            assert_eq!(Value::Int(i64::MAX).compare(sign, &Value::Beyond(true)), Ok(Value::Bool(above)));
-            assert_eq!(Value::Int(i64::MIN).compare(sign, &Value::Beyond(false)), Ok(Value::Bool(below)));
+            assert_eq!(Value::Int(i64::MAX).compare(sign, &Value::Beyond(true)), Ok(above));
+            assert_eq!(Value::Int(i64::MIN).compare(sign, &Value::Beyond(false)), Ok(below));
         }
     }
 
     #[test]
     fn null_is_pythons_none() {
-        assert_eq!(Value::Null.compare(Sign::Equal, &Value::Null), Ok(Value::Bool(true)));
-        assert_eq!(Value::Null.compare(Sign::Unequal, &Value::Int(1)), Ok(Value::Bool(true)));
+        assert_eq!(Value::Null.compare(Sign::Equal, &Value::Null), Ok(true));
+        assert_eq!(Value::Null.compare(Sign::Unequal, &Value::Int(1)), Ok(true));
         assert_eq!(Value::Null.compare(Sign::Below, &Value::Int(1)), Err(Unsure));
         assert_eq!(Value::Null.compute(Arithmetic::Add, &Value::Int(1)), Err(Unsure));
         assert_eq!(Value::Int(1).divide(Division::WholeRest, &Value::Int(0)), Ok(Value::Null));
@@ -314,8 +314,8 @@ mod tests {
     #[test]
     fn nan_equals_nothing() {
         let nan = Value::Float(f64::NAN);
-        assert_eq!(nan.compare(Sign::Equal, &nan), Ok(Value::Bool(false)));
-        assert_eq!(nan.compare(Sign::Unequal, &nan), Ok(Value::Bool(true)));
+        assert_eq!(nan.compare(Sign::Equal, &nan), Ok(false));
+        assert_eq!(nan.compare(Sign::Unequal, &nan), Ok(true));
     }
 
     #[test]

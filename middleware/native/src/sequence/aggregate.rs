@@ -53,7 +53,7 @@ fn chosen(known: impl Iterator<Item = Value>, sign: Sign) -> Result<Value, Unsur
         if matches!(value, Value::Float(number) if number.is_nan() || number == 0.0) || value == Value::Other {
             return Err(Unsure);
         }
-        if best == Value::Null || value.compare(sign, &best)? == Value::Bool(true) {
+        if best == Value::Null || value.compare(sign, &best)? {
             best = value;
         }
     }

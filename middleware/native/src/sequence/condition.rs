@@ -40,8 +40,8 @@ impl Test {
                 Reading::Group(kind, slot, Some(at)) => kind.of((0..count(*slot)).map(|number| values(*slot, *at, number))),
             }
         };
-        let Some((group, reads_before)) = self.each else { return self.expression.holds(&|reading| of(reading, 0)) };
-        for event in usize::from(reads_before)..count(group) {
+        let events = self.each.map_or(0..1, |(group, reads_before)| usize::from(reads_before)..count(group));
+        for event in events {
             if !self.expression.holds(&|reading| of(reading, event))? {
                 return Ok(false);
             }
