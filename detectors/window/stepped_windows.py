@@ -15,7 +15,6 @@ from detectors.window.windows_plan import WindowsPlan
 from middleware.model.change import Delta
 from middleware.model.event import END, EventType
 from middleware.model.schema import fields_of, is_optional
-from middleware.model.values.carried import takes_any
 
 _SPREADS = (VARIANCE, STDDEV, SAMPLE_VARIANCE, SAMPLE_STDDEV)
 _KNOWN = ("count", "sum", "mean", "min", "max", "range", "median", *(each.name for each in _SPREADS))
@@ -57,7 +56,6 @@ class SteppedWindows(SteppedOperation):
         steps = Steps(plan.over, keys, aggregates, plan.layout(), plan.shown, at_once)
         super().__init__(steps, name, level, plan.result, plan.result, _are_there(plan, steps))
         self._plan = plan
-        self.is_carried = self._recipe is not None and not takes_any(plan.result)
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         upto = {"close": emitted, "final": final, "change": END}[self._plan.emit]
