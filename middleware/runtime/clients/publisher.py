@@ -270,15 +270,16 @@ class Publisher(Connection):
         ``clock``: the largest ts among them. ``runs``: their identities as (source, first id, last id), if known; then
         brokers need not decode the events to find duplicates. While much is sent, they leave with others, at most 1 ms later.
         """
-        frame = self._publication.encoded(type_name, records, count, clock, runs)
-        bundle = self._publication.bundle
-        if not (weight := bundle.weight(frame)):
-            self._send(frame)
-            return
+        publication = self._publication
+        frame, bundle = publication.encoded(type_name, records, count, clock, runs), publication.bundle
         with self._lock:
+            is_alone = not self._is_much() and not publication.waiting  # then it leaves at once, whatever its head says
+            if is_alone or not (weight := bundle.weight(frame)):
+                self._send(frame)
+                return
             if self._link.closed is not None or self._closing.is_set():
                 self._check_alive()
-            if len(self._publication.held) or not bundle.takes(frame, weight):
+            if len(publication.held) or not bundle.takes(frame, weight):
                 self._send_bundled()
             bundle.add(frame, weight)
             self._send_or_bundle(bundle.is_full or not self._is_much())
