@@ -133,8 +133,9 @@ def recover(
         lives.resume(broker, hierarchy.promised, hierarchy.reached)
     else:
         lives.resume(broker, {})
-    if rebuild:
-        broker.inbox.announce_again()  # units that the replayed steps did not know have had no promise yet
+    # A replayed step leaves units as far as its record says. The inbox takes promises that came in behind the step, in the same
+    # record, for given: units would wait for them for ever. Units that the records do not name have had no promise at all.
+    broker.inbox.announce_again()
     result.corrected = len(correction)
     return result, Batch(correction.by_type(), stopped=sorted(replay.stopped - replay.reported))
 
