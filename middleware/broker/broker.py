@@ -250,7 +250,7 @@ class Broker:
         A type that others ended after the publisher's last message has ended, as if the publisher had expired at once: its next
         life may have ended it, under another name.
         """
-        if key[0] == "publisher" and self.admission.room.publishers:
+        if key[0] == "publisher" and self.admission.room:
             remaining = self.admission.remains(key)
             self.log.kept_word(self.admission.entries())
             if remaining:
@@ -411,7 +411,7 @@ class Broker:
             if changes.clock is not None:
                 self.sources.claims(peer.key, changes.clock, self._now)
         self._route(peer.key, admitted, logged)
-        if self.admission.room.publishers:
+        if self.admission.room:
             self._release()  # before any promise that rests on these events, or covers them
         opened = self.tracker.for_nodes.open
         self.tracker.noted(peer.key, logged)
@@ -561,7 +561,7 @@ class Broker:
         """
         self._now = now
         if self.subscriptions:
-            if self.admission.room.publishers:
+            if self.admission.room:
                 self._release()
             self._look()
         if self.log.gathers and not self._missing:
@@ -629,7 +629,7 @@ class Broker:
                 self.leave(key)
         self.attachments.dial_due(now)
         if not self.subscriptions:  # who takes has looked before: news for detectors comes with their next batch
-            if self.admission.room.publishers:
+            if self.admission.room:
                 self._release()
             self._look()
         effects = self._post(now)
@@ -645,11 +645,10 @@ class Broker:
         """Post to each peer what waits for it, and let go of those whose link has closed. O(peers)."""
         effects = Effects(self.attachments.refusals)
         interest = self._interest()
-        is_urgent = False
         if self.covering.is_under_way:
             self.covering.announced(interest)
             self._look()
-            is_urgent = self.covering.is_urgent
+        is_urgent = self.covering.is_urgent
         for peer in list(self._peers.values()):
             self._outbound.post(peer, interest, now, is_urgent)
             if peer.owes is not None:

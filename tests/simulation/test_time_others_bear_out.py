@@ -111,7 +111,7 @@ def test_who_ends_a_type_and_leaves_does_not_end_it_before_its_last_events_are_t
     slow.advance(Ping, END)
     simulation.run(3 * SECOND)
     assert finals(reader) == {"slow": 3, "fast": 2} and node.final == END
-    assert not node.rejected and not node.broker.admission.room.publishers
+    assert not node.rejected and not node.broker.admission.room
 
 
 def test_publishers_of_recordings_that_all_leap_wait_for_nobody() -> None:

@@ -212,7 +212,7 @@ class Admission:
     def _promises(self, key: PeerKey, promised: dict[str, int], now: int) -> dict[str, int]:
         """As much of what a publisher promises as counts now; the rest waits. O(types)."""
         counted, latest = promised, _latest(promised)
-        if self.room.publishers or latest > self.sources.counted(latest, now):
+        if self.room or latest > self.sources.counted(latest, now):
             waiting, counted = self.room.of(key), self._counted(key, promised, now)
             rest = promised if counted != promised else {}
             if rest != waiting.promised:
@@ -238,7 +238,7 @@ class Admission:
 
     def release(self, ingress: Ingress, reads: Collection[str], now: int) -> Iterator[tuple[PeerKey, list[Admitted], Changes]]:
         """The events whose times are borne out by now, and the promises that count further than before."""
-        for key in list(self.room.publishers):
+        for key in self.room.keys:
             admitted: list[Admitted] = []
             taken = self.room.take(key, count) if (count := self._borne_out(key, now)) else []
             if taken:
@@ -307,7 +307,7 @@ class Admission:
 
     def stalled(self) -> Collection[PeerKey]:
         """Publishers of which more waits than there is room for: they must not send more."""
-        return [key for key in self.room.publishers if self.room.is_over(key)]
+        return [key for key in self.room.keys if self.room.is_over(key)] if self.room else ()
 
     def entries(self) -> list[LogEntry]:
         """What the log is to hold of what waits, since the last call."""

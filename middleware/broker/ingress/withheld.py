@@ -44,17 +44,24 @@ class Waiting:
 
 
 class WaitingRoom:
-    """Events and promises that wait. ``publishers``: those of which something waits; to be read only. ``leaving``: publishers
-    that left and whose last events still wait."""
+    """Events and promises that wait, by publisher. ``leaving``: publishers that left and whose last events still wait."""
 
     def __init__(self) -> None:
-        self.publishers: dict[PeerKey, Waiting] = {}
+        self._of: dict[PeerKey, Waiting] = {}
         self._bytes = 0
         self.leaving: set[PeerKey] = set()
 
+    def __bool__(self) -> bool:
+        return bool(self._of)
+
+    @property
+    def keys(self) -> list[PeerKey]:
+        """The publishers of which something waits."""
+        return list(self._of)
+
     def of(self, key: PeerKey) -> Waiting:
         """The events and promises of a publisher that wait; empty if there are none."""
-        return self.publishers.get(key) or Waiting()
+        return self._of.get(key) or Waiting()
 
     def fits(self, key: PeerKey, event: RejectedEvent) -> bool:
         """Whether there is room for one more event of a publisher."""
@@ -62,12 +69,12 @@ class WaitingRoom:
 
     def is_over(self, key: PeerKey) -> bool:
         """Whether more waits of a publisher than there is room for."""
-        waiting = self.publishers.get(key)
+        waiting = self._of.get(key)
         return waiting is not None and bool(waiting.order) and (len(waiting.order) > MOST_EVENTS or self._bytes > MOST_BYTES)
 
     def add(self, key: PeerKey, event: RejectedEvent) -> bool:
         """An event is to wait. Returns whether it is new: one that came before with the same identity waits already."""
-        waiting = self.publishers.setdefault(key, Waiting())
+        waiting = self._of.setdefault(key, Waiting())
         identity = event.source, event.id
         if identity in waiting.events:
             return False
@@ -79,7 +86,7 @@ class WaitingRoom:
 
     def take(self, key: PeerKey, count: int) -> list[RejectedEvent]:
         """Take out the first events of a publisher. O(its events)."""
-        waiting = self.publishers[key]
+        waiting = self._of[key]
         taken = [waiting.events.pop((source, number)) for _, source, number in waiting.order[:count]]
         del waiting.order[:count]
         self._bytes -= sum(map(_size, taken))
@@ -91,24 +98,23 @@ class WaitingRoom:
 
     def promises(self, key: PeerKey, promised: Mapping[str, int], counted: Mapping[str, int]) -> None:
         """A publisher has promised this, of which less counts now. Nothing: all that it promised counts."""
-        waiting = self.publishers.setdefault(key, Waiting())
+        waiting = self._of.setdefault(key, Waiting())
         waiting.promised, waiting.counted = dict(promised), dict(counted)
         self._clear(key)
 
     def _clear(self, key: PeerKey) -> None:
-        if not self.publishers[key].order and not self.publishers[key].promised:
-            del self.publishers[key]
+        if not self._of[key].order and not self._of[key].promised:
+            del self._of[key]
 
     def counts(self) -> dict[str, tuple[int, int]]:
         """By name of their publisher, how many events wait, and the time of the first."""
-        return {key[1]: (len(each.order), each.order[0][0]) for key, each in self.publishers.items() if each.order}
+        return {key[1]: (len(each.order), each.order[0][0]) for key, each in self._of.items() if each.order}
 
     def state(self) -> dict[str, Any]:
         """The whole state as values, for ``restore``."""
         return {
             "of": {
-                key: (list(each.events.values()), dict(each.promised), dict(each.counted))
-                for key, each in self.publishers.items()
+                key: (list(each.events.values()), dict(each.promised), dict(each.counted)) for key, each in self._of.items()
             },
             "leaving": set(self.leaving),
         }
@@ -122,10 +128,10 @@ class WaitingRoom:
         self.leaving = set(state["leaving"])
 
     def check(self) -> None:
-        assert all(each.order or each.promised for each in self.publishers.values())
-        for each in self.publishers.values():
+        assert all(each.order or each.promised for each in self._of.values())
+        for each in self._of.values():
             assert each.order == sorted((event.ts, *identity) for identity, event in each.events.items())
-        assert self._bytes == sum(_size(event) for each in self.publishers.values() for event in each.events.values())
+        assert self._bytes == sum(_size(event) for each in self._of.values() for event in each.events.values())
 
 
 def _size(event: RejectedEvent) -> int:
