@@ -62,9 +62,6 @@ _MOST_WARNED = 1_000
 _LOG_FIRST, _LOG_EVERY = 2 * SECOND, 30 * SECOND
 """After how long, and then how often, the node logs which nodes it waits for."""
 
-_LOG_CHANGES_EVERY = 20 * MILLISECOND
-"""How often the node looks for changes to log: as often as an idle loop does."""
-
 _log = structlog.get_logger()
 
 
@@ -485,8 +482,8 @@ class Node:
                 _log.warning("a publisher sends events of a source that is not its own", node=self.name, why=why)
 
     def _log_changes(self, now: int) -> None:
-        """Log what has changed at the node since the last time."""
-        self._log_changes_at = now + _LOG_CHANGES_EVERY
+        """Log what has changed at the node since the last time, as often as an idle loop looks."""
+        self._log_changes_at = now + _POLL
         self._log_nodes(now)
         self._log_drops()
         self._log_clock()

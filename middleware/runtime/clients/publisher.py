@@ -273,7 +273,7 @@ class Publisher(Connection):
         publication = self._publication
         frame, bundle = publication.encoded(type_name, records, count, clock, runs), publication.bundle
         with self._lock:
-            is_alone = not self._is_much() and not publication.waiting  # then it leaves at once, whatever its head says
+            is_alone = not publication.waiting and not self._is_much()  # then it leaves at once, whatever its head says
             if is_alone or not (weight := bundle.weight(frame)):
                 self._send(frame)
                 return
