@@ -21,6 +21,7 @@ RETURN Theft(s.tag AS tag)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -91,7 +92,7 @@ class Term:
         return Term(IsNull(self.node))
 
 
-class _Named:
+class _Named(ABC):
     """The base of components. Fields are attributes; ``of(name)`` gives fields whose names Python cannot spell."""
 
     __slots__ = ("component", "event_types", "variable")
@@ -101,8 +102,9 @@ class _Named:
         self.event_types = event_types
         self.variable = component.variable or ""
 
+    @abstractmethod
     def of(self, name: str) -> Term:
-        raise NotImplementedError
+        """The term for a field of the events."""
 
     def __getattr__(self, name: str) -> Term:
         if name.startswith("__"):

@@ -6,6 +6,7 @@ windows there are at an end, before and after the change. Time passes by steppin
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, Generic, NamedTuple, TypeVar
@@ -35,21 +36,14 @@ class WindowSpan(NamedTuple):
 Held = TypeVar("Held", bound=SortedPlaces)
 
 
-class WindowKind(Generic[Held]):
-    """A kind of windows, over the content of each key.
+class WindowEnds(ABC, Generic[Held]):
+    """Where windows end, over the content of each key.
 
     ``retention``
         an entry this far (ns) behind the final time is droppable, unless entries that it belongs with are not; 0: see ``due``.
-    ``goes_by_rank``
-        whether windows depend on how many entries there ever were; then even an empty key is not forgotten.
     """
 
     retention = 0
-    goes_by_rank: ClassVar[bool] = False
-
-    def content(self, monoids: Iterable[Monoid]) -> Content:
-        """New, empty content for the windows of one key."""
-        return Content(monoids)
 
     def touched(self, content: Held, times: list[int], upto: int) -> set[int]:
         """The ends up to ``upto`` at which changes at these times may make, alter or remove windows. Times are sorted.
@@ -70,8 +64,8 @@ class WindowKind(Generic[Held]):
         return ts
 
     def until(self, ts: int) -> int:
-        """The last such end."""
-        raise NotImplementedError
+        """The last such end; by default there is none."""
+        return END
 
     def ends(self, content: Held, after: int, upto: int) -> Iterator[int]:
         """The ends after ``after`` and not after ``upto``."""
@@ -80,17 +74,31 @@ class WindowKind(Generic[Held]):
             yield end
             end = self.next(content, end)
 
+    @abstractmethod
     def next(self, content: Held, after: int) -> int | None:
         """The earliest end after ``after`` at which there may be windows."""
-        raise NotImplementedError
 
-    def at(self, content: Held, end: int) -> Iterator[WindowSpan]:
-        """The windows that end at ``end``, if any do."""
-        raise NotImplementedError
-
+    @abstractmethod
     def droppable(self, content: Held, final: int) -> int:
         """How many of the oldest entries are not needed by any window that ends after ``final``."""
-        raise NotImplementedError
+
+
+class WindowKind(WindowEnds[Held]):
+    """A kind of windows: which there are at an end, too.
+
+    ``goes_by_rank``
+        whether windows depend on how many entries there ever were; then even an empty key is not forgotten.
+    """
+
+    goes_by_rank: ClassVar[bool] = False
+
+    def content(self, monoids: Iterable[Monoid]) -> Content:
+        """New, empty content for the windows of one key."""
+        return Content(monoids)
+
+    @abstractmethod
+    def at(self, content: Held, end: int) -> Iterator[WindowSpan]:
+        """The windows that end at ``end``, if any do."""
 
     def due(self, content: Held) -> int:
         """The final time at which some entry may become droppable; END if none will."""
@@ -117,7 +125,7 @@ def end_at(ts: int, every: int, offset: int) -> int:
     return offset - (offset - ts) // every * every
 
 
-class HoppingEnds(WindowKind[Held]):
+class HoppingEnds(WindowEnds[Held]):
     """The ends of windows every ``every``, none of them longer than ``retention``."""
 
     every: int
@@ -142,7 +150,7 @@ class HoppingEnds(WindowKind[Held]):
 
 
 @dataclass(frozen=True)
-class Hopping(HoppingEnds[Content]):
+class Hopping(HoppingEnds[Content], WindowKind[Content]):
     """Windows of ``size`` that end every ``every``: (end - size, end], end - ``offset`` a multiple of ``every``.
 
     Several sizes share their content: ``Hopping((10 * SECOND, MINUTE), every=SECOND)``. Durations in ns.

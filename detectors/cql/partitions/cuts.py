@@ -7,6 +7,7 @@ distance from the first of their window (``DeltaCuts``).
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
@@ -15,8 +16,8 @@ from typing import NamedTuple
 from detectors.cql.grammar import statements as s
 from detectors.cql.partitions.tuple_timeline import TupleTimeline, WindowKey
 from detectors.cql.planning.window_plans import Measure, Point, Shape, WindowExtent, WindowPlan
-from detectors.window.kinds import HoppingEnds, Session, WindowKind, end_at
-from middleware.model.event import END, MAX_TS, NEVER, Event, Order, Value
+from detectors.window.kinds import HoppingEnds, Session, WindowEnds, end_at
+from middleware.model.event import MAX_TS, NEVER, Event, Order, Value
 
 
 class Cut(NamedTuple):
@@ -84,7 +85,7 @@ class _Cuts:
         return self.low(timeline, settled, ts, timeline.clock_before(settled))[0]
 
 
-class TimedCuts(_Cuts, WindowKind[TupleTimeline]):
+class TimedCuts(_Cuts, WindowEnds[TupleTimeline]):
     """Windows that end at boundaries ``phase`` + k * slide in event time."""
 
     def __init__(self, plan: WindowPlan) -> None:
@@ -108,16 +109,13 @@ class TimedCuts(_Cuts, WindowKind[TupleTimeline]):
         bounds = lower, boundary
         return Cut(boundary, boundary, low, high, bounds, bounds) if high > low else None
 
+    @abstractmethod
     def _is_news(self, timeline: TupleTimeline, boundary: int, high: int) -> bool:
         """Whether to report the window that ends there with the first ``high`` tuples."""
-        raise NotImplementedError
 
 
 class BoundaryCuts(TimedCuts):
     """Windows that have no length in time: there is one at each boundary before which tuples have come since the last."""
-
-    def until(self, ts: int) -> int:
-        return END
 
     def next(self, timeline: TupleTimeline, after: int) -> int | None:
         least = self._first(timeline)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ _REMEMBERED = 65_536
 """For how many texts a stage caches the part."""
 
 
-class Output:
+class Output(ABC):
     """Turns changes of items into changes of events.
 
     ``types``
@@ -77,8 +78,9 @@ class Output:
                 failures.raised(self._where, position)
             return None
 
+    @abstractmethod
     def _made(self, position: Position, value: Value, origin: Origin) -> Event:
-        raise NotImplementedError
+        """The event of a value at a position."""
 
 
 class KeyedOutput(Output):

@@ -7,6 +7,7 @@ K+ (Algorithm 1). The allowed lateness is ours.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Sequence
 from copy import copy
@@ -23,7 +24,7 @@ MOST = 600 * SECOND
 """The default upper bound of a learnt slack, ns."""
 
 
-class SlackPolicy:
+class SlackPolicy(ABC):
     """How K follows from the delays of events. Each unit has an instance of its own.
 
     ``k``
@@ -44,19 +45,19 @@ class SlackPolicy:
     k: int
     reach: int
 
+    @abstractmethod
     def observe(self, clk: int, delayed: list[int], events: Sequence[Event]) -> None:
         """Learn from ``events`` that arrived in time, when the clock was ``clk``.
 
         ``delayed``: the times (each less its K+) of those events that the clock had already passed. If ``events`` is empty,
         they belong to events observed earlier, measured again because the clock has moved.
         """
-        raise NotImplementedError
 
     def waited(self, clk: int, ts: int) -> None:
         """Since an event with time ``ts`` arrived, the clock stood still; now it moves to ``clk``."""
         self.observe(clk, [ts], ())
 
-    def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:
+    def missed(self, clk: int, events: Sequence[Event], arrived: Sequence[Event]) -> None:  # noqa: B027  # not all learn
         """Some of the events that ``arrived`` were too late, and are listed: by default, nothing is learnt from them."""
 
 

@@ -45,7 +45,13 @@ class Watched(WindowKind):
     def __init__(self, kind):
         self.kind, self.asked = kind, 0
         self.retention, self.content = kind.retention, kind.content
-        self.touched, self.ends, self.next, self.at, self.due = kind.touched, kind.ends, kind.next, kind.at, kind.due
+        self.touched, self.ends, self.due = kind.touched, kind.ends, kind.due
+
+    def next(self, content, after):
+        return self.kind.next(content, after)
+
+    def at(self, content, end):
+        return self.kind.at(content, end)
 
     def droppable(self, content, final):
         self.asked += 1
