@@ -29,11 +29,11 @@ const PLACES: u64 = 7;
 
 /// A Bloom filter.
 #[derive(Clone)]
-pub struct Bloom(Box<[u64]>);
+pub struct Bloom(Box<[u64; BITS / 64]>);
 
 impl Default for Bloom {
     fn default() -> Self {
-        Self(vec![0; BITS / 64].into_boxed_slice())
+        Self(Box::new([0; BITS / 64]))
     }
 }
 
@@ -50,7 +50,7 @@ impl Growing for Bloom {
 
     #[inline]
     fn join(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.0.iter_mut().zip(&*other.0) {
             *mine |= theirs;
         }
     }
@@ -65,11 +65,11 @@ const PRECISION: u32 = 12;
 
 /// HyperLogLog (Flajolet et al. 2007), over 64-bit hashes.
 #[derive(Clone)]
-pub struct Distinct(Box<[u8]>);
+pub struct Distinct(Box<[u8; 1 << PRECISION]>);
 
 impl Default for Distinct {
     fn default() -> Self {
-        Self(vec![0; 1 << PRECISION].into_boxed_slice())
+        Self(Box::new([0; 1 << PRECISION]))
     }
 }
 
@@ -84,7 +84,7 @@ impl Growing for Distinct {
 
     #[inline]
     fn join(&mut self, other: &Self) {
-        for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+        for (mine, theirs) in self.0.iter_mut().zip(&*other.0) {
             *mine = (*mine).max(*theirs);
         }
     }
@@ -106,7 +106,11 @@ impl Sketch for Bloom {
     }
 
     fn of(bytes: Vec<u8>) -> Self {
-        Self(bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect())
+        let mut filter = Self::default();
+        for (word, bytes) in filter.0.iter_mut().zip(bytes.as_chunks::<8>().0) {
+            *word = u64::from_le_bytes(*bytes);
+        }
+        filter
     }
 }
 
@@ -116,6 +120,10 @@ impl Sketch for Distinct {
     }
 
     fn of(bytes: Vec<u8>) -> Self {
-        Self(bytes.into_boxed_slice())
+        let mut registers = Self::default();
+        for (register, byte) in registers.0.iter_mut().zip(bytes) {
+            *register = byte;
+        }
+        registers
     }
 }
