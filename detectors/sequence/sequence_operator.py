@@ -24,6 +24,7 @@ from middleware.model.errors import DetectorError
 from middleware.model.event import IDENTITY, NEVER, Event, EventType, Value, converted
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Operator, Origin, Snapshot
+from middleware.model.values.carried import holds_numbers
 
 
 class SequenceQuery(Operator):
@@ -119,6 +120,8 @@ class SequenceOperation(Operation):
         self._emitted = self._final = NEVER
         self._results = list[plan.result]  # type: ignore[name-defined]
         self._readable: frozenset[EventType] = frozenset()
+        # numbers that RETURN copies were checked when their events came in
+        self.is_carried = plan.fields is not None and studied is None and holds_numbers(plan.result)
         self._start()
 
     def _start(self) -> None:

@@ -21,7 +21,7 @@ from middleware.model.event import IDENTITY, Event, EventType, Key, Value, stabl
 from middleware.model.identity import canonical
 from middleware.model.operator import Operation, Snapshot
 from middleware.model.schema import fields_of
-from middleware.model.values.carried import takes_any
+from middleware.model.values.carried import holds_numbers
 
 if TYPE_CHECKING:
     from middleware.model.block.block import Block
@@ -151,8 +151,8 @@ class SteppedOperation(Operation):
         super().__init__()
         self._steps, self._name, self._level, self._made_type, self._result = steps, name, level, made, result
         self._recipe = recipe(result) if result is not None else None
-        # keys were checked when their events came in, and the core says which aggregates are beyond 64 bits
-        self.is_carried = result is not None and self._recipe is not None and not takes_any(result)
+        # numbers in keys were checked when their events came in, and the core says which aggregates are beyond 64 bits
+        self.is_carried = result is not None and holds_numbers(result)
         self._windows = self._start()
         self._as_columns = is_whole and result is not None and steps.gives(result)
         self._widened = steps.widened(result) if result is not None and self._as_columns else []

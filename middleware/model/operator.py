@@ -20,11 +20,12 @@ from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.errors import DetectorError, EventError
 from middleware.model.event import IDENTITY, Event, EventType, Identity, Key, stable_hash
-from middleware.model.values.carried import carried, carrier, legible
+from middleware.model.values.carried import LARGEST_EVENT, carried, carrier, holds_numbers, legible
 from middleware.native import by_class
 
 if TYPE_CHECKING:
     from middleware.model.block.block import Block
+    from middleware.model.block.mixed_block import AnyBlock
 
 Snapshot = Any
 """The running state of an operation as plain values, in a form that only the operation knows."""
@@ -46,7 +47,7 @@ class Operation:
     ``takes_several``
         whether ``apply`` takes columns of several types at once (``MixedBlock``), in any order.
     ``is_carried``
-        whether results are sure to be what every process reads: of plain fields, and of what it read or has checked itself.
+        whether results are sure to be what every process reads: of numbers, which it has read or checked itself.
     """
 
     takes_several: ClassVar[bool] = False
@@ -103,9 +104,14 @@ class Operation:
 
 def _is_carried(events: list[Event]) -> bool:
     """Whether all of them are sure to have the form in which every process reads them. Mostly all are of one class."""
-    if not events or not carrier(events[0].__class__).others(events):
+    if not carrier(events[0].__class__).others(events):
         return True
     return not any(carrier(kind).others(own) for kind, own, _ in by_class(events))
+
+
+def _are_within(results: AnyBlock) -> bool:
+    """Whether none of the results in columns is too large for a frame: texts of several events may meet in one."""
+    return all(holds_numbers(piece.event_type) or piece.is_within(LARGEST_EVENT) for piece in results.pieces)
 
 
 def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Delta:
@@ -116,9 +122,9 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
     out = operation.apply(delta, emitted, final)
     if not out or operation.is_carried:
         return out
-    rows = out.new if isinstance(out.new, list) else []  # results in columns have plain fields
+    rows = out.inserts if isinstance(out.new, list) or not _are_within(out.new) else []  # columns have plain fields
     pairs = list(chain.from_iterable(out.revises)) if out.revises else []
-    if _is_carried(rows) and _is_carried(pairs) and _is_carried(out.retracts):
+    if all(_is_carried(events) for events in (rows, pairs, out.retracts) if events):
         return out
 
     def form(event: Event) -> Event | None:
@@ -146,7 +152,7 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
         elif comes is not None:
             inserts.append(comes)
     inserts += [new for event in rows if (new := published(event)) is not None]
-    if out.new is not rows:
+    if not rows:
         return Delta([*out.inserts, *inserts] if inserts else out.new, revises, retracts)
     return Delta(inserts, revises, retracts)
 

@@ -183,3 +183,66 @@ def test_equal_sets_are_shown_alike_whichever_came_first(emit: Any) -> None:
     windows = Windows(Tagged, Hopping(10, every=10), {"n": COUNT}, key="tags", emit=emit, name="Counts")
     shown = [repr(run(order, [windows], batch=1).finals["Counts"]) for order in (events, events[::-1])]
     assert shown[0] == shown[1] and "frozenset({1})" in shown[0]
+
+
+class Note(Event, frozen=True):
+    key: int
+    text: str
+
+
+class Both(Event, frozen=True):
+    one: str
+    two: str
+
+
+LARGE = {
+    "a projection": "INSERT INTO Both SELECT text AS one, text AS two FROM Note",
+    "a join": """INSERT INTO Both SELECT a.text AS one, b.text AS two FROM Note AS a [SIZE 1 second EVERY 1]
+                 JOIN Note AS b [SIZE 1 second EVERY 1] ON a.key = b.key""",
+    "a sequence": "EVENT SEQ(Note a, Note b) WHERE [key] WITHIN 10 s RETURN Both(a.text AS one, b.text AS two)",
+    "windows": "INSERT INTO Both SELECT text AS one, text AS two FROM Note [SIZE 1 nanosecond] GROUP BY text",
+}
+"""Operators whose results hold texts of two events, or one text twice."""
+
+
+@pytest.mark.parametrize("kind", LARGE)
+@pytest.mark.parametrize("columns", [False, True])
+def test_results_with_more_text_than_a_frame_holds_are_quarantined(kind: str, columns: bool) -> None:
+    """Of texts that fit into a frame each, results may hold two. No node could send such a result, so none counts it."""
+    large = "x" * (3 << 20)
+    notes = [Note(1, text, ts=at, id=at, source="s") for at, text in enumerate(("a", large, "b", large), 1)]
+    if kind == "a sequence":
+        operators: list[Any] = [SequenceQuery(LARGE[kind], EventTypes([Note, Both]), "Pairs")]
+    else:
+        operators = list(compile_cql(LARGE[kind], [Note, Both]).operators)
+    if columns:
+        pyarrow = pytest.importorskip("pyarrow")
+        from middleware import run as run_table
+
+        stamps = {"ts": [1, 2, 3, 4], "id": [1, 2, 3, 4], "source": ["s"] * 4}
+        table = pyarrow.table({"key": [1] * 4, "text": [each.text for each in notes], **stamps})
+        found = run_table({Note: table}, operators, failing="skip")
+    else:
+        found = run(notes, operators, failing="skip")
+    (finals,), (failures,) = found.finals.values(), found.failures.values()
+    texts = [len(each.one) + len(each.two) for each in finals if isinstance(each, Both)]
+    assert texts and len(texts) == len(finals) and max(texts) < 2**22
+    assert failures and all("bytes, at most" in failure.traceback for failure in failures)
+
+
+Wide = msgspec.defstruct("Wide", [(f"text{at}", str) for at in range(100)], bases=(Event,), frozen=True)
+
+
+class Widening(Detector):
+    subscribes, publishes = (Note,), (Wide,)
+
+    def on_event(self, event: Note) -> Event:
+        result: Event = Wide(*[event.text] * 100, ts=event.ts)
+        return result
+
+
+def test_many_texts_of_middling_size_are_counted_together() -> None:
+    notes = [Note(1, text, ts=at, id=at, source="s") for at, text in enumerate(("a", "x" * 60_000, "b"), 1)]
+    found = run(notes, [Widening()], failing="skip")
+    assert [each.ts for each in found.finals["Widening"]] == [1, 3]
+    assert "Wide takes 6,000," in found.failures["Widening"][0].traceback

@@ -9,6 +9,7 @@ results of its pairs.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from heapq import heappop, heappush
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.planning.query_plan import JoinQueryPlan, Side
 from detectors.cql.query_operators.current import CurrentJoin
-from detectors.cql.query_operators.native_rows import projection
+from detectors.cql.query_operators.native_rows import in_core_else_compiled, projection
 from detectors.cql.query_operators.paired import PairedColumns
 from detectors.cql.query_operators.query_operator import QueryOperator
 from detectors.cql.query_operators.relation import key_code
@@ -32,6 +33,7 @@ from middleware.model.change import Delta
 from middleware.model.event import END, NEVER, Event, Key, Value
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
+from middleware.model.values.carried import holds_numbers
 
 if TYPE_CHECKING:
     from middleware.native._core import Met
@@ -55,7 +57,7 @@ class JoinOperator(QueryOperator[JoinQueryPlan]):
         return kind(self.plan, name, level)
 
 
-class _Join(Operation):
+class _Join(Operation, ABC):
     """The base of both kinds of joins."""
 
     def __init__(self, plan: JoinQueryPlan, name: str, level: int) -> None:
@@ -81,9 +83,9 @@ class _Join(Operation):
         )
         return native.Pairs(left, right, *self._marking)
 
+    @abstractmethod
     def _code(self) -> str:
         """Code of a function that gives the results of pairs, passed as two columns."""
-        raise NotImplementedError
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         before = self._take_back(self._changes(delta.retracts, self._pairs.remove)) if delta.retracts else []
@@ -152,19 +154,9 @@ class PairJoin(_Join):
         with suppress(NotPlainError):
             self._columns = PairedColumns(plan, name, level)
         super().__init__(plan, name, level)
-        in_core, compiled = projection(plan, ("e", "f"), name, level), self._results
-        if in_core is None:
-            return
-
-        def results(left: list[Event], right: list[Event], pairs: list[int]) -> list[Event]:
-            made = in_core.of_pairs(left, right, pairs)
-            if made is None:
-                made = compiled(left, right, pairs)
-                self.is_carried = False
-            return made
-
-        self.is_carried = True  # see ``MappingOperation``
-        self._results = results
+        if (in_core := projection(plan, ("e", "f"), name, level)) is not None:
+            self.is_carried = holds_numbers(plan.target.event_type)
+            self._results = in_core_else_compiled(self, in_core.of_pairs, self._results)
 
     def _new(self) -> native.Pairs:
         pairs = super()._new()

@@ -6,19 +6,20 @@ A tuple gives the same result whenever it comes, so a withdrawn tuple withdraws 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 
 from detectors.cql.changes import SourceHashes, packed, unpacker
 from detectors.cql.planning.query_plan import TuplePlan
-from detectors.cql.query_operators.native_rows import projection
+from detectors.cql.query_operators.native_rows import in_core_else_compiled, projection
 from detectors.cql.query_operators.query_operator import QueryOperator
 from detectors.cql.query_operators.tuple_columns import MappedColumns
 from detectors.outcomes import difference
-from middleware import native
 from middleware.model.change import Delta
 from middleware.model.event import Event, EventType
 from middleware.model.later import Later
 from middleware.model.operator import Operation, Origin, Snapshot
+from middleware.model.values.carried import holds_numbers
 
 _Mapped = Callable[[list[Event]], list[Event]]
 
@@ -39,7 +40,7 @@ class MappingOperation(Operation):
         self._known: dict[str, int] = {}  # the same content as a plain dict, which compiled code reads faster
         self._columns = MappedColumns(plan, self._hashes, name, level)
         self._of: dict[EventType, _Mapped] = {}
-        self.is_carried = True
+        self.is_carried = holds_numbers(plan.target.event_type)
         for stream, columns in zip(plan.sources, (plan.columns, *plan.others), strict=True):
             one = TuplePlan(plan.name, plan.target, columns, plan.frame, (stream,), plan.where)
             test = f" if {plan.where.holds}" if plan.where is not None else ""
@@ -48,24 +49,10 @@ class MappingOperation(Operation):
             more = {"known_": self._known, "max": max}
             compiled = plan.frame.define(f"def made(events):\n    return [{result} for e in events{test}]\n", more)
             in_core = projection(one, ("e",), name, level) if plan.time is None else None
-            self._of[stream.event_type] = compiled if in_core is None else self._quick(in_core, compiled)
+            if in_core is not None:
+                compiled = in_core_else_compiled(self, partial(in_core.of_tuples, hashes=self._known), compiled)
+            self._of[stream.event_type] = compiled
             self.is_carried &= in_core is not None
-
-    def _quick(self, in_core: native.Projection, compiled: _Mapped) -> _Mapped:
-        """Has the native core make the results, and compiled code those that it leaves to Python.
-
-        A field that the core copies was checked when its event came in, and no number or text that it calculates is beyond
-        what others read: only what compiled code makes is still to be checked.
-        """
-
-        def made(events: list[Event]) -> list[Event]:
-            results = in_core.of_tuples(events, self._known)
-            if results is None:
-                results = compiled(events)
-                self.is_carried = False
-            return results
-
-        return made
 
     def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
         if delta.columns is not None and not delta.retracts and (results := self._columns.of(delta.columns)) is not None:

@@ -31,6 +31,8 @@ LARGEST_EVENT = 2**22 - 2**16
 
 _BASES: tuple[tuple[type, Callable[[Any], Value]], ...] = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
 _UNCHANGING = frozenset({int, float, str, bool, bytes, type(None)})
+_NUMBERS = frozenset({"int", "long", "time", "float", "bool"})
+"""What the fields take that hold numbers, in the words of ``recipe``."""
 _NOT_ENCODED = (OverflowError, ValueError, TypeError, RecursionError)
 
 
@@ -221,6 +223,13 @@ def _names(kind: type) -> tuple[str, ...]:
 def takes_any(event_type: EventType) -> bool:
     """Whether a field of this class, or a part of one, may be of any type. Sets in it are sorted before they are encoded."""
     return any(map(_holds_any, msgspec.inspect.multi_type_info([field.type for field in msgspec.structs.fields(event_type)])))
+
+
+@cache
+def holds_numbers(event_type: EventType) -> bool:
+    """Whether all its fields are for numbers and truth values: then no event is too large for a frame."""
+    made = recipe(event_type)
+    return made is not None and all(takes in _NUMBERS for name, takes, _ in made[1] if name != "source")
 
 
 def _holds_any(kind: object, above: tuple[object, ...] = ()) -> bool:

@@ -217,22 +217,23 @@ impl Kind {
     }
 }
 
-/// Most bytes of a text, or of bytes, that are taken without counting those of the whole event.
-const SHORT: usize = 1 << 16;
+/// Most bytes of all texts of an event, taken together, that need not be counted: half of what fits into a frame.
+const SHORT: usize = 1 << 21;
 
 /// Whether it is a value that nothing can change, and that other processes read as it is: a wire has 64 bits and UTF-8.
+/// `short`: most bytes of a text.
 #[inline]
-fn is_carried(value: &Bound<'_, PyAny>) -> bool {
+fn is_carried(value: &Bound<'_, PyAny>, short: usize) -> bool {
     if let Ok(number) = value.cast_exact::<PyInt>() {
         return number.extract::<i64>().is_ok() || number.extract::<u64>().is_ok();
     }
     if let Ok(text) = value.cast_exact::<PyString>() {
-        return text.to_str().is_ok_and(|text| text.len() <= SHORT);
+        return text.to_str().is_ok_and(|text| text.len() <= short);
     }
     value.is_none()
         || value.is_exact_instance_of::<PyFloat>()
         || value.is_exact_instance_of::<PyBool>()
-        || value.cast_exact::<PyBytes>().is_ok_and(|bytes| bytes.as_bytes().len() <= SHORT)
+        || value.cast_exact::<PyBytes>().is_ok_and(|bytes| bytes.as_bytes().len() <= short)
 }
 
 /// Makes events of one type from the values of all their fields, as `msgspec.convert` would, at a third of the time.
@@ -290,7 +291,7 @@ impl Maker {
     pub fn keeps(&self, field: usize, value: &Bound<'_, PyAny>) -> bool {
         match self.fields[field].1 {
             Kind::Bool | Kind::Float | Kind::Within(..) => self.takes(field, value),
-            Kind::Int | Kind::Text | Kind::Any => self.takes(field, value) && is_carried(value),
+            Kind::Int | Kind::Text | Kind::Any => self.takes(field, value) && is_carried(value, SHORT / self.fields.len()),
         }
     }
 
