@@ -120,7 +120,7 @@ def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Del
     A result that no process could read, or that its class does not take, is quarantined while it stands: readers never get it.
     """
     out = operation.apply(delta, emitted, final)
-    if not out or operation.is_carried:
+    if operation.is_carried or not out:
         return out
     rows = out.inserts if isinstance(out.new, list) or not _are_within(out.new) else []  # columns have plain fields
     pairs = list(chain.from_iterable(out.revises)) if out.revises else []

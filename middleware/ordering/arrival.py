@@ -57,4 +57,7 @@ def _columns_in_order(parts: list[Delta], given: list[Delta], columns: list[Bloc
     came = MixedBlock(columns, [part.arrival_order for part in given])
     revises = [pair for part in parts for pair in part.revises]
     retracts = [event for part in parts for event in part.retracts]
-    return Delta(came, revises, retracts, early_at(early_of(given), came.order))
+    early = early_of(given)
+    if isinstance(early, list):  # else nobody asks for the order, which costs as much as the rest
+        early = early_at(early, came.order)
+    return Delta(came, revises, retracts, early)

@@ -131,7 +131,7 @@ class DetectorUnit(Unit):
             deltas += self._set_aside(fault, settled)
         if len(deltas) > 1 and settings.retraction is Retraction.ON_DEMAND:  # else results are to be withdrawn first
             deltas = list(filter(None, [composed(deltas)]))
-        self._pending_failures.note(counts.failures + counts.left_out, max(timeline.emitted, timeline.final))
+        self._pending_failures.note(counts.failures + counts.left_out, timeline.emitted)
         return deltas, spent
 
     def _keep_history(self, keeps_history: bool) -> None:

@@ -104,7 +104,7 @@ class OperatorUnit(Unit):
         if len(deltas) > 1 and self.policies.retraction is not Retraction.FULL:  # else results are to be withdrawn first
             deltas = list(filter(None, [composed(deltas)]))
         failed = lane.counts.failures + lane.counts.left_out
-        self._pending_failures.note(failed, max(timeline.emitted, timeline.final), lane.has_failed)
+        self._pending_failures.note(failed, timeline.emitted, lane.has_failed)
         if lane.stopped is not None:
             self._halt(lane.stopped, ready)
         return deltas, spent
