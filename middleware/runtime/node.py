@@ -49,6 +49,10 @@ _REST = SECOND
 """An idle node collects garbage after this time (ns). A shorter pause may be a stall of its publishers."""
 
 _EVENTS_A_STEP = 8_192
+_RECEIVED_A_STEP = 2 * _EVENTS_A_STEP
+"""A step takes so many events for detectors, or so many of all: those that are late, or that no detector here reads, cost less,
+but a step that takes them in without a bound starves the others."""
+
 _FULL_STEP = WINDOW // 2
 """A step that takes so many bytes counts as full, as a publisher may be waiting for credit. A node that only forwards takes no
 more in this step: so publishers send, and readers read, while it works."""
@@ -402,7 +406,9 @@ class Node:
                 if len(parts) > 1:  # a payload, and no heartbeat
                     self._active_at = now
                     size += sum(map(len, parts))
-                if (broker.received >= _EVENTS_A_STEP) if broker.pending else (size >= _FULL_STEP):
+                pending = broker.pending
+                is_full = pending >= _EVENTS_A_STEP or broker.received >= _RECEIVED_A_STEP
+                if is_full if pending else size >= _FULL_STEP:
                     break
         self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return waited

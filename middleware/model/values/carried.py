@@ -32,7 +32,7 @@ LARGEST_EVENT = 2**22 - 2**16
 _BASES: tuple[tuple[type, Callable[[Any], Value]], ...] = ((str, str.__str__), (int, int.__int__), (float, float.__float__))
 _UNCHANGING = frozenset({int, float, str, bool, bytes, type(None)})
 _NUMBERS = frozenset({"int", "long", "time", "float", "bool"})
-"""What the fields take that hold numbers, in the words of ``recipe``."""
+"""The names that ``recipe`` has for fields of numbers."""
 _NOT_ENCODED = (OverflowError, ValueError, TypeError, RecursionError)
 
 
