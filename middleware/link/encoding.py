@@ -59,8 +59,7 @@ def _encode_columns(
     name: str, columns: Block, raw: bool, runs: list[Run] | None, arrival_order: ArrivalOrder | None, since: int | None = None
 ) -> list[tuple[BlockHead, bytes]]:
     """New events in columns, as one block, or as slices of about BLOCK_TARGET bytes. O(bytes)."""
-    block, count = columns.core_block, len(columns)
-    size = columns.batch.nbytes if block is None else block.size
+    count, size = len(columns), columns.size
     rows = min(count, MOST_ROWS) if size <= 2 * BLOCK_TARGET else max(1, count * BLOCK_TARGET // size)
     blocks = []
     for start in range(0, count, rows):

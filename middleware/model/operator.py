@@ -110,8 +110,8 @@ def _is_carried(events: list[Event]) -> bool:
 
 
 def _are_within(results: AnyBlock) -> bool:
-    """Whether none of the results in columns is too large for a frame: texts of several events may meet in one."""
-    return all(holds_numbers(piece.event_type) or piece.is_within(LARGEST_EVENT) for piece in results.pieces)
+    """Whether all results in columns together fit into a frame, so that each does: texts of several events may meet in one."""
+    return all(holds_numbers(piece.event_type) or piece.size <= LARGEST_EVENT for piece in results.pieces)
 
 
 def applied(operation: Operation, delta: Delta, emitted: int, final: int) -> Delta:

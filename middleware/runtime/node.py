@@ -406,9 +406,11 @@ class Node:
                 if len(parts) > 1:  # a payload, and no heartbeat
                     self._active_at = now
                     size += sum(map(len, parts))
-                pending = broker.pending
-                is_full = pending >= _EVENTS_A_STEP or broker.received >= _RECEIVED_A_STEP
-                if is_full if pending else size >= _FULL_STEP:
+                if pending := broker.pending:
+                    has_enough = pending >= _EVENTS_A_STEP or broker.received >= _RECEIVED_A_STEP
+                else:
+                    has_enough = size >= _FULL_STEP
+                if has_enough:
                     break
         self._is_full = broker.pending >= _EVENTS_A_STEP or size >= _FULL_STEP
         return waited

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -12,7 +13,9 @@ from detectors.cql import compile_cql
 from detectors.flow import Flow
 from detectors.sequence import SequenceQuery
 from detectors.window import COUNT, MEAN, MEDIAN, Hopping, Session, Sliding, Windows
-from middleware import Detector, Event, EventTypes, Lateness, Policies, run
+from middleware import Block, Delta, Detector, Event, EventTypes, Lateness, Policies, native, run
+from middleware.model.block.rows import reader_of
+from middleware.model.operator import Operation, applied
 from middleware.model.time import SECOND
 
 PATIENT = Policies(alpha=0.0, lateness=Lateness(floor=100 * SECOND))
@@ -246,3 +249,19 @@ def test_many_texts_of_middling_size_are_counted_together() -> None:
     found = run(notes, [Widening()], failing="skip")
     assert [each.ts for each in found.finals["Widening"]] == [1, 3]
     assert "Wide takes 6,000," in found.failures["Widening"][0].traceback
+
+
+def test_results_in_columns_are_counted_where_there_is_no_arrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of the core come without the extra ``tables``, and so do results made of them."""
+    reader = reader_of(Both)
+    assert reader is not None
+    made = native.in_columns(reader, [Both("x", "y", ts=1, id=1, source="s")])
+    assert made is not None
+    results = Delta(Block.from_core(Both, made))
+
+    class Giving(Operation):
+        def apply(self, delta: Delta, emitted: int, final: int) -> Delta:
+            return results
+
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert applied(Giving(), Delta(), 1, 1) is results

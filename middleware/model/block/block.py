@@ -242,23 +242,11 @@ class Block(Sequence[Event]):
         is_given = self.batch.num_columns == len(self.event_type.__struct_fields__)
         return to_array(self.batch.column("level")) if is_given else None
 
-    def is_within(self, most: int) -> bool:
-        """Whether surely no event takes more than so many bytes. O(columns); O(values) if all of them take more.
-
-        False where it would take an encoding of each event to say.
-        """
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        if self._is_of_events:
-            return False
+    @property
+    def size(self) -> int:
+        """How many bytes the columns take. O(columns)."""
         blocks = self.core_blocks
-        if (sum(block.size for block in blocks) if blocks else self.batch.nbytes) <= most:
-            return True
-        texts = [each.dictionary if pa.types.is_dictionary(each.type) else each for each in self.batch.columns]
-        kinds = (pa.types.is_string, pa.types.is_large_string)
-        longest = [pc.max(pc.binary_length(each)).as_py() or 0 for each in texts if any(is_one(each.type) for is_one in kinds)]
-        return sum(longest) <= most
+        return sum(block.size for block in blocks) if blocks else self.batch.nbytes
 
     def sources(self) -> list[str]:
         """The sources of these events, each once. O(events), O(1) if a dictionary has one name."""
