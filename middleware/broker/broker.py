@@ -602,8 +602,7 @@ class Broker:
                 self.log.skipped(name, is_local=True)
         if batch.stopped:
             self._outbound.lack((), batch.stopped, now)
-        self.tracker.reached = max(batch.reached, self.tracker.reached)
-        self.tracker.promised_here(batch.watermarks)
+        self.tracker.promised_here(batch.watermarks, batch.reached)
 
     # -- the end of a step --------------------------------------------------------------------------------------------
 

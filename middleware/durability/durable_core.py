@@ -59,8 +59,8 @@ class Recoverable(Protocol):
         ...
 
     @property
-    def reached(self) -> int:
-        """The latest time that was final, or that an event has, in the units that have ended."""
+    def halted_at(self) -> Mapping[str, int]:
+        """The watermark of each unit that has stopped, by name."""
         ...
 
     @property

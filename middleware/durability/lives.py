@@ -162,15 +162,10 @@ def _take_again(broker: Broker, taken: ReceivedPayload) -> None:
     broker.tracker.noted(taken.peer, taken.changes)
 
 
-def resume(broker: Broker, watermarks: Mapping[str, int], reached: int = NEVER) -> None:
-    """All records have been replayed, and led to these promises of the local detectors: await the peers of the last life.
-
-    ``reached``: the latest time that was final, or that an event has, in those of their streams that have ended.
-    """
+def resume(broker: Broker) -> None:
+    """All records have been replayed: await the peers of the last life."""
     log, tracker, there = log_of(broker), broker.tracker, broker.attachments
-    tracker.promised_here(watermarks)
     broker.sources.reached_before = tracker.clock if tracker.clock is not None else NEVER
-    tracker.reached = max(reached, tracker.reached)
     promises = tracker.for_nodes
     broker.admission.offered(
         {name for name in promises.known if not promises.is_derived(name)}

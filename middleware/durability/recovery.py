@@ -129,10 +129,8 @@ def recover(
         correction = correcting(
             published, replayed, replay.unsubscribed | {IDENTITY(event): event for event in hierarchy.provisional()}
         )
-        correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER))
-        lives.resume(broker, hierarchy.promised, hierarchy.reached)
-    else:
-        lives.resume(broker, {})
+        correction, result.withheld = _above(correction, floors, max(gone.values(), default=NEVER), hierarchy.halted_at)
+    lives.resume(broker)
     # A replayed step leaves units as far as its record says. The inbox takes promises that came in behind the step, in the same
     # record, for given: units would wait for them for ever. Units that the records do not name have had no promise at all.
     broker.inbox.announce_again()
@@ -178,6 +176,8 @@ def _replay_records(
         if batch is not None and hierarchy is not None:
             result.events += sum(map(len, batch.deltas.values()))
             for published in hierarchy.process(batch, dict.fromkeys(fresh) | record.finals):
+                # promises one by one, as in life: what ends in a step may resume in a later one, from the promise before
+                broker.tracker.promised_here(published.watermarks, published.reached)
                 replay.stopped.update(published.stopped)
                 for name, delta in retractions_first(published.deltas):
                     replay.publish(delta, broker.log.is_subscribed(name))
@@ -312,11 +312,15 @@ def _floors(before: Mapping[str, int], made: Iterable[Change], gone: Mapping[str
     return floors
 
 
-def _above(delta: Delta, promised: Mapping[str, int], final: int) -> tuple[Delta, int]:
-    """The changes to what is not final yet, and how many others there are. ``final``: watermark of types no longer derived."""
+def _above(delta: Delta, promised: Mapping[str, int], final: int, halted: Mapping[str, int]) -> tuple[Delta, int]:
+    """The changes to what is not final yet, and how many others there are. ``final``: watermark of types no longer derived.
+
+    ``halted``: watermarks of units that have stopped. One may stop sooner in a replay than it did, before results that were
+    final for it, though not for other units of the type: these stand.
+    """
 
     def free(event: Event) -> bool:
-        return event.ts > promised.get(type_name(event.__class__), final)
+        return event.ts > max(promised.get(type_name(event.__class__), final), halted.get(event.source, NEVER))
 
     kept = Delta(
         [event for event in delta.inserts if free(event)],

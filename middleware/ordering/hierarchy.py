@@ -289,6 +289,11 @@ class Hierarchy:
         """The reason for each halted unit, by name: the traceback of its operator, or the name of what halted below it."""
         return {entry.unit.name: entry.unit.halted for entry in self._entries if entry.unit.halted is not None}
 
+    @property
+    def halted_at(self) -> dict[str, int]:
+        """The watermark of each halted unit, by name."""
+        return {entry.unit.name: entry.unit.watermark for entry in self._entries if entry.unit.halted is not None}
+
     def _step(self, entry: UnitEntry, arrived: list[Parts], finals: Mapping[str, int | None] | None) -> list[Delta]:
         """Run one unit, round by round, so that retractions come before the results that are published again."""
         unit = entry.unit
@@ -300,7 +305,8 @@ class Hierarchy:
         last = inputs[-1] if inputs else _NOTHING
         if finals is None:
             return outputs + unit.push(last, self.clock, *self._promised_to(entry))
-        if (final := finals.get(unit.name, unit.final)) is not None:
+        # A unit that is not named is as final as it was before this step: at the end, even if the floor let it resume.
+        if (final := finals.get(unit.name, entry.final)) is not None:
             return outputs + unit.push(last, self.clock, final, False)
         alpha, unit.alpha = unit.alpha, 0.0
         outputs += unit.push(last, self.clock, *self._promised_to(entry))
@@ -488,7 +494,7 @@ class Hierarchy:
             kept, adaptation = state["units"][unit.name]
             with _taking_up(unit, versions[unit.name]) as version:
                 unit.restore(kept, version)
-            entry.adaptation = Alpha(*adaptation)
+            entry.final, entry.adaptation = unit.final, Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # alpha is the one configured now
                 unit.alpha = unit.policies.initial_alpha
         for part in parts:

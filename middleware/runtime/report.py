@@ -174,8 +174,8 @@ class Reporter:
         return self.hierarchy.promised
 
     @property
-    def reached(self) -> int:
-        return self.hierarchy.reached
+    def halted_at(self) -> dict[str, int]:
+        return self.hierarchy.halted_at
 
     @property
     def halted(self) -> dict[str, str]:

@@ -47,7 +47,7 @@ from middleware.link.frames import Parts
 from middleware.link.link import Link
 from middleware.model import detector
 from middleware.model.block.waiting_blocks import WaitingBlocks
-from middleware.model.change import Delta
+from middleware.model.change import Batch, Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, TS
 from middleware.model.identity import named
@@ -61,6 +61,7 @@ from middleware.ordering.lanes.operation_lane import OperatorLane
 from middleware.ordering.operator_unit import OperatorUnit
 from middleware.ordering.slack.robust import RobustSlack
 from middleware.ordering.unit import Unit
+from middleware.testing.simulation import nodes
 from middleware.testing.simulation.applications import Crests, Level, Pairs, Spans, Totals
 from middleware.testing.simulation.hunt import hunt
 from middleware.testing.simulation.plans.drawing import Application
@@ -79,6 +80,7 @@ APPLICATIONS: dict[str, Application] = {}
 START: dict[str, int] = {
     "output before the log": 3,
     "replay ignores the recorded watermarks of units": 11,
+    "what was final for a stopped unit withdrawn": 20_261_560_554,
     "promises for the silent not logged": 8,
     "log cut before readers have it": 8,
     "checkpoint forgets ids seen": 8,
@@ -98,7 +100,7 @@ START: dict[str, int] = {
     "clashes taken for repeats": 11,
     "a node believes its own clock": 18,
     "a node does not wait for a second clock": 511,
-    "clocks that others announced forgotten at a restart": 2_360,
+    "clocks of nodes that left forgotten": 20_261_520_273,
     "late revisions let through where they come in": 9,
     "late retractions let through where they come in": 87,
     "events below promises let through": 9,
@@ -183,6 +185,23 @@ def consumers_not_put_right_after_recovery(patch: pytest.MonkeyPatch) -> None:
 def replay_ignores_the_recorded_watermarks_of_units(patch: pytest.MonkeyPatch) -> None:
     process = Hierarchy.process
     patch.setattr(Hierarchy, "process", lambda self, batch, finals=None: process(self, batch))
+
+
+@bug
+def promises_of_a_replay_made_at_its_end(patch: pytest.MonkeyPatch) -> None:
+    def hasty(broker: Broker, hierarchy: Hierarchy, *rest: Any) -> tuple[recovery.RecoveryResult, Batch]:
+        with pytest.MonkeyPatch.context() as during:
+            during.setattr(WatermarkTracker, "promised_here", lambda self, watermarks, reached=NEVER: None)
+            result = recovery.recover(broker, hierarchy, *rest)
+        broker.tracker.promised_here(hierarchy.promised, hierarchy.reached)
+        return result
+
+    patch.setattr(nodes, "recover", hasty)
+
+
+@bug
+def what_was_final_for_a_stopped_unit_withdrawn(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Hierarchy, "halted_at", property(lambda self: {}))
 
 
 @bug
@@ -363,8 +382,10 @@ def a_node_does_not_wait_for_a_second_clock(patch: pytest.MonkeyPatch) -> None:
 
 
 @bug
-def clocks_that_others_announced_forgotten_at_a_restart(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sources.Sources, "was_behind", lambda self, behind: None)
+def clocks_of_nodes_that_left_forgotten(patch: pytest.MonkeyPatch) -> None:
+    leave = sources.Sources.leave
+    patch.setattr(sources.Sources, "leave", lambda self, key, returns=False: leave(self, key))
+    patch.setattr(sources.Sources, "clock_in_doubt", lambda self, now: False)
 
 
 @bug

@@ -87,9 +87,8 @@ class WatermarkTracker:
         derived = interest.derived if key[0] == "node" else ()
         if key[0] == "node":
             self.ever.setdefault(key, set()).update(interest.raw, derived)
-        logged = [
-            name for name in interest.logged if not self.for_subscribers.has_ended(name)
-        ]  # else its END came after all of it
+        # Where a type has ended in this generation, the peer's END came after all that its log holds of it.
+        logged = [name for name in interest.logged if not self.for_subscribers.lasts_ended(name)]
         for promises in self._views[key[0]]:
             promises.offer(key, [*interest.raw, *logged], derived)
             if key[0] == "node":
@@ -153,8 +152,10 @@ class WatermarkTracker:
         if idle or promises.is_idle(key):
             promises.set_idle(key, idle)
 
-    def promised_here(self, watermarks: Mapping[str, int]) -> None:
-        """The local detectors promise; an END of theirs does not count as long as they do not know of the generation."""
+    def promised_here(self, watermarks: Mapping[str, int], reached: int = NEVER) -> None:
+        """The local detectors promise, or did so in the replayed step. An END of theirs does not count as long as they do not
+        know of the generation. ``reached``: the latest time in their streams that have ended."""
+        self.reached = max(reached, self.reached)
         if watermarks:
             is_known = self.generations.floor is not None and self.generations.due is None
             for name, until in watermarks.items():

@@ -151,6 +151,10 @@ class Relay:
         return self.newest if self.final == END else NEVER
 
     @property
+    def halted_at(self) -> Mapping[str, int]:
+        return {}
+
+    @property
     def halted(self) -> Mapping[str, str]:
         return {}
 

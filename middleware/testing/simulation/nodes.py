@@ -17,7 +17,7 @@ from middleware.durability.recovery import RecoveryResult, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
 from middleware.model.change import Batch
-from middleware.model.event import END, IDENTITY, EventTypes
+from middleware.model.event import END, IDENTITY, NEVER, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
@@ -213,6 +213,7 @@ class DurableNode(_Running):
         self.recovered: RecoveryResult
         self.recovered, correction = recover(self.broker, hierarchy, types, disk.checkpoint(), disk.behind_checkpoint())
         self.watch.unstored = [each for each in self.watch.unstored if each[0] <= self.log.number]
+        self._promises_again()
         self._stay_stopped()
         self.core = DurableCore(self.broker, hierarchy, types, self.recovered.rejected)
         if lacks:
@@ -228,6 +229,16 @@ class DurableNode(_Running):
     def given(self) -> set[Claim]:
         """See above; includes changes not stored yet."""
         return super().given() | self._decoded(block for _, blocks in self.watch.unstored for block in blocks)
+
+    def _promises_again(self) -> None:
+        """A replay leads to the promises that readers have: what was promised up to each record stands, an END, too."""
+        then, now = self.watch.promised.get(self.log.number), self._promises()
+        assert then is None or then == now, f"{self.name}: promised {then} up to record {self.log.number}, after a replay {now}"
+        self.watch.promised = {self.log.number: now}
+
+    def _promises(self) -> dict[str, int]:
+        promises = self.broker.tracker.for_subscribers
+        return {name: promises.values.get(name, NEVER) for name in sorted(self.hierarchy.publications)}
 
     def _stay_stopped(self) -> None:
         """Units that had stopped by the end of the log have stopped for good. In a replay, a unit may stop sooner; results that
@@ -255,6 +266,7 @@ class DurableNode(_Running):
         is_time = self.log.number % self._checkpoint_every == self._checkpoint_every - 1
         self.core.checkpoint_due |= is_time and not self.core.checkpointing
         effects, write = self.core.settle(local)
+        self.watch.promised[self.log.number] = self._promises()
         if write is not None:
             self.disk.write(write, now)
         if self.core.checkpointing and self._slices.random() < 0.5:

@@ -39,6 +39,8 @@ class Watch:
         detectors were given. ``unstored``: those of steps not stored yet, with the number of their record.
     ``halts``
         by stopped unit: the number of the record, and the time up to which its results are final and stand.
+    ``promised``
+        by record, the watermark of each type published there.
     ``contested``
         identities that several events share. ``came_first``: those of the events that were admitted.
     """
@@ -53,6 +55,7 @@ class Watch:
         self.came_first: dict[Identity, Event] = {}
         self.now: dict[Identity, Event] = {}
         self.watermarks: dict[str, int] = {}
+        self.promised: dict[int, dict[str, int]] = {}
         self._newest: dict[str, int] = {}
         self._never_promised: set[str] = set()
 

@@ -126,6 +126,23 @@ def test_what_was_final_at_an_end_stays_known_as_final_after_the_stream_resumes(
     assert tracker.final_of(["Pong"]) == 32
 
 
+def test_a_type_has_not_ended_while_a_log_holds_events_of_it_that_came_after_an_end() -> None:
+    """World 20261581758: a replay leaves a generation unsettled; what came in it seemed to have come before the last end."""
+    tracker, key, local = WatermarkTracker(()), ("node", "b"), ("publisher", "p")
+    tracker.offered(local, Interest(1, raw=["Ping"]))
+    tracker.noted(local, Changes(None, {"Ping": END}, []))
+    tracker.offered(key, Interest(1, raw=["Ping"], keeps=True))
+    tracker.begin_generation(1, ["Ping"], 19)
+    assert tracker.for_subscribers.has_ended("Ping")
+    tracker.offered(key, Interest(1, logged=["Ping"], keeps=True, generation=1))  # another life of b
+    tracker.noted(key, Changes(None, {}, []))
+    tracker.settle_generation()
+    assert tracker.for_subscribers.values.get("Ping") != END, "b has events of it to send"
+    tracker.offered(key, Interest(2, keeps=True, generation=1))
+    tracker.noted(key, Changes(None, {"Ping": END}, []))
+    assert tracker.for_subscribers.values == {"Ping": END}
+
+
 def an_end(tracker: WatermarkTracker, *names: str) -> None:
     """A publisher here has sent these, and is gone."""
     key = ("publisher", "p")

@@ -269,7 +269,7 @@ def test_sources_of_keys_outlive_the_node_and_those_of_publishers_do_not() -> No
     again = Talk({"a": Rights("a"), "b": Rights("b")}, log)
     lives.restore(again.broker, checkpoint[0])
     lives.replay(again.broker, record)
-    lives.resume(again.broker, {})
+    lives.resume(again.broker)
     Client(again, "other", "b").publish(ping(2, "before"), ping(2, "after"))
     again.run()
     assert [why for *_, why in again.rejected] == [

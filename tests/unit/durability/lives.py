@@ -41,10 +41,11 @@ class Life:
         raw: list[str],
         rebuild: bool = False,
         retention: Retention | None = None,
+        policies: Mapping[str, Policies] | Policies = POLICIES,
     ) -> None:
         self.store = Store(folder, "n", retention)
         try:
-            self.hierarchy = Hierarchy(detectors, policies=POLICIES) if detectors is not None else None
+            self.hierarchy = Hierarchy(detectors, policies=policies) if detectors is not None else None
             reads, makes = (self.hierarchy.subscriptions, self.hierarchy.publications) if self.hierarchy else ((), ())
             log = Log(self.store.line, self.store.read)
             self.broker = Broker("n", self.store.epoch, 0, types=types, subscriptions=reads, publications=makes, log=log)
