@@ -111,9 +111,10 @@ class Broker:
         self.reopening = Reopening(self.tracker, self.log)
         self._is_shutting = False
         self._newcomers: dict[PeerKey, int] = {}
-        self.admission = Admission(self.types, self.tracker.publishers, sources, now)
-        self.sources = self.admission.sources
         self.attachments = Attachments(name, epoch, now, peers, rights, self.drops, self._remove)
+        nodes: list[PeerKey] = [("node", each) for each in self.attachments.configured]
+        self.admission = Admission(self.types, self.tracker.publishers, sources, now, nodes)
+        self.sources = self.admission.sources
         self._peers = self.attachments.peers
         self.ingress.owners = Owners(self._is_here)
         self.senders: dict[PeerKey, Sender] = {}  # of a former life, while it is replayed
@@ -234,7 +235,7 @@ class Broker:
         elif not returns and (self._closing is None or not self.log.keeps or reason.startswith("said goodbye")):
             # peers that stay when a node with a log leaves are awaited by its next life
             self.leave(peer.key)
-        self.sources.leave(peer.key)
+        self.sources.leave(peer.key, peer.role == "node" and peer.name in there.configured)
         self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
         if lost:

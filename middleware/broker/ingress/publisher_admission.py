@@ -28,10 +28,20 @@ GROWTH = 100 * MILLISECOND
 
 
 class Admission:
-    """See the module. ``views``: the promises in which publishers count, first those that hold for everyone."""
+    """See the module.
 
-    def __init__(self, types: EventTypes, views: Sequence[CombinedWatermarks], policy: SourcePolicy | None, now: int) -> None:
-        self.sources = Sources(policy if policy is not None else SourcePolicy(), now)
+    ``views``: the promises in which publishers count, first those that hold for everyone. ``nodes``: the others configured.
+    """
+
+    def __init__(
+        self,
+        types: EventTypes,
+        views: Sequence[CombinedWatermarks],
+        policy: SourcePolicy | None,
+        now: int,
+        nodes: Collection[PeerKey] = (),
+    ) -> None:
+        self.sources = Sources(policy if policy is not None else SourcePolicy(), now, nodes)
         self._types, self._views, self._for_subscribers = types, views, views[0]
         self.room = WaitingRoom()
         self._entries: list[LogEntry] = []

@@ -24,9 +24,9 @@ of others.
 
 **The wall clock.** The node's own may be wrong. So all peers announce their clocks when they attach: if the others agree with
 each other, and none with the node, the node goes by theirs (``agreed_wall``), even when they have left. A node that has just
-begun, and knows only one other clock, which is ahead of its own, lets no one publish until it knows another
-(``clock_in_doubt``). The difference lasts through the lives of the node (``former``), until the clock of some peer agrees with
-its own.
+begun, and knows only one other clock, which is ahead of its own, lets no one publish until it knows another, or the time for
+that is up and each node of its configuration has announced its clock (``clock_in_doubt``). The difference lasts through the
+lives of the node (``former``), until the clock of some peer agrees with its own.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from middleware.model.event import END, MAX_TS, NEVER
 from middleware.model.time import MILLISECOND, SECOND
 
 UNDECIDED = 10 * SECOND
-"""How long a node listens at most, from its start, for a second clock where the first one is ahead of its own."""
+"""How long a node listens at most, from its start, for the clocks of publishers where the first one is ahead of its own."""
 
 LEAD = 200 * MILLISECOND
 """How far an event may lie beyond the wall clock and be live: clocks of machines in one network differ by less."""
@@ -116,12 +116,14 @@ class Sources:
         its former life, which holds until two others have announced their clocks.
     ``own_wall``
         Unix time minus the running clock, by the node's own clock; None until ``wall_is`` is called.
+    ``nodes``
+        those of the configuration: a node that is away will come back, and its clock can tell.
     ``reached_before``
         the clock of the node's former life: an old event that comes first in this one does not make all others run ahead.
     """
 
-    def __init__(self, policy: SourcePolicy, now: int) -> None:
-        self.policy = policy
+    def __init__(self, policy: SourcePolicy, now: int, nodes: Collection[Hashable] = ()) -> None:
+        self.policy, self._nodes = policy, nodes
         self.types: set[str] = set()
         """Raw types that publishers of this node have offered, ever."""
         self.is_quiet = False
@@ -158,7 +160,9 @@ class Sources:
 
     def clock_in_doubt(self, now: int) -> bool:
         """Whether this node's clock may be the one that is behind, and no peer that can tell has come yet."""
-        if self.own_wall is None or self.behind or len(self._walls) != 1 or now - self._born >= UNDECIDED:
+        if self.own_wall is None or self.behind or len(self._walls) != 1:
+            return False
+        if now - self._born >= UNDECIDED and all(node in self._walls for node in self._nodes):
             return False
         return next(iter(self._walls.values())) - self.own_wall > self.policy.ahead
 
@@ -185,12 +189,14 @@ class Sources:
         self._known[key] = PublisherState(now)
         self._stirred_at = now
 
-    def leave(self, key: Hashable) -> None:
-        """It is gone."""
+    def leave(self, key: Hashable, returns: bool = False) -> None:
+        """A publisher or a node is gone. ``returns``: it will come back under this name, if at all, so its clock still counts;
+        a publisher may come back under another name, and one wrong clock must not count as two that agree."""
         self._known.pop(key, None)
         self._claims.pop(key, None)
-        if (not self.behind or len(self._walls) > _MOST_WALLS) and self._walls.pop(key, None) is not None:
-            self._agree()  # else its clock still counts: that it left says nothing of the clocks that stay
+        is_kept = returns or (self.behind and len(self._walls) <= _MOST_WALLS)  # that it left says nothing of the other clocks
+        if not is_kept and self._walls.pop(key, None) is not None:
+            self._agree()
         self._leaders = None
 
     def received(self, key: Hashable, now: int) -> None:

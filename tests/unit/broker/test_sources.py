@@ -230,6 +230,30 @@ def test_a_node_that_has_begun_lately_waits_for_a_second_clock() -> None:
     assert not other.clock_in_doubt(0), "one that agrees is enough"
 
 
+def test_a_clock_stays_in_doubt_until_each_node_of_the_configuration_has_announced_its_own() -> None:
+    """World 20261520273: cut off from the other node for longer than UNDECIDED, a node whose clock is wrong believed it."""
+    nodes = [("node", "b"), ("node", "c")]
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0, nodes)
+    sources.wall_is(10 * SECOND, 0)
+    sources.wall_announced(A, 10 * SECOND + HOURS, 0)
+    assert sources.clock_in_doubt(UNDECIDED), "both other nodes are away"
+    sources.leave(A)
+    sources.wall_announced(nodes[0], 10 * SECOND + HOURS, 0)
+    sources.leave(nodes[0], returns=True)
+    assert sources.clock_in_doubt(UNDECIDED) and sources.behind == 0, "one node has left its clock, the other is away"
+    sources.wall_announced(A, 10 * SECOND + HOURS, 0)
+    assert sources.behind == HOURS, "the node that left still counts"
+
+
+def test_a_publisher_that_comes_back_under_another_name_does_not_count_twice() -> None:
+    sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
+    sources.wall_is(10 * SECOND, 0)
+    sources.wall_announced(A, 10 * SECOND + HOURS, 0)
+    sources.leave(A)
+    sources.wall_announced(B, 10 * SECOND + HOURS, 0)
+    assert sources.behind == 0
+
+
 def test_time_for_which_a_node_was_suspended_is_no_time_in_which_it_waited() -> None:
     """Seen by seed 1006294: suspended for 12 s, a node whose clock is wrong believed it, with one publisher there."""
     sources = Sources(SourcePolicy(IDLE, AHEAD), 0)
