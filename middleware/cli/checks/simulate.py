@@ -74,6 +74,7 @@ def _played(first: int, seeds: int, application: Application, screen: Console) -
     """The outcome of each world, until all are played or someone stops it; failures are shown at once."""
     import os
 
+    from rich.markup import escape
     from rich.progress import Progress
 
     from middleware.testing.simulation.hunt import hunt
@@ -87,7 +88,8 @@ def _played(first: int, seeds: int, application: Application, screen: Console) -
                 yield outcome
                 if outcome.failure is not None:
                     failed += 1
-                    progress.console.print(f"[red]seed {outcome.seed}[/]: {outcome.failure}", highlight=False, markup=True)
+                    failure = f"[red]seed {outcome.seed}[/]: {escape(outcome.failure)}"
+                    progress.console.print(failure, highlight=False, markup=True)
                 progress.update(task, advance=1)
                 if not screen.is_terminal and played % _REPORT_EVERY == 0:
                     screen.print(f"{played} of {seeds} worlds, {failed} failures")
