@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Collection, Hashable, Iterable
+from itertools import groupby
 from typing import cast
 
 from middleware.broker.broker import Broker
@@ -17,7 +18,7 @@ from middleware.durability.recovery import RecoveryResult, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
 from middleware.model.change import Batch
-from middleware.model.event import END, IDENTITY, NEVER, EventTypes
+from middleware.model.event import END, IDENTITY, NEVER, EventType, EventTypes, type_name
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
@@ -93,6 +94,13 @@ class _Running:
     def given(self) -> set[Claim]:
         """The changes given to its detectors, in all its lives."""
         return self._decoded(self.watch.given)
+
+    def longest_run(self, types: Collection[EventType]) -> int:
+        """The most raw events of these types that its detectors were given from one source, none of another in between."""
+        names = frozenset(map(type_name, types))
+        blocks = [each for each in self.watch.given if each[0].raw and each[0].type in names]
+        sources = (event.source for head, block in blocks for event in self._codec.decode(head, block, Drops()).inserts)
+        return max((sum(1 for _ in run) for _, run in groupby(sources)), default=0)
 
     def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
         deltas = [self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw]
