@@ -322,7 +322,9 @@ class Log:
                 known.back(interest.after)
             final = known.final if interest.final is None else interest.final
             if peer[0] == "node":
-                known = replace(known, earlier=known.earlier_with(patterns, self.offset))
+                # What it had subscribed to in a former line may be lost with the end of that line: all since then is its due.
+                until = self.former.get(interest.line, self.offset)
+                known = replace(known, earlier=known.earlier_with(patterns, until))
             self._keep(peer, replace(known, patterns=patterns, named=interest.resumes, owner=owner, final=final))
 
     def _keep(self, peer: PeerKey, reader: Reader) -> None:

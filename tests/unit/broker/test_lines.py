@@ -50,6 +50,15 @@ def test_a_reader_of_what_is_lost_has_a_gap_and_resumes_where_the_log_was_cut() 
     assert log.start_of(NODE, at(99, 3)) == (0, True)
 
 
+def test_what_a_reader_of_a_former_line_subscribed_to_may_be_lost_with_its_end() -> None:
+    """World 20261597811: a node that had read types made since the cut got no gap, as its subscription had been cut off."""
+    for line, is_told in ((1, True), (2, False)):
+        log = cut()
+        log.subscribed(NODE, Interest(2, ["Pong"]))
+        log.subscribed(NODE, Interest(3, ["Ping", "Pong"], line=line, offset=6))
+        assert log.readers[NODE].was_subscribed(7, "Ping") == is_told
+
+
 def test_a_log_that_is_cut_again_counts_only_what_all_have() -> None:
     log = cut()
     log.renewed(3, 4)
