@@ -107,7 +107,7 @@ class Broker:
         codec = EventCodec(self.types, in_columns=True)
         self.ingress = Ingress(self.types, codec, Drops())
         self.inbox = Inbox(self.subscriptions, codec, self.drops, self.ingress)
-        self.tracker = WatermarkTracker(self.publications, backdate)
+        self.tracker = WatermarkTracker(self.publications, backdate, self.subscriptions)
         self.reopening = Reopening(self.tracker, self.log)
         self._is_shutting = False
         self._newcomers: dict[PeerKey, int] = {}
@@ -364,6 +364,7 @@ class Broker:
             interest = msgspec.structs.replace(interest, raw=sorted(peer.offered))
         self.log.subscribed(peer.key, interest, peer.owner)
         if peer.role == "subscriber":
+            self.tracker.read(patterns)
             peer.is_in(self.tracker.generations.number)
             peer.ready_number = interest.number
             return

@@ -115,7 +115,9 @@ def _again(broker: Broker, entry: LogEntry) -> None:
     tracker = broker.tracker
     if type(entry) is ReceivedPayload:
         _take_again(broker, entry)
-    elif type(entry) is PeerInterest and entry.peer[0] != "subscriber":
+    elif type(entry) is PeerInterest and entry.peer[0] == "subscriber":
+        tracker.read(entry.interest.subscriptions)
+    elif type(entry) is PeerInterest:
         if entry.peer[0] == "publisher":
             _sent_by(broker, entry.peer, entry.owner)
             tracker.hold(broker.reopening.ended(entry.peer, entry.interest.raw), anew=False)

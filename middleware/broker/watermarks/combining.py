@@ -2,8 +2,8 @@
 
 An *origin* is where changes of a type come from: a publisher, the local detectors, a peer node. Types are raw (some
 publisher's; an origin that has promised nothing leaves the type *open*: units then go by clock and allowed lateness) or derived
-(an origin that has promised nothing holds the type at NEVER). The watermark of a type never goes back, except from END: when a
-new generation begins (``generations``), a type that has ended may resume, after all that was final.
+(an origin that has promised nothing holds the type at NEVER). The watermark of a type never goes back once someone reads it,
+except from END: when a new generation begins (``generations``), a type that has ended may resume, after all that was final.
 """
 
 from __future__ import annotations
@@ -11,11 +11,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Set
 from typing import Any
 
+from middleware.broker.routing import is_subscribed
 from middleware.model.event import END, NEVER
+
+_MOST_PATTERNS = 1_000
+"""Most patterns that are distinguished; with more, each type counts as one that someone reads."""
 
 
 class _TypeWatermark:
-    __slots__ = ("derived", "ended", "floor", "has_ended", "idle", "promises")
+    __slots__ = ("derived", "ended", "floor", "has_ended", "idle", "is_read", "promises")
 
     def __init__(
         self,
@@ -25,11 +29,14 @@ class _TypeWatermark:
         derived: bool = False,
         idle: Iterable[Hashable] = (),
         has_ended: bool = False,
+        is_read: bool = True,
     ) -> None:
         self.promises: dict[Hashable, int | None] = promises if promises is not None else {}
         """By origin; None if it leaves the type open."""
         self.floor = floor
-        """The largest promise ever made, except END."""
+        """The largest promise ever made to anyone, except END."""
+        self.is_read = is_read
+        """Whether anyone reads it, or did: else a promise may still go back, as nobody relies on it."""
         self.has_ended = has_ended
         """Whether END was promised, which lasts for this generation."""
         self.ended = ended
@@ -60,7 +67,7 @@ class _TypeWatermark:
             self.has_ended = lasts and end_lasts and not ends_in_doubt
             return self.floor if ends_in_doubt else END
         value = max(self.floor, least)
-        if lasts:
+        if lasts and self.is_read:
             self.floor = value
         return value
 
@@ -87,9 +94,11 @@ class CombinedWatermarks:
         the reopening types whose floor is known: they have resumed, even if nodes have yet to announce what has ended again.
     ``keeps_ends``
         whether END lasts until a new generation, even if an origin comes that has not promised it.
+    ``reads``
+        patterns of the types that someone reads: ``read`` adds others.
     """
 
-    def __init__(self, keeps_ends: bool = True) -> None:
+    def __init__(self, keeps_ends: bool = True, reads: Collection[str] = ("*",)) -> None:
         self.values: dict[str, int] = {}
         self.open: frozenset[str] = frozenset()
         self.version = self.turns = 0
@@ -97,7 +106,7 @@ class CombinedWatermarks:
         self.reopening: set[str] = set()
         self.resumed: set[str] = set()
         self.ends: set[str] = set()
-        self._keeps_ends = keeps_ends
+        self._keeps_ends, self._reads = keeps_ends, frozenset(reads)
         self._types: dict[str, _TypeWatermark] = {}
         self._offers: dict[Hashable, dict[str, None]] = {}
         self._idle: dict[Hashable, frozenset[str]] = {}
@@ -112,6 +121,15 @@ class CombinedWatermarks:
     def origins(self, name: str) -> tuple[int | None, dict[Hashable, int | None]]:
         """The combined promise for a known type (None: open), and what each origin promises."""
         return self._value(name), dict(self._types[name].promises)
+
+    def read(self, patterns: Collection[str]) -> None:
+        """Someone reads these types: what is promised of them does not go back any more. O(types) for new patterns."""
+        if not self._reads.issuperset(patterns):
+            reads = self._reads.union(patterns)
+            self._reads = reads if len(reads) <= _MOST_PATTERNS else frozenset("*")
+            for name, watermark in self._types.items():
+                watermark.is_read = is_subscribed(self._reads, name)
+            self._combine(self._types)
 
     def gather(self, is_on: bool) -> None:
         """From now on, origins may be missing, or (off) no longer are. O(types)."""
@@ -270,7 +288,7 @@ class CombinedWatermarks:
         for name in before - promised.keys():
             self._types[name].idle.discard(by)
         for name in promised.keys() - self._types.keys():
-            self._types[name] = _TypeWatermark(ended=False)
+            self._types[name] = _TypeWatermark(ended=False, is_read=is_subscribed(self._reads, name))
             self._never.add(name)
         left = [name for name in promised if not self._types[name].promises]
         for name in left:
@@ -288,7 +306,7 @@ class CombinedWatermarks:
         """The watermark of a type that some origin has."""
         watermark = self._types.get(name)
         if watermark is None:
-            watermark = self._types[name] = _TypeWatermark()
+            watermark = self._types[name] = _TypeWatermark(is_read=is_subscribed(self._reads, name))
         if name in self._never:
             self._never.discard(name)
             watermark.ended = True
@@ -341,13 +359,16 @@ class CombinedWatermarks:
             "never": never,
             "fallen": set(self.reopening),
             "resumed": set(self.resumed),
+            "reads": sorted(self._reads),
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Return to ``state``; what has been offered since stays offered."""
         mine = {origin: (list(names), {n: self._types[n].derived for n in names}) for origin, names in self._offers.items()}
         self._offers = {origin: dict.fromkeys(names) for origin, names in state["offers"].items()}
-        self._types = {name: _TypeWatermark(*values) for name, values in state["types"].items()}
+        self._reads = self._reads.union(state["reads"])
+        kept = {name: (*values, is_subscribed(self._reads, name)) for name, values in state["types"].items()}
+        self._types = {name: _TypeWatermark(*values) for name, values in kept.items()}
         self._idle, self._never = dict(state["rests"]), set(state["never"])
         self.reopening, self.resumed = set(state["fallen"]), set(state["resumed"])
         for origin, (names, derived) in mine.items():

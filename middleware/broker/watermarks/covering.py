@@ -4,8 +4,8 @@ A node that does not wait for a type from here calls events final without it. So
 
 - **Admission.** A type is *uncovered* when a publisher offers it and nobody here sends it, or all here have ended it. The next
   ``Interest`` names the type. Each node that takes this Interest waits for this node from then on, and answers with ``Cover``:
-  the time up to which it has called the type final. This node takes nothing of the type until all nodes have answered, and
-  rejects events as old as their answers. So an event that is taken is late nowhere.
+  the time up to which it has called the type final, if anyone reads it there. This node takes nothing of the type until all
+  nodes have answered, and rejects events as old as their answers. So an event that is taken is late nowhere.
 - **Promises.** A type is *open* while some publisher of it has promised nothing: other nodes go by the clock. This node takes
   the promise that closes the type at once, and acknowledges it once all nodes have the watermark. So a publisher that has
   flushed a promise can rely on it everywhere.

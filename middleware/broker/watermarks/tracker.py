@@ -45,11 +45,11 @@ class WatermarkTracker:
         of this node and of the others. ``reached``: the latest time, final or of an event, in the streams that have ended here.
     """
 
-    def __init__(self, publications: Iterable[str], backdate: int = 0) -> None:
+    def __init__(self, publications: Iterable[str], backdate: int = 0, subscriptions: Collection[str] = ()) -> None:
         self.for_subscribers, self.for_nodes, self.for_detectors = (
-            CombinedWatermarks(),
+            CombinedWatermarks(reads=()),
             CombinedWatermarks(keeps_ends=False),
-            CombinedWatermarks(),
+            CombinedWatermarks(reads=subscriptions),
         )
         self.generations, self.reached = Generations(backdate=backdate), NEVER
         self.clock: int | None = None
@@ -78,6 +78,10 @@ class WatermarkTracker:
         """Nodes of the configuration are missing, or (off) no longer are: until then promises may still go back."""
         for promises in (self.for_subscribers, self.for_nodes, self.for_detectors):
             promises.gather(is_on)
+
+    def read(self, patterns: Collection[str]) -> None:
+        """A subscriber learns what is final of these types."""
+        self.for_subscribers.read(patterns)
 
     def offered(self, key: PeerKey, interest: Interest) -> None:
         """A peer may send these types from now on."""

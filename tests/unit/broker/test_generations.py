@@ -111,6 +111,7 @@ def test_what_was_final_at_an_end_stays_known_as_final_after_the_stream_resumes(
     """Else a reader that took all of it would seem to have read a log that this node has lost (world 20261298332)."""
     tracker, key = WatermarkTracker(["Pong"]), ("publisher", "p")
     assert tracker.final_of(["*"]) == NEVER
+    tracker.read(["*"])
     tracker.offered(key, Interest(1, raw=["Ping"]))
     tracker.noted(key, Changes(30, {"Ping": 26}, []))
     tracker.promised_here({"Pong": 20})

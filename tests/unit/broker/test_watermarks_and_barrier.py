@@ -50,6 +50,27 @@ def test_the_least_promise_counts_and_none_leaves_a_raw_type_open() -> None:
     assert not promises.open
 
 
+def test_a_promise_of_a_type_that_nobody_reads_may_go_back_until_somebody_does() -> None:
+    """World 20261595469: a node that read nothing had events of another node rejected, as if it had called them final."""
+    promises = CombinedWatermarks(reads=["Pass"])
+    promises.promise("p1", {"Hit": 10, "Pass": 10})
+    assert (promises.floor("Hit"), promises.floor("Pass")) == (NEVER, 10)
+    promises.promise("p2", {"Hit": 7, "Pass": 7})
+    assert promises.values == {"Hit": 7, "Pass": 10}
+    promises.read(["Hi*", "Hit"])
+    promises.promise("p3", {"Hit": 5})
+    assert promises.values == {"Hit": 7, "Pass": 10} and promises.floor("Hit") == 7
+    again = CombinedWatermarks(reads=["Other"])
+    again.restore(promises.state())
+    again.offer("p4", ["Other"])
+    again.promise("p4", {"Hit": 1, "Other": 3})
+    assert again.values == {"Hit": 7, "Pass": 10, "Other": 3} and again.floor("Other") == 3
+    for number in range(2_000):
+        again.read([f"T{number}"])
+    again.promise("p5", {"Further": 1})
+    assert again.floor("Further") == 1, "beyond so many patterns, all types count as read"
+
+
 def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
     promises = CombinedWatermarks()
     promises.offer("node", [], ["Pass"])
