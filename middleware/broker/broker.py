@@ -570,7 +570,7 @@ class Broker:
             self.log.all_attached()
         batch = self.inbox.take(self.tracker.for_detectors, self.tracker.clock, self._missing, self.reopening.due(), now)
         if batch is not None:
-            self.log.stepped(batch.clock)
+            self.log.stepped(batch.clock, batch.floor is not None)
         return batch
 
     def due_at(self) -> int | None:

@@ -305,8 +305,7 @@ class Hierarchy:
         last = inputs[-1] if inputs else _NOTHING
         if finals is None:
             return outputs + unit.push(last, self.clock, *self._promised_to(entry))
-        # A unit that is not named is as final as it was before this step: at the end, even if the floor let it resume.
-        if (final := finals.get(unit.name, entry.final)) is not None:
+        if (final := finals.get(unit.name, unit.final)) is not None:
             return outputs + unit.push(last, self.clock, final, False)
         alpha, unit.alpha = unit.alpha, 0.0
         outputs += unit.push(last, self.clock, *self._promised_to(entry))
@@ -494,7 +493,7 @@ class Hierarchy:
             kept, adaptation = state["units"][unit.name]
             with _taking_up(unit, versions[unit.name]) as version:
                 unit.restore(kept, version)
-            entry.final, entry.adaptation = unit.final, Alpha(*adaptation)
+            entry.adaptation = Alpha(*adaptation)
             if self.adaptation is Adaptation.NONE:  # alpha is the one configured now
                 unit.alpha = unit.policies.initial_alpha
         for part in parts:

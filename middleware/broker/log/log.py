@@ -37,7 +37,7 @@ from middleware.broker.log.log_records import (
 from middleware.broker.log.readers import Reader
 from middleware.broker.routing import RoutingTable, is_subscribed, matches
 from middleware.link.codec import BLOCK_TARGET, BlockHead, Changes, Interest, SinkPosition
-from middleware.model.event import NEVER
+from middleware.model.event import END, NEVER
 
 StoredRecords = Callable[[int, int], Iterable[Record]]
 """(offset, bytes) -> the stored records with blocks after the offset, in order, from the first on, about so many bytes."""
@@ -90,6 +90,7 @@ class Log:
         self._entries: list[LogEntry] = []
         self._first = 0
         self._finals: dict[str, int] = {}
+        self._has_resumed = False
         self._clock: int | None = None
         self._stepped = False
         self._unstored: deque[Record] = deque()
@@ -196,13 +197,16 @@ class Log:
         self.gathers = False
         self._entries.append(AllAttached())
 
-    def stepped(self, clock: int | None) -> None:
-        """Note that the detectors ran on all that was taken."""
-        self._stepped, self._clock = True, clock
+    def stepped(self, clock: int | None, has_resumed: bool = False) -> None:
+        """Note that the detectors ran on all that was taken. ``has_resumed``: streams that had ended resumed before."""
+        self._stepped, self._clock, self._has_resumed = True, clock, has_resumed
 
     def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
         """End the step; returns its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
-        moved = {name: final for name, final in finals.items() if self._finals.get(name, NEVER) != final}
+        before = self._finals
+        if self._has_resumed:  # a unit that is at the end has come there again
+            before, self._has_resumed = {name: final for name, final in before.items() if final != END}, False
+        moved = {name: final for name, final in finals.items() if before.get(name, NEVER) != final}
         if not self._entries and not moved and not even_empty:
             self._stepped = False
             return None

@@ -6,6 +6,7 @@ from __future__ import annotations
 from middleware.broker.log.log import Log
 from middleware.broker.log.log_records import PeerKey, Record
 from middleware.link.codec import BlockHead, Interest
+from middleware.model.event import END
 
 NODE: PeerKey = ("node", "b")
 SUBSCRIBER: PeerKey = ("subscriber", "s")
@@ -134,3 +135,12 @@ def test_a_reader_is_not_stuck_where_only_records_without_blocks_can_be_read() -
     kept.append(record)
     log.kept(record.number)
     assert log.blocks_after(1) == ([], 3)
+
+
+def test_a_unit_that_is_at_the_end_again_is_named_in_the_record_of_a_step_in_which_streams_resume() -> None:
+    """A replay lets it resume, and would leave it there (world 20261560248); one that was away is not named."""
+    log = Log(1, lambda offset, size: iter(()))
+    for resumes, named in ((False, {"there": END, "away": END}), (False, None), (True, {"there": END}), (False, None)):
+        log.stepped(7, resumes)
+        record = log.close({"there": END, "away": END} if named and "away" in named else {"there": END})
+        assert (record.finals if record is not None else None) == named

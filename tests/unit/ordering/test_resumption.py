@@ -4,11 +4,11 @@ import copy
 
 import pytest
 
-from middleware.model.change import Batch, Delta
+from middleware.model.change import Delta
 from middleware.model.detector import Detector
 from middleware.model.event import END, NEVER, Event
 from middleware.model.operator import Operation, Operator, Origin
-from middleware.ordering.hierarchy import Hierarchy, unit_for
+from middleware.ordering.hierarchy import unit_for
 from middleware.ordering.lanes.operation_lane import migrated_operation
 from middleware.ordering.policies import Policies
 
@@ -124,17 +124,3 @@ def test_the_state_before_the_end_is_migrated_too():
     pushed(unit, [10], END)
     migrated = migrated_operation(unit.state()["detector"], Pending(), 1)
     assert migrated[0] == [-1] and migrated[-1][0] == [10, -1]
-
-
-def test_a_replayed_unit_that_resumed_and_ended_again_in_one_step_is_at_the_end():
-    """The record names no unit of that step: none has moved (world 20261560248)."""
-    life, replay = (Hierarchy({"Sums": Sums()}, policies=Policies(alpha=0.0)) for _ in range(2))
-    life.process(Batch({"Item": Delta(items(10))}, {"Item": END}, 10))
-    replay.process(Batch({"Item": Delta(items(10))}, {"Item": END}, 10), {"Sums": END})
-    for each, finals in ((life, None), (replay, {})):
-        (out,) = each.process(Batch({}, {"Item": END}, 10, floor=20), finals)
-        assert each.finals() == {"Sums": END} and out.watermarks == {"Open": END}
-    again = Hierarchy({"Sums": Sums()}, policies=Policies(alpha=0.0))
-    again.restore(replay.state(), iter([]))
-    again.process(Batch({}, {"Item": END}, 10, floor=30), {})
-    assert again.finals() == {"Sums": END}
