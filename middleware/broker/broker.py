@@ -235,7 +235,7 @@ class Broker:
         elif not returns and (self._closing is None or not self.log.keeps or reason.startswith("said goodbye")):
             # peers that stay when a node with a log leaves are awaited by its next life
             self.leave(peer.key)
-        self.sources.leave(peer.key, peer.role == "node" and peer.name in there.configured)
+        self.sources.leave(peer.key)
         self._offering.is_stale = True
         lost = peer.link.outstanding if peer.patterns and not peer.begun_in_log else 0
         if lost:

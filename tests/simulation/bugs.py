@@ -383,9 +383,8 @@ def a_node_does_not_wait_for_a_second_clock(patch: pytest.MonkeyPatch) -> None:
 
 @bug
 def clocks_of_nodes_that_left_forgotten(patch: pytest.MonkeyPatch) -> None:
-    leave = sources.Sources.leave
-    patch.setattr(sources.Sources, "leave", lambda self, key, returns=False: leave(self, key))
-    patch.setattr(sources.Sources, "clock_in_doubt", lambda self, now: False)
+    begin = sources.Sources.__init__
+    patch.setattr(sources.Sources, "__init__", lambda self, policy, now, nodes=(): begin(self, policy, now))
 
 
 @bug

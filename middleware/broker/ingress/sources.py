@@ -189,12 +189,13 @@ class Sources:
         self._known[key] = PublisherState(now)
         self._stirred_at = now
 
-    def leave(self, key: Hashable, returns: bool = False) -> None:
-        """A publisher or a node is gone. ``returns``: it will come back under this name, if at all, so its clock still counts;
-        a publisher may come back under another name, and one wrong clock must not count as two that agree."""
+    def leave(self, key: Hashable) -> None:
+        """A publisher or a node is gone. The clock of a configured node still counts: it comes back under its name. A publisher
+        may come back under another name, and one wrong clock must not count as two that agree."""
         self._known.pop(key, None)
         self._claims.pop(key, None)
-        is_kept = returns or (self.behind and len(self._walls) <= _MOST_WALLS)  # that it left says nothing of the other clocks
+        # While the node goes by the clocks of others, that one of them has left says nothing of those that stay.
+        is_kept = key in self._nodes or (self.behind and len(self._walls) <= _MOST_WALLS)
         if not is_kept and self._walls.pop(key, None) is not None:
             self._agree()
         self._leaders = None

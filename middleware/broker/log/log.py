@@ -199,14 +199,14 @@ class Log:
 
     def stepped(self, clock: int | None, has_resumed: bool = False) -> None:
         """Note that the detectors ran on all that was taken. ``has_resumed``: streams that had ended resumed before."""
-        self._stepped, self._clock, self._has_resumed = True, clock, has_resumed
+        self._stepped, self._clock = True, clock
+        self._has_resumed |= has_resumed
 
     def close(self, finals: Mapping[str, int], even_empty: bool = False) -> Record | None:
         """End the step; returns its record, or None if there is nothing to keep. The owner stores it and calls ``kept``."""
-        before = self._finals
-        if self._has_resumed:  # a unit that is at the end has come there again
-            before, self._has_resumed = {name: final for name, final in before.items() if final != END}, False
-        moved = {name: final for name, final in finals.items() if before.get(name, NEVER) != final}
+        # Where streams have resumed, a unit that is at the end has come there again: a replay has to know.
+        again, self._has_resumed = END if self._has_resumed else None, False
+        moved = {name: final for name, final in finals.items() if final == again or self._finals.get(name, NEVER) != final}
         if not self._entries and not moved and not even_empty:
             self._stepped = False
             return None

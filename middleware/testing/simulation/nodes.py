@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Hashable, Iterable
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from itertools import groupby
 from typing import cast
 
@@ -17,8 +17,8 @@ from middleware.durability.durable_core import DurableCore
 from middleware.durability.recovery import RecoveryResult, recover
 from middleware.link.codec import BlockHead, Drops, EventCodec
 from middleware.link.frames import Parts
-from middleware.model.change import Batch
-from middleware.model.event import END, IDENTITY, NEVER, EventType, EventTypes, type_name
+from middleware.model.change import Batch, Delta
+from middleware.model.event import END, IDENTITY, NEVER, EventType, EventTypes
 from middleware.model.time import SECOND
 from middleware.ordering.hierarchy import Hierarchy
 from middleware.testing.simulation.disk import Disk
@@ -97,14 +97,15 @@ class _Running:
 
     def longest_run(self, types: Collection[EventType]) -> int:
         """The most raw events of these types that its detectors were given from one source, none of another in between."""
-        names = frozenset(map(type_name, types))
-        blocks = [each for each in self.watch.given if each[0].raw and each[0].type in names]
-        sources = (event.source for head, block in blocks for event in self._codec.decode(head, block, Drops()).inserts)
+        given = (event for delta in self._raw(self.watch.given) for event in delta.inserts)
+        sources = (event.source for event in given if event.__class__ in types)
         return max((sum(1 for _ in run) for _, run in groupby(sources)), default=0)
 
     def _decoded(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> set[Claim]:
-        deltas = [self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw]
-        return {claim_of(cast(SourceChange, change)) for delta in deltas for change in delta.changes()}
+        return {claim_of(cast(SourceChange, change)) for delta in self._raw(blocks) for change in delta.changes()}
+
+    def _raw(self, blocks: Iterable[tuple[BlockHead, bytes]]) -> Iterator[Delta]:
+        return (self._codec.decode(head, block, Drops()) for head, block in blocks if head.raw)
 
     def _inbox(self) -> list[tuple[BlockHead, bytes]]:
         """The blocks that came in for its detectors since they last ran."""

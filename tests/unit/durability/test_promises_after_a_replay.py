@@ -1,4 +1,4 @@
-"""What was promised to a node, and what it promised, counts in its next life as in this one."""
+"""Promises to a node, and those that it has made, count in its next life as in this one."""
 
 from __future__ import annotations
 
