@@ -271,9 +271,11 @@ class CombinedWatermarks:
         for name, until in promises.items():
             watermark = types.get(name)
             if watermark is not None:
-                own = watermark.promises
-                if len(own) == 1 and watermark.floor < until < END and own.get(origin) == watermark.floor == values.get(name):
-                    own[origin] = watermark.floor = values[name] = until
+                own, before = watermark.promises, values.get(name, END)
+                if len(own) == 1 and own.get(origin) == before < until < END:
+                    own[origin] = values[name] = until
+                    if watermark.is_read:
+                        watermark.floor = until
                     continue
             others.append(name)
         self.version += len(others) < len(promises)

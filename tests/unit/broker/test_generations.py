@@ -84,6 +84,7 @@ def test_promises_outlive_the_process() -> None:
 
 def test_a_node_in_a_former_generation_ends_nothing() -> None:
     tracker, key = WatermarkTracker(["Peng"], backdate=3), ("node", "b")
+    tracker.read(["*"])
     tracker.offered(key, Interest(1, raw=["Ping"], derived=["Pong"]))
     tracker.noted(key, Changes(40, {"Ping": END, "Pong": END}, []))
     tracker.promised_here({"Peng": 30})

@@ -71,6 +71,15 @@ def test_a_promise_of_a_type_that_nobody_reads_may_go_back_until_somebody_does()
     assert again.floor("Further") == 1, "beyond so many patterns, all types count as read"
 
 
+def test_a_node_may_take_back_what_it_promised_of_a_derived_type_that_nobody_reads() -> None:
+    promises = CombinedWatermarks(reads=["Pass"])
+    promises.offer("node", [], ["Goal", "Pass"])
+    for until in (5, 8, 6):
+        promises.promise("node", {"Goal": until, "Pass": until}, is_node=True)
+    assert promises.values == {"Goal": 6, "Pass": 8}
+    assert (promises.floor("Goal"), promises.floor("Pass")) == (NEVER, 8)
+
+
 def test_a_derived_type_is_held_at_never_until_it_is_promised() -> None:
     promises = CombinedWatermarks()
     promises.offer("node", [], ["Pass"])
